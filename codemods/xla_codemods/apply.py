@@ -1,0 +1,427 @@
+"""One pass over a parsed chunk that makes every edit, each a function of the updated node."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Union, cast
+
+import libcst as cst
+
+from .edits import (
+    AddArgument,
+    DropAlias,
+    DropArgument,
+    DropDecorator,
+    DropElement,
+    DropEntry,
+    DropItem,
+    Edit,
+    InsertAfter,
+    InsertBefore,
+    Replace,
+    ReplaceStatement,
+    Unwrap,
+)
+from .pairing import written
+
+Node = cst.CSTNode
+Left = Union[Node, "cst.FlattenSentinel[Node]", cst.RemovalSentinel]
+_BLOCKS = (cst.Module, cst.IndentedBlock)
+_HOLE = "__hole_{}__"
+
+
+class Transformer(cst.CSTTransformer):
+    """
+    Applies `edits`, whose `ast` nodes are found through `nodes`.
+
+    `outermost` is the block that holds the chunk's own statements: it may become empty, which `emptied` tells.
+    """
+
+    def __init__(
+        self, edits: Iterable[Edit], nodes: Mapping[ast.AST, Node], outermost: Node
+    ) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.outermost = outermost
+        self.emptied = False
+        self.edits: dict[int, list[Edit]] = {}
+        for edit in edits:
+            self.edits.setdefault(id(nodes[edit.node]), []).append(edit)
+        self.kept = {id(nodes[hole]) for edit in edits for hole in getattr(edit, "holes", ())}
+        self.updated: dict[int, Node] = {}
+        self.moved: dict[
+            int, list[Edit]
+        ] = {}  # edits of a small statement that concern its whole line
+
+    def on_visit(self, node: Node) -> bool:
+        """Hand the edits of small statements to the line that holds them."""
+        if isinstance(node, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+            for small in node.body:
+                edits = self.edits.get(id(small), ())
+                moved: list[Edit] = [
+                    e for e in edits if isinstance(e, (InsertBefore, InsertAfter, ReplaceStatement))
+                ]
+                if moved:
+                    self.moved[id(small)] = moved
+        return True
+
+    def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
+        """`updated` with the edits of `original` made."""
+        result: Left = updated
+        if isinstance(original, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            result = self._line(original, updated)
+        elif id(original) in self.edits and id(original) not in self.moved:
+            result = self._edited(original, updated, self.edits[id(original)])
+        elif isinstance(original, _BLOCKS):
+            result = self._block(original, updated)
+        if id(original) in self.kept and isinstance(result, Node):
+            self.updated[id(original)] = result
+        return result
+
+    # Expressions and headers.
+
+    def _edited(self, original: Node, updated: Node, edits: list[Edit]) -> Left:
+        if isinstance(updated, cst.Call):
+            updated = _drop_arguments(cast(cst.Call, original), updated, edits)
+        result: Left = updated
+        for edit in edits:
+            if not isinstance(result, Node):
+                break
+            if isinstance(edit, Replace):
+                result = self._replaced(edit, result)
+            elif isinstance(edit, AddArgument):
+                result = self._add_argument(edit, cast(cst.Call, result))
+            elif isinstance(edit, DropEntry):
+                result = _drop_entry(edit, cast(cst.Dict, result))
+            elif isinstance(edit, DropElement):
+                result = _drop_element(edit, cast(cst.List, result))
+            elif isinstance(edit, DropItem):
+                result = _drop_item(edit, cast(cst.With, result))
+            elif isinstance(edit, DropDecorator):
+                result = _drop_decorator(edit, cast(cst.FunctionDef, result))
+            elif isinstance(edit, DropAlias):
+                result = _drop_alias(edit, result)
+        return self._statement(result, edits) if isinstance(result, Node) else result
+
+    def _statement(self, updated: Node, edits: list[Edit]) -> Left:
+        """Edits of a compound statement as a whole."""
+        body: list[Node] = [updated]
+        for edit in edits:
+            if isinstance(edit, Unwrap):
+                body = _unwrapped(cast(cst.With, updated), edit.branch)
+            elif isinstance(edit, ReplaceStatement):
+                body = _with_leading(self._parsed(edit.text, edit.holes), updated)
+        for edit in edits:
+            if isinstance(edit, InsertBefore):
+                body = _with_leading([*self._parsed(edit.text), *body], updated)
+            elif isinstance(edit, InsertAfter):
+                body += self._parsed(edit.text)
+        return cst.FlattenSentinel(body) if len(body) != 1 else body[0]
+
+    def _replaced(self, edit: Replace, updated: Node) -> Node:
+        new = self._expression(edit.text, edit.holes)
+        if not _has_parentheses(updated) or _has_parentheses(new):
+            return new
+        return new.with_changes(lpar=updated.lpar, rpar=updated.rpar)  # type: ignore[attr-defined]
+
+    def _expression(self, text: str, holes: Sequence[ast.expr]) -> cst.BaseExpression:
+        names = [_HOLE.format(k) for k in range(len(holes))]
+        new = cst.parse_expression(text.format(*names) if holes else text)
+        if not holes:
+            return new
+        filled = new.visit(_Fill(dict(zip(names, (self._hole(hole) for hole in holes)))))
+        return cast(cst.BaseExpression, filled)
+
+    def _hole(self, hole: ast.expr) -> cst.BaseExpression:
+        node = self.nodes[hole]
+        return cast(cst.BaseExpression, self.updated.get(id(node), node)).deep_clone()
+
+    def _parsed(self, text: str, holes: Sequence[ast.expr] = ()) -> list[Node]:
+        """The statements of `text`."""
+        names = [_HOLE.format(k) for k in range(len(holes))]
+        module = cst.parse_module(text.format(*names) if holes else text)
+        if holes:
+            fill = _Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
+            module = module.visit(fill)
+        return list(module.body)
+
+    def _add_argument(self, edit: AddArgument, call: cst.Call) -> cst.Call:
+        added = cast(cst.Call, self._expression(f"f({edit.text})", edit.holes)).args[0]
+        if added.keyword is not None:
+            added = added.with_changes(
+                equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            )
+        args = list(call.args)
+        at = len(args)
+        while at and args[at - 1].star == "**":
+            at -= 1
+        if at:
+            before = args[at - 1]
+            if at == len(args):
+                added = added.with_changes(
+                    comma=before.comma, whitespace_after_arg=before.whitespace_after_arg
+                )
+            if not isinstance(before.comma, cst.Comma) or at == len(args):
+                args[at - 1] = before.with_changes(
+                    comma=_separator(args[: at - 1]), whitespace_after_arg=cst.SimpleWhitespace("")
+                )
+        if at < len(args):
+            added = added.with_changes(comma=_separator(args[:at]))
+        args.insert(at, added)
+        return call.with_changes(args=args)
+
+    # Lines and blocks.
+
+    def _line(self, original: Node, updated: Node) -> Left:
+        """A line of small statements, with the edits of these made."""
+        line = cast(cst.SimpleStatementLine, updated)
+        smalls = cast(cst.SimpleStatementLine, original).body
+        moved = [
+            (k, edit) for k, small in enumerate(smalls) for edit in self.moved.get(id(small), ())
+        ]
+        if not moved:
+            return updated
+        before: list[Node] = []
+        after: list[Node] = []
+        body: dict[int, list[cst.BaseSmallStatement]] = {k: [s] for k, s in enumerate(line.body)}
+        compound: list[Node] | None = None
+        for k, edit in moved:
+            if isinstance(edit, InsertBefore):
+                before += self._parsed(edit.text)
+            elif isinstance(edit, InsertAfter):
+                after += self._parsed(edit.text)
+            elif isinstance(edit, ReplaceStatement):
+                new = self._parsed(edit.text, edit.holes)
+                if len(smalls) == 1 and new:
+                    compound = new
+                body[k] = [s for n in new if isinstance(n, cst.SimpleStatementLine) for s in n.body]
+        if compound is not None:
+            middle = _with_trailing(compound, line)
+        else:
+            kept = _joined_by_semicolons([s for k in sorted(body) for s in body[k]])
+            middle = [line.with_changes(body=kept)]
+        if isinstance(original, cst.SimpleStatementSuite):
+            return middle[0] if len(middle) == 1 else updated
+        result = [*before, *middle, *after]
+        if before or compound is not None:
+            result = _with_leading(result, line)
+        return cst.FlattenSentinel(result) if len(result) != 1 else result[0]
+
+    def _block(self, original: Node, updated: Node) -> Node:
+        """A block without the lines that became empty; their comments stay."""
+        body: list[Node] = []
+        carried: list[cst.EmptyLine] = []
+        for statement in updated.body:  # type: ignore[attr-defined]
+            if isinstance(statement, cst.SimpleStatementLine) and not statement.body:
+                carried += [line for line in statement.leading_lines if line.comment is not None]
+                continue
+            if carried:
+                statement = statement.with_changes(
+                    leading_lines=[*carried, *statement.leading_lines]
+                )
+                carried = []
+            body.append(statement)
+        if len(body) == len(updated.body):  # type: ignore[attr-defined]
+            return updated
+        if carried:
+            updated = updated.with_changes(footer=[*carried, *updated.footer])  # type: ignore[attr-defined]
+        if not body and original is self.outermost:
+            self.emptied = True
+        elif not body:
+            body = [cst.SimpleStatementLine([cst.Pass()])]
+        return updated.with_changes(body=body)
+
+
+class _Fill(cst.CSTTransformer):
+    """Puts expressions where their names stand, in parentheses where they need them."""
+
+    def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.values = values
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.values.get(updated_node.value, updated_node)
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.Attribute:
+        return updated_node.with_changes(value=_atom(updated_node.value))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        return updated_node.with_changes(func=_atom(updated_node.func))
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.Subscript:
+        return updated_node.with_changes(value=_atom(updated_node.value))
+
+    def leave_UnaryOperation(
+        self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation
+    ) -> cst.UnaryOperation:
+        return updated_node.with_changes(expression=_operand(updated_node.expression))
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BinaryOperation:
+        return updated_node.with_changes(
+            left=_operand(updated_node.left), right=_operand(updated_node.right)
+        )
+
+    def leave_BooleanOperation(
+        self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
+    ) -> cst.BooleanOperation:
+        return updated_node.with_changes(
+            left=_operand(updated_node.left), right=_operand(updated_node.right)
+        )
+
+
+_ATOMS = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.BaseList,
+    cst.BaseSet,
+    cst.BaseDict,
+    cst.Ellipsis,
+)
+
+
+def _has_parentheses(node: Node) -> bool:
+    return bool(getattr(node, "lpar", ()))
+
+
+def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
+    if _has_parentheses(node) or (isinstance(node, _ATOMS) and not isinstance(node, cst.Integer)):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node if isinstance(node, cst.BaseNumber) else _atom(node)
+
+
+def _separator(args: Sequence[cst.Arg]) -> cst.Comma:
+    """The comma that the other arguments are separated with."""
+    for arg in args:
+        if isinstance(arg.comma, cst.Comma):
+            return arg.comma
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def _without(elements: Sequence[Node], gone: set[int]) -> list[Node]:
+    """`elements` but those at the indices `gone`; the last one keeps the closing white space."""
+    kept = [e for k, e in enumerate(elements) if k not in gone]
+    if kept and len(elements) - 1 in gone:
+        last = elements[-1]
+        changes: dict[str, object] = {"comma": last.comma}  # type: ignore[attr-defined]
+        if isinstance(last, cst.Arg):
+            changes["whitespace_after_arg"] = last.whitespace_after_arg
+        kept[-1] = kept[-1].with_changes(**changes)
+    return kept
+
+
+def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) -> cst.Call:
+    gone: set[int] = set()
+    for edit in edits:
+        if isinstance(edit, DropArgument):
+            ordered = written(edit.node.args, edit.node.keywords)
+            gone.add(next(k for k, argument in enumerate(ordered) if argument is edit.argument))
+    if not gone:
+        return updated
+    args = _without(updated.args, gone)
+    changes: dict[str, object] = {"args": args}
+    if not args:
+        changes["whitespace_before_args"] = cst.SimpleWhitespace("")
+    return updated.with_changes(**changes)
+
+
+def _drop_entry(edit: DropEntry, node: cst.Dict) -> cst.Dict:
+    index = edit.node.keys.index(edit.key)
+    elements = _without(node.elements, {index})
+    return node.with_changes(elements=elements)
+
+
+def _drop_element(edit: DropElement, node: cst.List) -> cst.List:
+    elements = _without(node.elements, {edit.node.elts.index(edit.element)})
+    if isinstance(node, cst.Tuple) and len(elements) == 1:
+        elements = [elements[0].with_changes(comma=cst.Comma())]
+    return node.with_changes(elements=elements)
+
+
+def _drop_item(edit: DropItem, node: cst.With) -> cst.With:
+    return node.with_changes(items=_without(node.items, {edit.node.items.index(edit.item)}))
+
+
+def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionDef:
+    index = edit.node.decorator_list.index(edit.decorator)
+    dropped = node.decorators[index]
+    decorators = [d for k, d in enumerate(node.decorators) if k != index]
+    comments = [line for line in dropped.leading_lines if line.comment is not None]
+    if index == 0:
+        comments = [*node.leading_lines, *comments]
+        return node.with_changes(decorators=decorators, leading_lines=comments)
+    return node.with_changes(decorators=decorators)
+
+
+def _drop_alias(edit: DropAlias, updated: Node) -> Left:
+    node = cast("cst.Import | cst.ImportFrom", updated)
+    names = _without(cast("Sequence[Node]", node.names), {edit.node.names.index(edit.alias)})
+    if len(names) and isinstance(names[-1], cst.ImportAlias) and not getattr(node, "lpar", None):
+        names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(names=names)
+
+
+def _unwrapped(node: cst.With, branch: str) -> list[Node]:
+    """The statements of a block, with the comments before and at the end of it."""
+    block: Node | None = node.body
+    if branch == "orelse":
+        otherwise = cast(cst.If, node).orelse
+        block = otherwise.body if isinstance(otherwise, cst.Else) else otherwise
+    if block is None:
+        return [cst.SimpleStatementLine([], leading_lines=node.leading_lines)]
+    if isinstance(block, cst.If):  # an `elif` becomes the `if`
+        return [block.with_changes(leading_lines=[*node.leading_lines, *block.leading_lines])]
+    if isinstance(block, cst.SimpleStatementSuite):
+        line = cst.SimpleStatementLine(block.body, trailing_whitespace=block.trailing_whitespace)
+        return _with_leading([line], node)
+    block = cast(cst.IndentedBlock, block)
+    body: list[Node] = list(block.body)
+    comments = [line for line in block.footer if line.comment is not None]
+    if comments:
+        body.append(cst.SimpleStatementLine([], leading_lines=comments))
+    return _with_leading(body, node)
+
+
+def _with_leading(body: list[Node], old: Node) -> list[Node]:
+    """`body` whose first statement begins with the comments and blank lines of `old`."""
+    if not body:
+        return [cst.SimpleStatementLine([], leading_lines=getattr(old, "leading_lines", ()))]
+    if body[0] is old:
+        return body
+    lines = [*getattr(old, "leading_lines", ()), *getattr(body[0], "leading_lines", ())]
+    rest = [s.with_changes(leading_lines=()) if s is old else s for s in body[1:]]
+    return [body[0].with_changes(leading_lines=lines), *rest]
+
+
+def _with_trailing(body: list[Node], line: cst.SimpleStatementLine) -> list[Node]:
+    """`body` whose last line ends as `line` does."""
+    if isinstance(body[-1], cst.SimpleStatementLine):
+        body[-1] = body[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+    return body
+
+
+def _joined_by_semicolons(body: list[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:
+    if not body:
+        return []
+    joined = [
+        s if isinstance(s.semicolon, cst.Semicolon) else s.with_changes(semicolon=_SEMICOLON)
+        for s in body[:-1]
+    ]
+    return [*joined, body[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+
+
+_SEMICOLON = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))

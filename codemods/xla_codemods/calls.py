@@ -1,0 +1,320 @@
+"""What a call returns: of a library's function, a builtin, a local function or class, a method."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import known
+from .names import Scope, resolve
+from .syntax import keyword
+from .values import (
+    ACCEL,
+    ACCELERATOR,
+    ARGUMENTS,
+    ARRAY,
+    BATCH,
+    CLASS,
+    DATASET,
+    DEVICE,
+    DEVICE_LOADER,
+    GIVEN,
+    HOST,
+    ITERATOR,
+    LOADER,
+    MODULE,
+    NUMBER,
+    OPTIMIZER,
+    PARAMETERS,
+    SAMPLER,
+    SCHEDULER,
+    STRING,
+    TENSOR,
+    UNKNOWN,
+    Value,
+    join,
+    of,
+)
+
+if TYPE_CHECKING:
+    from .infer import Inference
+
+_TUPLE_RETURNING = frozenset(
+    ["max", "min", "topk", "sort", "kthvalue", "median", "mode", "chunk", "split", "unbind"]
+)
+_SAME_MODULE = frozenset(
+    ["to", "cuda", "cpu", "train", "eval", "half", "float", "bfloat16", "double", "requires_grad_"]
+)
+
+
+def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
+    dotted = resolve(node.func, scope)
+    if dotted is not None:
+        return _library(values, dotted, node, scope)
+    if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None:
+        return _builtin(values, node.func.id, node, scope)
+    callee = values.value(node.func, scope)
+    if isinstance(callee.definition, ast.ClassDef):
+        home = values.scopes[callee.definition]
+        if callee.has(CLASS):
+            return values.instance(callee.definition, home.parent or home)
+        if not callee.has(MODULE):
+            method = values.method(callee.definition, "__call__")
+            return values.returned(*method) if method else UNKNOWN
+    elif callee.definition is not None:
+        home = values.scopes[callee.definition]
+        return values.returned(callee.definition, home.parent or home)
+    if callee.has(MODULE):
+        return Value(frozenset({TENSOR, *_place(values, node, scope)}))
+    if isinstance(node.func, ast.Attribute):
+        return _method(values, node.func, node, scope)
+    return UNKNOWN
+
+
+def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+    if dotted in {"torch.device", f"{known.RUNTIME}.xla_device"}:
+        return _device(values, dotted, node, scope)
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.") and last in known.FACTORIES and dotted.count(".") == 1:
+        return _factory(values, node, scope)
+    if dotted in _WRAPPERS and node.args:
+        return _wrapped(values, dotted, node, scope)
+    value = known.result(dotted)
+    if value != UNKNOWN:
+        return value
+    if known.is_tensor_function(dotted):
+        value = Value(frozenset({TENSOR, *_place(values, node, scope)}))
+        return Value(value.kinds, element=value) if last in _TUPLE_RETURNING else value
+    return UNKNOWN
+
+
+def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+    argument = node.args[0] if node.args else keyword(node, "device") or keyword(node, "type")
+    if argument is None:
+        return of(DEVICE, ACCEL)
+    place = values.value(argument, scope).kinds & {ACCEL, HOST}
+    return Value(frozenset({DEVICE, *place}))
+
+
+def _factory(values: Inference, node: ast.Call, scope: Scope) -> Value:
+    device = keyword(node, "device")
+    place = {HOST} if device is None else values.value(device, scope).kinds & {ACCEL, HOST}
+    return Value(frozenset({TENSOR, *place}))
+
+
+def _wrapped(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+    """Calls that hand their argument through: `tqdm(loader)`, `DistributedDataParallel(model)`, ..."""
+    if dotted in {"apex.amp.initialize", "deepspeed.initialize"}:
+        model, optimizer = (values.value(a, scope) for a in (*node.args, *[None] * 2)[:2])
+        if dotted == "deepspeed.initialize":
+            return Value(items=(of(MODULE), of(OPTIMIZER), of(LOADER), of(SCHEDULER)))
+        return Value(items=(model, optimizer)) if len(node.args) > 1 else model
+    if dotted == "itertools.zip_longest":
+        return _zip(values, node, scope)
+    return values.value(node.args[0], scope)
+
+
+def _builtin(values: Inference, name: str, node: ast.Call, scope: Scope) -> Value:
+    arguments = node.args
+    if name == "enumerate" and arguments:
+        return Value(
+            element=Value(items=(of(NUMBER), values.element(values.value(arguments[0], scope))))
+        )
+    if name == "zip":
+        return _zip(values, node, scope)
+    if name == "iter" and arguments:
+        value = values.value(arguments[0], scope)
+        return Value(frozenset({ITERATOR, *value.kinds}), element=values.element(value))
+    if name == "next" and arguments:
+        return values.element(values.value(arguments[0], scope))
+    if name in {"list", "tuple", "sorted", "reversed", "set"} and arguments:
+        value = values.value(arguments[0], scope)
+        return (
+            Value(items=value.items, element=values.element(value))
+            if not value.has(PARAMETERS)
+            else value
+        )
+    if name == "dict":
+        return Value(fields={k.arg: values.value(k.value, scope) for k in node.keywords if k.arg})
+    if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1], ast.Constant):
+        return attribute_of(values.value(arguments[0], scope), str(arguments[1].value))
+    if name in {"sum", "max", "min", "abs"} and arguments:
+        value = values.value(arguments[0], scope)
+        return value if value.has(TENSOR) else value.iterated()
+    if name == "super":
+        owner = scope.function
+        home = values.scopes.get(owner) if owner is not None else None
+        if (
+            home is not None
+            and home.parent is not None
+            and isinstance(home.parent.node, ast.ClassDef)
+        ):
+            return values.instance(home.parent.node, home.parent.parent or home.parent)
+    return known.result(name)
+
+
+def _zip(values: Inference, node: ast.Call, scope: Scope) -> Value:
+    return Value(
+        element=Value(items=tuple(values.element(values.value(a, scope)) for a in node.args))
+    )
+
+
+def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope) -> Value:
+    base = values.value(func.value, scope)
+    name = func.attr
+    if base.has(MODULE):
+        return _module_method(values, base, name, node, scope)
+    if base.has(TENSOR):
+        return _tensor_method(values, base, name, node, scope)
+    if base.has(ACCELERATOR):
+        return _accelerator_method(values, name, node, scope)
+    if base.fields is not None:
+        return _dict_method(base, name, node)
+    if name in {"parse_args", "parse_known_args"}:
+        return of(ARGUMENTS) if name == "parse_args" else Value(items=(of(ARGUMENTS), UNKNOWN))
+    if name == "items" and base.element is not None:
+        return Value(element=Value(items=(of(STRING), base.element)))
+    if base.has(BATCH) and name in {"values", "to"}:
+        return base
+    return UNKNOWN
+
+
+def _module_method(
+    values: Inference, base: Value, name: str, node: ast.Call, scope: Scope
+) -> Value:
+    if name in _SAME_MODULE:
+        return base
+    if name in {"parameters", "buffers"}:
+        return of(PARAMETERS)
+    if name in {"named_parameters", "named_buffers"}:
+        return Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR))))
+    if name in known.CHECKPOINTS:
+        return known.CHECKPOINTS[name]
+    if name in {"forward", "__call__"}:
+        return Value(frozenset({TENSOR, *_place(values, node, scope)}))
+    if isinstance(base.definition, ast.ClassDef):
+        method = values.method(base.definition, name)
+        return values.returned(*method) if method is not None else UNKNOWN
+    return UNKNOWN
+
+
+def _tensor_method(
+    values: Inference, base: Value, name: str, node: ast.Call, scope: Scope
+) -> Value:
+    kinds = base.kinds
+    if name in known.NUMBER_METHODS:
+        return of(NUMBER)
+    if name in known.ARRAY_METHODS:
+        return of(ARRAY)
+    if name in known.HOST_METHODS:
+        return Value(kinds - {ACCEL} | {HOST})
+    if name == "cuda":
+        return Value(kinds - {HOST} | {ACCEL})
+    if name == "to":
+        target = node.args[0] if node.args else keyword(node, "device")
+        value = values.value(target, scope)
+        place = value.kinds & {ACCEL, HOST}
+        if value.has(DEVICE) and not place:
+            place = frozenset({ACCEL})
+        return Value(kinds - {ACCEL, HOST} | place) if value.has(DEVICE) else base
+    if name in {"backward", "get_device"}:
+        return of(NUMBER)
+    if name in {"items", "values", "keys", "get", "pop"} and BATCH in kinds:
+        return Value(element=Value(items=(of(STRING), Value(kinds)))) if name == "items" else base
+    value = Value(kinds - {BATCH})
+    return Value(value.kinds, element=value) if name in _TUPLE_RETURNING else value
+
+
+def _accelerator_method(values: Inference, name: str, node: ast.Call, scope: Scope) -> Value:
+    """Accelerate's `prepare` returns what it was given."""
+    if name == "prepare":
+        given = tuple(values.value(argument, scope) for argument in node.args)
+        return given[0] if len(given) == 1 else Value(items=given)
+    if name in {"unwrap_model", "gather", "gather_for_metrics", "reduce"} and node.args:
+        return values.value(node.args[0], scope)
+    return UNKNOWN
+
+
+def _place(values: Inference, node: ast.Call, scope: Scope) -> frozenset[str]:
+    """On the accelerator if any operand is known to be; on the host if all known ones are."""
+    places: set[str] = set()
+    for argument in (*node.args, *(k.value for k in node.keywords)):
+        value = values.value(
+            argument.value if isinstance(argument, ast.Starred) else argument, scope
+        )
+        if value.has(TENSOR):
+            places |= value.kinds & {ACCEL, HOST}
+    return frozenset({ACCEL}) if ACCEL in places else frozenset(places)
+
+
+_WRAPPERS = frozenset(
+    {
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.notebook.tqdm",
+        "tqdm.std.tqdm",
+        "rich.progress.track",
+        "itertools.islice",
+        "itertools.cycle",
+        "itertools.zip_longest",
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "apex.parallel.DistributedDataParallel",
+        "apex.parallel.convert_syncbn_model",
+        "torch.compile",
+        f"{known.RUNTIME}.compile",
+        f"{known.RUNTIME}.DistributedDataParallel",
+        "torch.jit.script",
+        "apex.amp.initialize",
+        "deepspeed.initialize",
+        "copy.deepcopy",
+        "copy.copy",
+    }
+)
+
+
+def _dict_method(base: Value, name: str, node: ast.Call) -> Value:
+    fields = base.fields or {}
+    if (
+        name in {"get", "pop", "setdefault"}
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    ):
+        return fields.get(str(node.args[0].value), UNKNOWN)
+    if name == "values":
+        return Value(element=join(*fields.values()) if fields else base.element)
+    if name == "items":
+        return Value(
+            element=Value(items=(of(STRING), join(*fields.values()) if fields else UNKNOWN))
+        )
+    return UNKNOWN
+
+
+def attribute_of(base: Value, name: str) -> Value:
+    """An attribute by the kind of its owner."""
+    if base.has(LOADER) or base.has(DEVICE_LOADER):
+        return {"dataset": of(DATASET), "sampler": of(SAMPLER)}.get(name, UNKNOWN)
+    if base.has(MODULE):
+        if name == "module":
+            return base
+        return of(MODULE) if base.definition is None and name.startswith("model") else UNKNOWN
+    if base.has(TENSOR):
+        return _tensor_attribute(base, name)
+    if base.has(ACCELERATOR):
+        return of(DEVICE, ACCEL) if name == "device" else UNKNOWN
+    if base.has(ARGUMENTS):
+        return of(GIVEN)
+    return UNKNOWN
+
+
+def _tensor_attribute(base: Value, name: str) -> Value:
+    if name in {"shape", "ndim", "is_cuda", "requires_grad"}:
+        return of(NUMBER)
+    if name == "device":
+        return Value(frozenset({DEVICE, *(base.kinds & {ACCEL, HOST})}))
+    if name in {"dtype", "grad_fn", "size"}:
+        return UNKNOWN
+    return Value(base.kinds)

@@ -1,0 +1,122 @@
+"""
+What a fix does, as plain data: a rule names the `ast` node and the change, `rewrite` makes it with libcst.
+
+Texts are Python; `{0}`, `{1}` ... in them stand for `holes`: expressions of the source that are kept as they
+are written, with the edits made inside them.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple, Union
+
+
+class Replace(NamedTuple):
+    """The expression `node` becomes `text`."""
+
+    node: ast.expr
+    text: str
+    holes: tuple[ast.expr, ...] = ()
+
+
+class DropArgument(NamedTuple):
+    """`argument` (a positional expression or a keyword) leaves the call `node`."""
+
+    node: ast.Call
+    argument: ast.expr | ast.keyword
+
+
+class AddArgument(NamedTuple):
+    """`text` (`name=value`, or a positional value) comes behind the arguments of `node`, before any `**kwargs`."""
+
+    node: ast.Call
+    text: str
+    holes: tuple[ast.expr, ...] = ()
+
+
+class DropEntry(NamedTuple):
+    """The entry with key `key` leaves the dict display `node`."""
+
+    node: ast.Dict
+    key: ast.expr
+
+
+class DropElement(NamedTuple):
+    """`element` leaves the list, tuple or set display `node`."""
+
+    node: ast.List | ast.Tuple | ast.Set
+    element: ast.expr
+
+
+class ReplaceStatement(NamedTuple):
+    """The statement `node` becomes `text`: nothing, one statement or several lines."""
+
+    node: ast.stmt
+    text: str = ""
+    holes: tuple[ast.expr, ...] = ()
+
+
+class InsertBefore(NamedTuple):
+    """`text` is put on lines of its own before the statement `node`."""
+
+    node: ast.stmt
+    text: str
+
+
+class InsertAfter(NamedTuple):
+    """`text` is put on lines of its own behind the statement `node`."""
+
+    node: ast.stmt
+    text: str
+
+
+class Unwrap(NamedTuple):
+    """The block of the compound statement `node` takes its place: its `body`, or its `orelse`."""
+
+    node: ast.With | ast.AsyncWith | ast.If | ast.For
+    branch: str = "body"
+
+
+class DropItem(NamedTuple):
+    """One of several context managers leaves the `with` statement `node`."""
+
+    node: ast.With | ast.AsyncWith
+    item: ast.withitem
+
+
+class DropDecorator(NamedTuple):
+    """`decorator` leaves the definition `node`."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    decorator: ast.expr
+
+
+class DropAlias(NamedTuple):
+    """The import of `alias` leaves the import statement `node`."""
+
+    node: ast.Import | ast.ImportFrom
+    alias: ast.alias
+
+
+Edit = Union[
+    Replace,
+    DropArgument,
+    AddArgument,
+    DropEntry,
+    DropElement,
+    ReplaceStatement,
+    InsertBefore,
+    InsertAfter,
+    Unwrap,
+    DropItem,
+    DropDecorator,
+    DropAlias,
+]
+
+# Edits of a whole statement; the others change an expression or a header.
+STATEMENT_EDITS = (ReplaceStatement, InsertBefore, InsertAfter, Unwrap, DropItem)
+
+
+def remove(statement: ast.stmt) -> ReplaceStatement:
+    """Take `statement` away."""
+    return ReplaceStatement(statement)

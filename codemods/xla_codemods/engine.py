@@ -1,0 +1,229 @@
+"""Source in, findings or source out: parse once, ask every rule, make the edits in one pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from .edits import Edit, Replace, ReplaceStatement, Unwrap
+from .findings import SAFE, UNSAFE, Finding
+from .index import Index
+from .names import Scope, resolve
+from .rule import Rule
+from .rules import RULES
+from .script import Script
+from .source import Source
+from .suppress import Suppressions
+
+
+class Options(NamedTuple):
+    """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe: bool = False
+
+    def selects(self, code: str) -> bool:
+        """Whether findings with `code` are wanted."""
+        wanted = not self.select or code.startswith(self.select)
+        return wanted and not (self.ignore and code.startswith(self.ignore))
+
+
+class Migration(NamedTuple):
+    """
+    What became of one file: `data` is the new source, `migrated` what the edits dealt with (places in the old
+    source), `left` what is still there (places in the new one).
+    """
+
+    data: bytes
+    migrated: list[Finding]
+    left: list[Finding]
+
+
+def check(data: bytes, options: Options = Options(), path: str = "<source>") -> list[Finding]:  # noqa: B008
+    """
+    What is CUDA-only, slow or wrong on XLA in this source, in order of place.
+
+    Raises:
+        SourceError: it cannot be decoded or parsed.
+    """
+    return _findings(Script(Source(data), path), options)
+
+
+def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -> Migration:  # noqa: B008
+    """
+    The source with every safe fix made (and the unsafe ones where asked).
+
+    Raises:
+        SourceError: it cannot be decoded or parsed, or the result could not be.
+    """
+    source = Source(data)
+    script = Script(source, path)
+    findings = _findings(script, options)
+    chosen = _without_conflicts([f for f in findings if _applies(f, options)])
+    if not chosen:
+        return Migration(data, [], findings)
+    from .imports import tidy_imports
+    from .rewrite import rewrite
+
+    edits = _collapsed([edit for finding in chosen for edit in finding.edits], script)
+    text, refusals = rewrite(source, _without_lost(edits, script), script.parents)
+    refused = {edit for refusal in refusals for edit in refusal.edits}
+    if text == source.text:
+        return Migration(data, [], findings)
+    result = source.encode(tidy_imports(text, script))
+    left = _findings(Script(Source(result), path), options)
+    migrated = [f for f in chosen if not refused.intersection(f.edits)]
+    return Migration(result, migrated, left)
+
+
+def _applies(finding: Finding, options: Options) -> bool:
+    return finding.safety == SAFE or (finding.safety == UNSAFE and options.unsafe)
+
+
+def _without_conflicts(findings: list[Finding]) -> list[Finding]:
+    """Of findings that would replace the same node, the first."""
+    claimed: set[ast.AST] = set()
+    chosen = []
+    for finding in findings:
+        replaced = {
+            e.node for e in finding.edits if isinstance(e, (Replace, ReplaceStatement, Unwrap))
+        }
+        if not claimed.intersection(replaced):
+            claimed |= replaced
+            chosen.append(finding)
+    return chosen
+
+
+def _collapsed(edits: list[Edit], script: Script) -> list[Edit]:
+    """Where every statement of an `if` is removed, the `if` goes too: its test has nothing left to decide."""
+    removed = {e.node for e in edits if isinstance(e, ReplaceStatement) and not e.text}
+    work = list(removed)
+    while work:
+        parent = script.parent(work.pop())
+        if not isinstance(parent, ast.If) or parent.orelse or parent in removed:
+            continue
+        if (
+            all(s in removed for s in parent.body)
+            and _is_pure(parent.test)
+            and not _is_branch(parent, script)
+        ):
+            removed.add(parent)
+            work.append(parent)
+            edits.append(ReplaceStatement(parent))
+    return edits
+
+
+def _is_branch(node: ast.If, script: Script) -> bool:
+    """Whether `node` is the `elif` or the only statement of the `else` of another `if`."""
+    parent = script.parent(node)
+    return isinstance(parent, ast.If) and node in parent.orelse
+
+
+def _is_pure(test: ast.expr) -> bool:
+    """Whether evaluating `test` can be left out: names, attributes and comparisons, and torch's own questions."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and not (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"is_available", "device_count"}
+        ):
+            return False
+        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
+    """The edits but those inside a statement that is removed."""
+    gone = {e.node for e in edits if isinstance(e, ReplaceStatement) and not e.text}
+    if not gone:
+        return edits
+    return [e for e in edits if not any(a in gone for a in script.ancestors(e.node))]
+
+
+def _findings(script: Script, options: Options) -> list[Finding]:
+    found = [f for f in _DISPATCH.run(script) if options.selects(f.code)]
+    suppressions = Suppressions(script.source)
+    kept = [f for f in found if not suppressions.covers(f)]
+    kept += [f for f in suppressions.unused(script) if options.selects(f.code)]
+    kept.sort(key=lambda f: (f.line, f.column, f.code))
+    return kept
+
+
+class _Dispatch:
+    """Which rule listens to what, in dictionaries: one lookup per place, however many rules there are."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        rules = list(rules)
+        self.calls = _merged(rule.calls for rule in rules)
+        self.methods = _merged(rule.methods for rule in rules)
+        self.references = _merged(rule.references for rule in rules)
+        self.nodes = _merged(rule.nodes for rule in rules)
+        self.wholes = [check for rule in rules for check in rule.wholes]
+        # The last part of a dotted name tells at once whether any rule can care.
+        self.call_ends = {name.rpartition(".")[2] for name in self.calls}
+        self.reference_ends = {name.rpartition(".")[2] for name in self.references}
+
+    def run(self, script: Script) -> list[Finding]:
+        found: dict[tuple[str, ast.AST], Finding] = {}
+        for finding in self._all(script):
+            found.setdefault((finding.code, finding.node), finding)
+        return list(found.values())
+
+    def _all(self, script: Script) -> Iterable[Finding]:
+        index = script.index
+        yield from self._at_calls(script, index)
+        yield from self._at_references(script, index)
+        for kind, handlers in self.nodes.items():
+            for node, scope in index.of(kind):
+                for handler in handlers:
+                    yield from handler(script, node, scope)
+        for whole in self.wholes:
+            yield from whole(script)
+
+    def _at_calls(self, script: Script, index: Index) -> Iterable[Finding]:
+        for call, scope in index.of(ast.Call):
+            func = call.func
+            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", None)
+            dotted = None
+            if (
+                last is not None
+                and (last in self.call_ends or isinstance(func, ast.Name) or last in self.methods)
+            ) or isinstance(func, ast.Call):
+                dotted = resolve(func, scope)
+            if dotted is not None:
+                for handler in self.calls.get(dotted, ()):
+                    yield from handler(script, call, scope)
+            elif isinstance(func, ast.Attribute):
+                for handler in self.methods.get(func.attr, ()):
+                    yield from handler(script, call, scope)
+
+    def _at_references(self, script: Script, index: Index) -> Iterable[Finding]:
+        parents = index.parents
+        names: list[tuple[ast.expr, Scope]] = [*index.of(ast.Name)]
+        names += [(n, s) for n, s in index.of(ast.Attribute) if n.attr in self.reference_ends]
+        for node, scope in names:
+            parent = parents[node]
+            if isinstance(parent, ast.Attribute) or (
+                isinstance(parent, ast.Call) and parent.func is node
+            ):
+                continue
+            dotted = resolve(node, scope)
+            for handler in self.references.get(dotted, ()) if dotted else ():
+                yield from handler(script, node, scope)
+
+
+K = TypeVar("K")
+C = TypeVar("C")
+
+
+def _merged(tables: Iterable[dict[K, C]]) -> dict[K, list[C]]:
+    merged: dict[K, list[C]] = {}
+    for table in tables:
+        for key, check in table.items():
+            merged.setdefault(key, []).append(check)
+    return merged
+
+
+_DISPATCH = _Dispatch(RULES)

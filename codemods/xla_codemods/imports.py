@@ -1,0 +1,174 @@
+"""Imports after the edits: the runtime's is added, those that only removed CUDA code used are dropped."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from .edits import DropAlias, Edit, remove
+from .known import RUNTIME
+from .rewrite import rewrite
+from .script import RUNTIME_IMPORT, Script
+from .source import Source
+
+_HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def tidy_imports(text: str, script: Script) -> str:
+    """`text`, the edited source of `script`, with its imports brought up to date."""
+    source = Source(text.encode())
+    edits = list(_unused(source.tree, script))
+    if edits:
+        parents = {
+            child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)
+        }
+        text = rewrite(source, edits, parents).text
+        source = Source(text.encode())
+    return _with_runtime(source, script)
+
+
+def _with_runtime(source: Source, script: Script) -> str:
+    alias = script.xla
+    if not re.search(rf"(?<![\w.]){alias}\.", source.text) or _is_imported(source.tree, alias):
+        return source.text
+    line = after_imports(source.tree)
+    lines = list(source.lines)
+    if line and not lines[line - 1].endswith(("\n", "\r")):
+        lines[line - 1] += source.newline
+    lines.insert(line, f"{RUNTIME_IMPORT}{alias}{source.newline}")
+    return "".join(lines)
+
+
+def _is_imported(tree: ast.Module, alias: str) -> bool:
+    package, _, name = RUNTIME.rpartition(".")
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == package
+        and any(a.name == name and (a.asname or a.name) == alias for a in node.names)
+        for node in tree.body
+    )
+
+
+def after_imports(tree: ast.Module) -> int:
+    """
+    The line (from 1) behind which a new import goes.
+
+    Behind the run of imports that holds torch's own, so that what a script sets before torch is imported
+    (environment variables) stays before; never before the docstring and `__future__`.
+    """
+    imports = [k for k, node in enumerate(tree.body) if isinstance(node, _IMPORTS)]
+    anchor = next((k for k in imports if _brings_torch(tree.body[k])), None)
+    if anchor is None:
+        anchor = imports[0] if imports else None
+    if anchor is None:
+        first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
+        return _end(tree.body[0]) if first else (tree.body[0].lineno - 1 if tree.body else 0)
+    while anchor + 1 < len(tree.body) and isinstance(tree.body[anchor + 1], _IMPORTS):
+        anchor += 1
+    return _end(tree.body[anchor])
+
+
+def _brings_torch(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        names = [node.module or ""]
+    else:
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+    return any(name.partition(".")[0] in _HOMES for name in names)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
+    """Edits that drop what the source imported and used, and now does not use."""
+    before, after = _used(script.tree), _used(tree)
+    gone = before - after
+    if not gone:
+        return
+    dropped: dict[ast.stmt, list[ast.alias]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _IMPORTS) and _may_go(node):
+            aliases = [a for a in node.names if (a.asname or a.name.partition(".")[0]) in gone]
+            if aliases:
+                dropped[node] = aliases
+    whole = {node for node, aliases in dropped.items() if len(aliases) == len(node.names)}  # type: ignore[attr-defined]
+    guards = {
+        node for node in ast.walk(tree) if isinstance(node, ast.Try) and _is_idle(node, whole, gone)
+    }
+    guarded = {statement for guard in guards for statement in guard.body}
+    yield from (remove(guard) for guard in guards)
+    for node, aliases in dropped.items():
+        if node in guarded:
+            continue
+        if node in whole:
+            yield remove(node)
+        else:
+            yield from (DropAlias(node, alias) for alias in aliases)  # type: ignore[arg-type]
+
+
+def _may_go(node: ast.Import | ast.ImportFrom) -> bool:
+    """Not what is imported for its effect: torch itself, torch_xla, the future."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0] not in {
+            "__future__",
+            "torch_xla",
+            "xla_migrate",
+        }
+    return all(
+        a.name.partition(".")[0] not in {"torch", "torch_xla"} or a.asname for a in node.names
+    )
+
+
+def _is_idle(guard: ast.Try, whole: set[ast.stmt], gone: set[str]) -> bool:
+    """Whether `try: import ...` has nothing left to do: all of it goes, and the handlers only complain."""
+    if guard.orelse or guard.finalbody or not all(s in whole for s in guard.body):
+        return False
+    return all(_only_complains(s, gone) for handler in guard.handlers for s in handler.body)
+
+
+def _only_complains(statement: ast.stmt, gone: set[str]) -> bool:
+    match statement:
+        case ast.Pass() | ast.Raise() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
+            return True
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="warn" | "warning" | "info" | "error" | "exit"))
+        ):
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+            return name in gone
+    return False
+
+
+def _used(tree: ast.Module) -> set[str]:
+    """Names that are read anywhere, in string annotations and `__all__` too."""
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Store):
+                used.add(node.id)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)) and isinstance(
+            node.annotation, ast.Constant
+        ):
+            used.update(re.findall(r"\w+", str(node.annotation.value)))
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+        ):
+            used.update(
+                n.value
+                for n in ast.walk(node.value)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            )
+    return used

@@ -1,0 +1,115 @@
+"""
+One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at.
+
+Statements on whose lines no trigger word stands are passed over where the file does not train; see `triggers`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from .infer import Inference
+from .names import Scope
+
+N = TypeVar("N", bound=ast.AST)
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+class Index:
+    """What the walk found, in source order: `nodes` by type with the scope each stands in, and `parents`."""
+
+    def __init__(self, tree: ast.Module, walrus: bool) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.nodes: dict[type[ast.AST], list[tuple[ast.AST, Scope]]] = {}
+        self.module = Scope(tree, None, walrus)
+        self.inference = Inference(self.module, self.calls_of)
+        self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
+
+    def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
+        """The nodes of type `kind`, with their scopes."""
+        return self.nodes.get(kind, [])  # type: ignore[return-value]
+
+    def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]:
+        """The calls whose callee's last name is `name`."""
+        if self._called is None:
+            self._called = {}
+            for call, scope in self.of(ast.Call):
+                func = call.func
+                last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                self._called.setdefault(last, []).append((call, scope))
+        return self._called.get(name, [])
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The scope that `node` stands in."""
+        current: ast.AST | None = node
+        child: ast.AST | None = None
+        scopes = self.inference.scopes
+        while current is not None:
+            if child is not None and current in scopes and _inside(child, current):
+                return scopes[current]
+            child, current = current, self.parents.get(current)
+        return self.module
+
+
+def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> Index:
+    """Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines."""
+    index = Index(tree, walrus)
+    nodes, parents, inner = index.nodes, index.parents, index.inference.inner
+    stack: list[tuple[ast.AST, Scope]] = [(s, index.module) for s in reversed(tree.body)]
+    parents.update((s, tree) for s in tree.body)
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, ast.stmt):
+            if not hot(_first(node), node.end_lineno or node.lineno):
+                continue
+        kind = type(node)
+        found = nodes.get(kind)
+        if found is None:
+            found = nodes[kind] = []
+        found.append((node, scope))
+        inside: Scope | None = None
+        if kind in _OPENS:
+            inside = inner(node, scope)  # type: ignore[arg-type]
+        for child in reversed(list(_children(node))):
+            parents[child] = node
+            if inside is not None and _inside(child, node):
+                stack.append((child, inside))
+            else:
+                stack.append((child, scope))
+    return index
+
+
+_OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
+
+
+def _children(node: ast.AST) -> Iterable[ast.AST]:
+    """Children but for contexts and operators, which are shared objects."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.AST) and not isinstance(item, ast.cmpop):
+                    yield item
+        elif isinstance(value, ast.AST) and not isinstance(value, _SHARED):
+            yield value
+
+
+_SHARED = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+
+
+def _inside(child: ast.AST, opener: ast.AST) -> bool:
+    """Whether `child` is read in the scope that `opener` opens, not in the one around it."""
+    if isinstance(opener, (*_FUNCTIONS, ast.ClassDef)):
+        return isinstance(child, ast.stmt)
+    if isinstance(opener, ast.Lambda):
+        return child is opener.body
+    return True
+
+
+def _first(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", None)
+    return min(d.lineno for d in decorators) if decorators else node.lineno

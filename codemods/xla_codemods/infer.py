@@ -1,0 +1,352 @@
+"""
+What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
+
+Flow-insensitive: a name is the join of all that its scope binds it to. Nothing is evaluated twice, a
+cycle yields what is known without it, and what cannot be told is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from .expressions import EXPRESSIONS
+from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
+from .syntax import argument_for, is_static, walk_body
+from .values import (
+    ACCEL,
+    BATCH,
+    CLASS,
+    DATASET,
+    DEVICE,
+    DEVICE_LOADER,
+    FUNCTION,
+    HOST,
+    INSTANCE,
+    LOADER,
+    MODULE,
+    OPTIMIZER,
+    PARAMETERS,
+    SAMPLER,
+    SCALER,
+    SCHEDULER,
+    TENSOR,
+    UNKNOWN,
+    Value,
+    join,
+    of,
+)
+
+_MAX_DEPTH = 60
+
+
+class Inference:
+    """The memo of one file's values. `calls` answers: which calls name this function?"""
+
+    def __init__(self, module: Scope, calls: Callable[[str], list[tuple[ast.Call, Scope]]]) -> None:
+        self.module = module
+        self.calls = calls
+        self.scopes: dict[ScopeNode, Scope] = {module.node: module}
+        self._memo: dict[ast.AST, Value] = {}
+        self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth
+        self._cycle = _MAX_DEPTH  # the outermost depth that a cycle led back to
+        self._attributes: dict[ast.ClassDef, dict[str, list[tuple[Binding, Scope]]]] = {}
+
+    def inner(self, node: ScopeNode, parent: Scope) -> Scope:
+        """The scope of a function, class, lambda or comprehension that stands in `parent`."""
+        scope = self.scopes.get(node)
+        if scope is None:
+            scope = self.scopes[node] = Scope(node, parent)
+        return scope
+
+    def value(self, node: ast.AST | None, scope: Scope) -> Value:
+        """What the expression `node`, read in `scope`, may be."""
+        if node is None:
+            return UNKNOWN
+        found = self._memo.get(node)
+        if found is not None:
+            return found
+        if node in self._active:
+            self._cycle = min(self._cycle, self._active[node])
+            return UNKNOWN
+        handler = EXPRESSIONS.get(type(node))
+        depth = len(self._active)
+        if handler is None or depth >= _MAX_DEPTH:
+            return UNKNOWN
+        self._active[node] = depth
+        try:
+            result = handler(self, node, scope)
+        finally:
+            del self._active[node]
+        if (
+            self._cycle >= depth
+        ):  # else it was cut short by a cycle that is still open: no final word
+            self._memo[node] = result
+            self._cycle = _MAX_DEPTH
+        return result
+
+    def name(self, name: str, scope: Scope) -> Value:
+        """What the local `name` may be in `scope`."""
+        found = scope.find(name)
+        if found is None:
+            return UNKNOWN
+        home, bindings = found
+        return join(*(self.bound(binding, home) for binding in bindings))
+
+    def bound(self, binding: Binding, scope: Scope) -> Value:
+        """What one binding binds."""
+        if binding.how == "parameter":
+            return self._parameter(binding, scope)
+        if binding.how in {"def", "class"}:
+            return self._definition(binding.node, scope)
+        if binding.how == "augment":
+            return self.value(binding.value, scope)
+        if binding.value is None:
+            return UNKNOWN
+        value = (
+            self._with(binding, scope)
+            if binding.how == "with"
+            else self.value(binding.value, self._for(binding, scope))
+        )
+        for step in binding.path:
+            value = self.element(value) if step == ITERATED else value.item(step)
+        return value
+
+    def returned(self, function: FunctionNode, scope: Scope) -> Value:
+        """The join of what `function` returns (or, for a generator, an iterable of what it yields)."""
+        inner = self.inner(function, scope)
+        returns: list[Value] = []
+        yields: list[Value] = []
+        for node in walk_body(function.body):
+            if isinstance(node, ast.Return) and node.value is not None:
+                returns.append(self.value(node.value, inner))
+            elif isinstance(node, ast.Yield) and node.value is not None:
+                yields.append(self.value(node.value, inner))
+        if yields:
+            return Value(element=join(*yields))
+        return join(*returns) if returns else UNKNOWN
+
+    def attribute_of(self, definition: ast.ClassDef, name: str) -> Value:
+        """What `self.<name>` may be in the local class `definition`, or in its local bases."""
+        scope = self.scopes.get(definition)
+        if scope is None:
+            return UNKNOWN
+        bindings = self.class_attributes(definition).get(name)
+        if bindings:
+            return join(*(self.bound(binding, home) for binding, home in bindings))
+        for base in definition.bases:
+            parent = self.value(base, scope.parent or scope).definition
+            if isinstance(parent, ast.ClassDef) and parent is not definition:
+                found = self.attribute_of(parent, name)
+                if found != UNKNOWN:
+                    return found
+        return UNKNOWN
+
+    def class_attributes(self, definition: ast.ClassDef) -> dict[str, list[tuple[Binding, Scope]]]:
+        """`self.<name> = ...` in any method, and the class's own names."""
+        found = self._attributes.get(definition)
+        if found is None:
+            scope = self.scopes[definition]
+            found = {
+                name: [(b, scope) for b in bindings] for name, bindings in scope.bindings.items()
+            }
+            self._attributes[definition] = found
+            for method in definition.body:
+                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.args.args:
+                    inner = self.inner(method, scope)
+                    for attribute, binding in _self_bindings(method, method.args.args[0].arg):
+                        found.setdefault(attribute, []).append((binding, inner))
+        return found
+
+    def base_kind(self, definition: ast.ClassDef, scope: Scope) -> frozenset[str]:
+        """Kinds of an instance of a local class, by what it derives from."""
+        kinds: set[str] = {INSTANCE}
+        for base in definition.bases:
+            dotted = resolve(base, scope)
+            kinds |= _base(dotted) if dotted else set()
+            value = self.value(base, scope)
+            if isinstance(value.definition, ast.ClassDef) and value.definition is not definition:
+                home = self.scopes.get(value.definition)
+                if home is not None:
+                    kinds |= self.base_kind(value.definition, home.parent or home)
+        return frozenset(kinds)
+
+    # Bindings.
+
+    def _for(self, binding: Binding, scope: Scope) -> Scope:
+        """A comprehension's first iterable is read in the scope around it; the others hardly differ."""
+        if isinstance(binding.node, ast.comprehension) and scope.parent is not None:
+            return scope.parent
+        return scope
+
+    def _with(self, binding: Binding, scope: Scope) -> Value:
+        value = self.value(binding.value, scope)
+        if isinstance(binding.value, ast.Call):
+            dotted = resolve(binding.value.func, scope)
+            if dotted == "apex.amp.scale_loss" and binding.value.args:
+                return self.value(binding.value.args[0], scope)
+        return value
+
+    def _parameter(self, binding: Binding, scope: Scope) -> Value:
+        function = scope.node
+        assert isinstance(binding.node, ast.arg)
+        if isinstance(function, ast.Lambda):
+            return UNKNOWN
+        assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        outer = scope.parent or scope
+        owner = outer.node
+        first = function.args.args[0] if function.args.args else None
+        if isinstance(owner, ast.ClassDef) and binding.node is first and not is_static(function):
+            return self.instance(owner, outer.parent or outer)
+        values = [self._annotated(binding.node.annotation, scope)]
+        if binding.value is not None:
+            values.append(self.value(binding.value, outer))
+        values += self._arguments(binding.node.arg, function, owner)
+        return join(*values)
+
+    def _arguments(
+        self, name: str, function: FunctionNode, owner: ast.AST | None
+    ) -> Iterator[Value]:
+        """What the calls in this file pass for the parameter `name`."""
+        method = isinstance(owner, ast.ClassDef)
+        called = (
+            owner.name
+            if isinstance(owner, ast.ClassDef) and function.name == "__init__"
+            else function.name
+        )
+        for call, scope in self.calls(called):
+            argument = argument_for(name, function, call, skip_self=method)
+            if argument is not None:
+                yield self.value(argument, scope)
+
+    def _annotated(self, annotation: ast.expr | None, scope: Scope) -> Value:
+        if annotation is None:
+            return UNKNOWN
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return UNKNOWN
+        dotted = resolve(annotation, scope)
+        if dotted in {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"}:
+            return of(TENSOR)
+        if dotted is not None:
+            kinds = _base(dotted)
+            if dotted == "torch.device":
+                kinds = {DEVICE}
+            return Value(frozenset(kinds)) if kinds else UNKNOWN
+        if isinstance(annotation, ast.BinOp):  # X | None
+            return join(
+                self._annotated(annotation.left, scope), self._annotated(annotation.right, scope)
+            )
+        if isinstance(annotation, ast.Subscript):
+            head = resolve(annotation.value, scope)
+            if head in {"typing.Optional", "Optional"}:
+                return self._annotated(annotation.slice, scope)
+            return self._annotated(annotation.value, scope)
+        value = self.value(annotation, scope)
+        if isinstance(value.definition, ast.ClassDef):
+            home = self.scopes.get(value.definition, scope)
+            return self.instance(value.definition, home.parent or home)
+        return UNKNOWN
+
+    def _definition(self, node: ast.AST, scope: Scope) -> Value:
+        if isinstance(node, ast.ClassDef):
+            self.inner(node, scope)
+            return Value(frozenset({CLASS}), definition=node)
+        assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        self.inner(node, scope)
+        return Value(frozenset({FUNCTION}), definition=node)
+
+    def instance(self, definition: ast.ClassDef, scope: Scope) -> Value:
+        self.inner(definition, scope)
+        return Value(self.base_kind(definition, scope), definition=definition)
+
+    def element(self, value: Value) -> Value:
+        """One element of iterating `value`."""
+        if value.has(LOADER):
+            return of(TENSOR, BATCH, HOST)
+        if value.has(DEVICE_LOADER):
+            return of(TENSOR, BATCH, ACCEL)
+        if value.has(PARAMETERS):
+            return of(TENSOR)
+        if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
+            method = self.method(value.definition, "__iter__")
+            if method is not None:
+                returned = self.returned(*method)
+                return returned.element or UNKNOWN
+        return value.iterated()
+
+    def method(self, definition: ast.ClassDef, name: str) -> tuple[FunctionNode, Scope] | None:
+        """The method `name` of a local class, and the scope it stands in."""
+        scope = self.scopes.get(definition)
+        if scope is None:
+            return None
+        for binding in scope.bindings.get(name, ()):
+            if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return binding.node, scope
+        for base in definition.bases:
+            parent = self.value(base, scope.parent or scope).definition
+            if isinstance(parent, ast.ClassDef) and parent is not definition:
+                return self.method(parent, name)
+        return None
+
+
+_BASES: tuple[tuple[str, str], ...] = (
+    ("torch.optim.lr_scheduler.", SCHEDULER),
+    ("torch.optim.", OPTIMIZER),
+    ("torch.nn.utils.", ""),
+    ("torch.nn.", MODULE),
+    ("torchvision.models.", MODULE),
+    ("pytorch_lightning.LightningModule", MODULE),
+    ("lightning.LightningModule", MODULE),
+    ("lightning.pytorch.LightningModule", MODULE),
+    ("transformers.PreTrainedModel", MODULE),
+)
+
+
+def _base(dotted: str) -> set[str]:
+    """Kinds that deriving from, or being annotated as, `dotted` gives."""
+    for prefix, kind in _BASES:
+        if dotted.startswith(prefix):
+            return {kind} if kind else set()
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.utils.data"):
+        if last.endswith("Dataset"):
+            return {DATASET}
+        if last.endswith("Sampler"):
+            return {SAMPLER}
+        if last.endswith("DataLoader"):
+            return {LOADER}
+    if last == "GradScaler":
+        return {SCALER}
+    if last in {"LRScheduler", "_LRScheduler"}:
+        return {SCHEDULER}
+    return set()
+
+
+def _self_bindings(method: FunctionNode, this: str) -> Iterator[tuple[str, Binding]]:
+    """`self.<name> = value` in `method`, also in tuples and `with ... as self.<name>`."""
+    for node in walk_body(method.body):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from _attribute_targets(target, this, node, node.value, ())
+        elif isinstance(node, ast.AnnAssign):
+            yield from _attribute_targets(node.target, this, node, node.value, ())
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                if item.optional_vars is not None:
+                    yield from _attribute_targets(
+                        item.optional_vars, this, node, item.context_expr, ()
+                    )
+
+
+def _attribute_targets(
+    target: ast.expr, this: str, node: ast.AST, value: ast.expr | None, path: tuple[int, ...]
+) -> Iterator[tuple[str, Binding]]:
+    match target:
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == this:
+            yield attribute, Binding("assign", node, value, path)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            for index, element in enumerate(elements):
+                yield from _attribute_targets(element, this, node, value, (*path, index))

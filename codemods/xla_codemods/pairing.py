@@ -1,0 +1,318 @@
+"""
+The libcst node of an `ast` node, by order.
+
+Both trees are walked in source order; the k-th call of one is the k-th call of the other, and so for each
+kind of node. No positions are needed (`ast` has none that can be trusted inside f-strings before Python 3.12,
+libcst has none that are cheap). Where the counts differ, nothing is paired: the caller refuses the edit.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import libcst as cst
+
+_KINDS: dict[type[ast.AST], Any] = {
+    ast.Call: cst.Call,
+    ast.Attribute: cst.Attribute,
+    ast.Subscript: cst.Subscript,
+    ast.Compare: cst.Comparison,
+    ast.BoolOp: cst.BooleanOperation,
+    ast.UnaryOp: cst.UnaryOperation,
+    ast.BinOp: cst.BinaryOperation,
+    ast.IfExp: cst.IfExp,
+    ast.Dict: cst.Dict,
+    ast.List: cst.List,
+    ast.Set: cst.Set,
+    ast.Tuple: cst.Tuple,
+    ast.Lambda: cst.Lambda,
+    ast.Name: cst.Name,
+    ast.JoinedStr: cst.BaseString,
+    ast.Constant: cst.BaseString,
+    ast.Expr: cst.Expr,
+    ast.Assign: cst.Assign,
+    ast.AnnAssign: cst.AnnAssign,
+    ast.AugAssign: cst.AugAssign,
+    ast.Return: cst.Return,
+    ast.Delete: cst.Del,
+    ast.Assert: cst.Assert,
+    ast.Raise: cst.Raise,
+    ast.Global: cst.Global,
+    ast.Nonlocal: cst.Nonlocal,
+    ast.Pass: cst.Pass,
+    ast.Break: cst.Break,
+    ast.Continue: cst.Continue,
+    ast.Import: cst.Import,
+    ast.ImportFrom: cst.ImportFrom,
+    ast.If: cst.If,
+    ast.For: cst.For,
+    ast.AsyncFor: cst.For,
+    ast.While: cst.While,
+    ast.With: cst.With,
+    ast.AsyncWith: cst.With,
+    ast.Try: cst.Try,
+    ast.FunctionDef: cst.FunctionDef,
+    ast.AsyncFunctionDef: cst.FunctionDef,
+    ast.ClassDef: cst.ClassDef,
+    ast.ExceptHandler: cst.ExceptHandler,
+}
+
+_NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
+
+
+class Unpaired(Exception):
+    """The two trees do not have the same nodes; it should not happen, and nothing is edited then."""
+
+
+def pair(
+    owners: Iterable[ast.AST], root: cst.CSTNode, wanted: Iterable[ast.AST]
+) -> dict[ast.AST, cst.CSTNode]:
+    """The libcst nodes under `root` of the `wanted` nodes, which lie under `owners`."""
+    left = list(wanted)
+    kinds = {kind_of(node) for node in left}
+    ours: dict[type[cst.CSTNode], list[ast.AST | None]] = {kind: [] for kind in kinds}
+    for owner in owners:
+        for node in in_order(owner):
+            kind = _kind(node)
+            if kind in kinds:
+                ours[kind].append(node)
+                if isinstance(node, ast.BoolOp):  # `a and b and c` is one node here, two in libcst
+                    ours[kind] += [None] * (len(node.values) - 2)
+    theirs = _collect(root, kinds)
+    result: dict[ast.AST, cst.CSTNode] = {}
+    for kind in kinds:
+        if len(ours[kind]) != len(theirs[kind]):
+            raise Unpaired(
+                f"{len(ours[kind])} and {len(theirs[kind])} nodes of type {kind.__name__}"
+            )
+        result.update((a, b) for a, b in zip(ours[kind], theirs[kind]) if a is not None)
+    missing = [node for node in left if node not in result]
+    if missing:
+        raise Unpaired(f"no {type(missing[0]).__name__} there")
+    return result
+
+
+def kind_of(node: ast.AST) -> type[cst.CSTNode]:
+    """
+    The libcst class that stands for `node`.
+
+    Raises:
+        Unpaired: a node of a type that no edit uses.
+    """
+    kind = _kind(node)
+    if kind is None:
+        raise Unpaired(f"{type(node).__name__} cannot be edited")
+    return kind
+
+
+def _kind(node: ast.AST) -> type[cst.CSTNode] | None:
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, (str, bytes)):
+            return cst.BaseString
+        return (
+            cst.BaseNumber
+            if isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool)
+            else None
+        )
+    return _KINDS.get(type(node))
+
+
+def in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """
+    `node` and everything below it in source order, parents first.
+
+    Strings are leaves but for the expressions of f-strings; a subscript's bare tuple is no node of libcst's.
+    """
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        children = list(_children(current))
+        children.reverse()
+        stack.extend(children)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    special = _ORDERED.get(type(node))
+    if special is not None:
+        yield from special(node)
+    else:
+        yield from ast.iter_child_nodes(node)
+
+
+def _call(node: ast.Call) -> Iterator[ast.AST]:
+    yield node.func
+    yield from written(node.args, node.keywords)
+
+
+def _class(node: ast.ClassDef) -> Iterator[ast.AST]:
+    yield from node.decorator_list
+    yield from written(node.bases, node.keywords)
+    yield from node.body
+
+
+def written(values: list[ast.expr], keywords: list[ast.keyword]) -> list[ast.expr | ast.keyword]:
+    """`f(a, k=b, *c)`: arguments as they are written."""
+    both: list[ast.expr | ast.keyword] = [*values, *keywords]
+    if values and keywords:
+        both.sort(key=lambda n: (n.lineno, n.col_offset))
+    return both
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    yield from node.decorator_list
+    yield node.args
+    if node.returns is not None:
+        yield node.returns
+    yield from node.body
+
+
+def _arguments(node: ast.arguments) -> Iterator[ast.AST]:
+    positional = [*node.posonlyargs, *node.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(node.defaults))
+    defaults += node.defaults
+    for arg, default in zip(positional, defaults):
+        yield arg
+        if default is not None:
+            yield default
+    if node.vararg is not None:
+        yield node.vararg
+    for arg, default in zip(node.kwonlyargs, node.kw_defaults):
+        yield arg
+        if default is not None:
+            yield default
+    if node.kwarg is not None:
+        yield node.kwarg
+
+
+def _conditional(node: ast.IfExp) -> Iterator[ast.AST]:
+    yield from (node.body, node.test, node.orelse)
+
+
+def _dict(node: ast.Dict) -> Iterator[ast.AST]:
+    for key, value in zip(node.keys, node.values):
+        if key is not None:
+            yield key
+        yield value
+
+
+def _mapping_pattern(node: ast.MatchMapping) -> Iterator[ast.AST]:
+    for key, pattern in zip(node.keys, node.patterns):
+        yield from (key, pattern)
+
+
+def _joined(node: ast.JoinedStr) -> Iterator[ast.AST]:
+    for value in node.values:
+        if isinstance(value, ast.FormattedValue):
+            yield value.value
+            if isinstance(value.format_spec, ast.JoinedStr):
+                yield from _joined(value.format_spec)
+
+
+def _subscript(node: ast.Subscript) -> Iterator[ast.AST]:
+    yield node.value
+    if isinstance(node.slice, ast.Tuple):
+        yield from node.slice.elts
+    else:
+        yield node.slice
+
+
+_ORDERED: dict[type[ast.AST], Callable[..., Iterator[ast.AST]]] = {
+    ast.Call: _call,
+    ast.ClassDef: _class,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.arguments: _arguments,
+    ast.IfExp: _conditional,
+    ast.Dict: _dict,
+    ast.MatchMapping: _mapping_pattern,
+    ast.JoinedStr: _joined,
+    ast.Subscript: _subscript,
+}
+
+
+def _collect(
+    root: cst.CSTNode, kinds: set[type[cst.CSTNode]]
+) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+    """The nodes of `kinds` under `root` in source order, as far as `ast` has a node for them."""
+    found: dict[type[cst.CSTNode], list[cst.CSTNode]] = {kind: [] for kind in kinds}
+    stack: list[cst.CSTNode] = [root]
+    while stack:
+        node = stack.pop()
+        kind = _cst_kind(node)
+        if kind is not None and kind in kinds:
+            found[kind].append(node)
+        children = _cst_children(node)
+        children.reverse()
+        stack.extend(children)
+    return found
+
+
+def _cst_kind(node: cst.CSTNode) -> type[cst.CSTNode] | None:
+    if isinstance(node, cst.Name):
+        return None if node.value in {"True", "False", "None"} else cst.Name  # constants to `ast`
+    if isinstance(node, cst.BaseString):
+        return cst.BaseString
+    if isinstance(node, _NUMBERS):
+        return cst.BaseNumber
+    return type(node)
+
+
+def _cst_children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The children that `ast` has too: no attribute, keyword or parameter names, no white space."""
+    match node:
+        case (
+            cst.BaseParenthesizableWhitespace()
+            | cst.TrailingWhitespace()
+            | cst.EmptyLine()
+            | cst.SimpleString()
+        ):
+            return []
+        case cst.Attribute():
+            return [node.value]
+        case cst.Arg():
+            return [node.value]
+        case cst.Param():
+            return [n for n in (node.annotation, node.default) if isinstance(n, cst.CSTNode)]
+        case cst.FunctionDef():
+            before = [*node.decorators, node.params, node.returns, node.body]
+            return [n for n in before if n is not None]
+        case cst.ClassDef():
+            return [*node.decorators, *node.bases, *node.keywords, node.body]
+        case cst.Import() | cst.ImportFrom() | cst.Global() | cst.Nonlocal():
+            return []
+        case cst.ExceptHandler() | cst.ExceptStarHandler():
+            return [n for n in (node.type, node.body) if n is not None]
+        case cst.ConcatenatedString():
+            return [n for part in (node.left, node.right) for n in _string_parts(part)]
+        case cst.FormattedString():
+            return _string_parts(node)
+        case cst.Name():
+            return []
+        case cst.MatchAs() | cst.MatchStar():
+            return (
+                [node.pattern] if isinstance(node, cst.MatchAs) and node.pattern is not None else []
+            )
+        case cst.MatchMapping():
+            return list(node.elements)
+        case cst.MatchKeywordElement():
+            return [node.pattern]
+    return list(node.children)
+
+
+def _string_parts(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The expressions inside a string, format specifications included."""
+    if isinstance(node, cst.ConcatenatedString):
+        return [n for part in (node.left, node.right) for n in _string_parts(part)]
+    if not isinstance(node, cst.FormattedString):
+        return []
+    parts: list[cst.CSTNode] = []
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            parts.append(part.expression)
+            for inner in part.format_spec or ():
+                if isinstance(inner, cst.FormattedStringExpression):
+                    parts.append(inner.expression)
+    return parts

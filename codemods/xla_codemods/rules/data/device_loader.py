@@ -1,0 +1,78 @@
+"""
+A loop that moves its batches itself waits for them, and cuts no graph.
+
+`xla.MpDeviceLoader` moves batches to the device ahead of use and marks the step between them. It stands around
+what the loop iterates, so the loader itself, its `dataset`, `sampler` and length, stay as they are.
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+     loader = DataLoader(dataset, batch_size=8)
+-    for step, (x, y) in enumerate(loader):
++    for step, (x, y) in enumerate(xla.MpDeviceLoader(loader)):
+         x, y = x.to(device), y.to(device)
+         optimizer.zero_grad()
+         model(x, y).backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+     print(step, len(loader.dataset))
+```
+
+Where a batch is also needed on the host, it is left to the loop, and the step is marked instead:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+     for x, names in DataLoader(dataset, batch_size=8):
+         print(names.tolist())
+         optimizer.zero_grad()
+         model(x.to(device)).sum().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
+Loops that compute no step and no prediction are left alone:
+
+```python
+from torch.utils.data import DataLoader
+
+def mean(dataset):
+    return sum(x.mean() for x, _ in DataLoader(dataset))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA401", "device-loader", severity=WARNING)
+
+
+@RULE.whole
+def device_loader(script: Script) -> Iterator[Finding]:
+    seen = set()
+    for loop in script.training.loops:
+        for driver in loop.drivers:
+            if (
+                driver.node not in seen
+                and not driver.cached
+                and script.training.wraps(loop, driver)
+            ):
+                seen.add(driver.node)
+                edit = Replace(driver.node, f"{script.xla}.MpDeviceLoader({{0}})", (driver.node,))
+                yield RULE.at(script, driver.node, "batches are moved by the loop itself", edit)

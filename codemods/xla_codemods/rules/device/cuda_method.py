@@ -1,0 +1,94 @@
+"""
+`.cuda()` moves to a device that an XLA host does not have.
+
+`.to(xla.xla_device())` says the same of whichever accelerator there is. The index of `.cuda(3)` is handed on: it
+means something on machines with several CUDA devices, and nothing where a process drives one XLA device.
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+-model = nn.Linear(4, 2).cuda()
++model = nn.Linear(4, 2).to(xla.xla_device())
+```
+
+```diff
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def run(model, rank, dataset):
+-    model.cuda(rank)
++    model.to(xla.xla_device(rank))
+-    for images, labels in DataLoader(dataset):
++    for images, labels in xla.MpDeviceLoader(DataLoader(dataset)):
+-        images = images.cuda(non_blocking=True)
++        images = images.to(xla.xla_device())
+         model(images)
+```
+
+A class's own `cuda`, and the attribute `cuda` of anything, are left alone.
+
+```python
+import torch
+
+class Wheel:
+    def cuda(self):
+        return self
+
+print(Wheel().cuda(), torch.version.cuda)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...values import CLASS, INSTANCE, MODULE, TENSOR
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA101", "cuda-method")
+
+
+@RULE.method("cuda")
+def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    if _has_its_own(script, owner, scope):
+        return
+    index = (
+        call.args[0]
+        if call.args
+        else next((k.value for k in call.keywords if k.arg == "device"), None)
+    )
+    if (
+        index is None
+        or _is_constant_none(index)
+        or script.dotted(index, scope) == "torch.cuda.current_device"
+    ):
+        edit = Replace(call, f"{{0}}.to({script.xla}.xla_device())", (owner,))
+    else:
+        edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({{1}}))", (owner, index))
+    yield RULE.at(script, call, "`.cuda()` needs a CUDA device", edit)
+
+
+def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
+    """Whether `owner` is of a local class that is no tensor, no module, or defines `cuda` on its own."""
+    value = script.value(owner, scope)
+    if isinstance(value.definition, ast.ClassDef) and script.inference.method(
+        value.definition, "cuda"
+    ):
+        return True
+    return bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
+
+
+def _is_constant_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

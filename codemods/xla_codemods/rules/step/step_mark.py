@@ -1,0 +1,223 @@
+"""
+A step without a mark grows one graph without end.
+
+Nothing runs on a lazy backend until the graph is cut. A device loader cuts it at each batch; where none feeds the
+loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updates stay pending, and each step
+retraces all before it (xla-facts 3.20).
+
+The mark stands behind the optimizer step and before what is read on the host, so that the read costs no second
+run of the forward pass (3.21). In a loop that a device loader feeds it is added only where such a read follows.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, get_batch, steps):
+     optimizer = torch.optim.AdamW(model.parameters())
+     for step in range(steps):
+         x, y = get_batch()
+         loss = model(x, y)
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+         print(loss.item())
+```
+
+Gradients that are accumulated in an inner loop are cut there too, else the graph holds all micro-batches:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, get_batch, steps):
+     optimizer = torch.optim.AdamW(model.parameters())
+     for step in range(steps):
+         for micro_step in range(4):
+             loss = model(*get_batch()) / 4
+             loss.backward()
++            xla.mark_step()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+         optimizer.zero_grad()
+```
+
+So are evaluation and sampling loops, which would otherwise be one giant graph (3.32):
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ @torch.no_grad()
+ def evaluate(model, get_batch):
+     model.eval()
+     total = 0.0
+     for k in range(20):
+         x, y = get_batch()
+         loss = model(x, y)
++        xla.mark_step()
+         total += loss.item()
+     return total / 20
+```
+
+Loops inside a model's forward pass are part of one graph, and stay:
+
+```python
+from torch import nn
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Edit, InsertAfter, InsertBefore
+from ...findings import Finding
+from ...rule import Rule
+from ...training import BACKWARD, FORWARD, MARK, STEP, Loop, Step, outside_loops
+from ...values import MODULE, PARAMETERS
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA502", "step-mark")
+
+_READS = frozenset({"item", "tolist", "numpy", "cpu"})
+_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+
+
+@RULE.whole
+def after_optimizer_steps(script: Script) -> Iterator[Finding]:
+    """One mark behind the last step of each loop or function that steps."""
+    if script.uses_accelerate:
+        return
+    last: dict[ast.AST, Step] = {}
+    for step in script.training.steps:
+        loop = script.training.loop_of(step.call)
+        owner = loop.node if loop is not None else _block_owner(script, step.call)
+        last[owner] = step
+    for owner, step in last.items():
+        loop = script.training.by_node.get(owner)
+        anchor = script.training.anchor(step.call, owner)
+        if _marked_after(script, anchor):
+            continue
+        if loop is not None and loop.fed and not _read_after(script, loop, anchor):
+            continue
+        edits: list[Edit] = [InsertAfter(anchor, f"{script.xla}.mark_step()")]
+        if loop is not None and not loop.fed:
+            edits += _before_continues(script, loop, anchor)
+        yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
+
+
+@RULE.whole
+def in_other_loops(script: Script) -> Iterator[Finding]:
+    """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
+    if script.uses_accelerate:
+        return
+    for loop in script.training.loops:
+        effects = loop.effects
+        if STEP in effects or MARK in effects or loop.fed or _is_part_of_a_model(script, loop):
+            continue
+        if BACKWARD in effects:
+            yield RULE.at(
+                script, loop.node, "the graph of this loop is not cut", *_at_end(script, loop)
+            )
+        elif FORWARD in effects and script.training.is_inference(loop.node):
+            yield RULE.at(
+                script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
+            )
+
+
+def _block_owner(script: Script, node: ast.AST) -> ast.AST:
+    """The function (or module) whose body holds `node`, when no loop does."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            return ancestor
+    return script.tree
+
+
+def _is_part_of_a_model(script: Script, loop: Loop) -> bool:
+    """Loops in a module's methods, and loops over layers or parameters."""
+    function = script.function(loop.node)
+    if function is not None and function.name in {"forward", "__call__"}:
+        return True
+    if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
+        return False
+    iterated = script.value(loop.node.iter, loop.scope)
+    element = iterated.iterated()
+    return bool((iterated.kinds | element.kinds) & {MODULE, PARAMETERS})
+
+
+def _marked_after(script: Script, anchor: ast.stmt) -> bool:
+    """Whether a mark follows in the same block."""
+    block = _block(script, anchor)
+    return any(MARK in script.training.effects_of([s]) for s in block[block.index(anchor) + 1 :])
+
+
+def _block(script: Script, statement: ast.stmt) -> list[ast.stmt]:
+    parent = script.parent(statement)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return [statement]
+
+
+def _read_after(script: Script, loop: Loop, anchor: ast.stmt) -> bool:
+    """Whether something that this iteration computed is read on the host behind `anchor`."""
+    block = _block(script, anchor)
+    return any(_reads(script, s) for s in block[block.index(anchor) + 1 :])
+
+
+def _reads(script: Script, statement: ast.stmt) -> bool:
+    """Whether `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _READS and not node.args:
+                return True
+            if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
+                if any(script.on_accelerator(a) for a in node.args):
+                    return True
+        elif isinstance(node, ast.FormattedValue) and script.on_accelerator(node.value):
+            return True
+    return False
+
+
+def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
+    """`continue` before the mark would skip it (xla-facts 3.34)."""
+    for node in outside_loops(loop.node.body):
+        if isinstance(node, ast.Continue) and node.lineno < anchor.lineno:
+            yield InsertBefore(node, f"{script.xla}.mark_step()")
+
+
+def _at_end(script: Script, loop: Loop) -> list[Edit]:
+    last = loop.node.body[-1]
+    mark = f"{script.xla}.mark_step()"
+    edits: list[Edit] = [
+        InsertBefore(last, mark) if isinstance(last, _LEAVES) else InsertAfter(last, mark)
+    ]
+    return [*edits, *_before_continues(script, loop, last)]
+
+
+def _before_read(script: Script, loop: Loop) -> list[Edit]:
+    """Before the first statement that reads what the model computed; without one, at the end."""
+    computed = False
+    for statement in loop.node.body:
+        if computed and _reads(script, statement):
+            return [InsertBefore(statement, f"{script.xla}.mark_step()")]
+        computed = computed or FORWARD in script.training.effects_of([statement])
+    return _at_end(script, loop)

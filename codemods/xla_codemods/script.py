@@ -1,0 +1,183 @@
+"""The model of one training script: what rules ask about the file they look at."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from . import known
+from .index import Index, build
+from .names import FunctionNode, Scope, resolve
+from .source import Source
+from .triggers import HotLines
+from .values import ACCEL, CLASS, DEVICE, INSTANCE, MODULE, OPTIMIZER, SCALER, TENSOR, Value
+
+if TYPE_CHECKING:
+    from .training import Training
+
+# Names that by themselves say what they are; used only where the analysis cannot see the value.
+_OPTIMIZER_NAME = re.compile(
+    r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE
+)
+_SCHEDULER_NAME = re.compile(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
+
+RUNTIME_IMPORT = "from xla_migrate import runtime as "
+
+
+class Script:
+    """One parsed file with its index and values. `xla` is the name that the runtime has, or will have, in it."""
+
+    def __init__(self, source: Source, path: str = "<source>") -> None:
+        self.source = source
+        self.path = path
+        self.tree = source.tree
+        hot = HotLines(source.text)
+        self.index: Index = build(source.tree, ":=" in source.text, hot.between)
+        self.inference = self.index.inference
+        self.parents = self.index.parents
+        self.module = self.index.module
+
+    # Names and values.
+
+    @cached_property
+    def xla(self) -> str:
+        """The local name of the runtime: the one the file has given it, `xla`, or where that is taken another."""
+        for name in self.module.bindings:
+            if self.module.dotted(name) == known.RUNTIME:
+                return name
+        for name in ("xla", "xla_rt", "xla_runtime", "xla_migrate_runtime"):
+            if not re.search(rf"\b{name}\b(?!\.py)", self.source.text):
+                return name
+        return "_xla_migrate_runtime"
+
+    def dotted(self, node: ast.AST | None, scope: Scope | None = None) -> str | None:
+        """The dotted name that `node` stands for."""
+        return resolve(node, scope or self.index.scope(node)) if node is not None else None
+
+    def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
+        """What the expression `node` may be."""
+        return self.inference.value(
+            node, scope or (self.index.scope(node) if node else self.module)
+        )
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`."""
+        return self.source.segment(node)
+
+    # The tree.
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that `node` is a part of."""
+        return self.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Everything that `node` is a part of, innermost first."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that `node` is or stands in."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """The function that `node` stands in."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return ancestor
+        return None
+
+    def is_statement(self, node: ast.expr) -> bool:
+        """Whether `node` stands alone: its value is not used."""
+        return isinstance(self.parents.get(node), ast.Expr)
+
+    # What things are.
+
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether `node` is an nn.Module."""
+        return self.value(node).has(MODULE)
+
+    def is_device(self, node: ast.expr) -> bool:
+        """Whether `node` is a device, or a string that names one."""
+        return self.value(node).has(DEVICE)
+
+    def on_accelerator(self, node: ast.expr) -> bool:
+        """Whether `node` is a tensor that is known to live on the accelerator."""
+        value = self.value(node)
+        return value.has(TENSOR) and value.has(ACCEL)
+
+    def is_scaler(self, node: ast.expr) -> bool:
+        """Whether `node` is a GradScaler."""
+        return self.value(node).has(SCALER) or self._called_like_a_scaler(node)
+
+    def _called_like_a_scaler(self, node: ast.expr) -> bool:
+        """A parameter or attribute of unknown origin whose `scale(...)` result is used for backward."""
+        if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute)):
+            return False
+        return ast.unparse(node) in self._scalers_by_use
+
+    @cached_property
+    def _scalers_by_use(self) -> frozenset[str]:
+        names = set()
+        for call, _ in self.index.of(ast.Call):
+            match call.func:
+                case ast.Attribute(
+                    value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_]),
+                    attr="backward",
+                ):
+                    names.add(ast.unparse(scaler))
+        return frozenset(names)
+
+    def is_optimizer(self, node: ast.expr) -> bool:
+        """Whether `node` is a torch optimizer: known to be one, or unknown and used and named as one."""
+        value = self.value(node)
+        if value.has(OPTIMIZER):
+            return True
+        if value.kinds & {MODULE, SCALER, INSTANCE, CLASS, TENSOR} or value.kinds:
+            return False
+        if self.dotted(node) is not None:
+            return False
+        text = ast.unparse(node)
+        last = text.rpartition(".")[2]
+        if _SCHEDULER_NAME.search(last):
+            return False
+        return text in self._zeroed or _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
+
+    @cached_property
+    def _zeroed(self) -> frozenset[str]:
+        """What `.zero_grad()` is called on, as text."""
+        return frozenset(
+            ast.unparse(call.func.value)
+            for call, _ in self.index.calls_of("zero_grad")
+            if isinstance(call.func, ast.Attribute)
+        )
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether gradients are computed or applied in this file."""
+        return bool(
+            self.index.calls_of("backward")
+            or self.index.calls_of("zero_grad")
+            or self.training.steps
+        )
+
+    @cached_property
+    def uses_accelerate(self) -> bool:
+        """Whether Hugging Face accelerate drives the devices: it has its own XLA support."""
+        return any(
+            (self.module.dotted(name) or "").startswith("accelerate.Accelerator")
+            for name in self.module.bindings
+        )
+
+    @cached_property
+    def training(self) -> Training:
+        """The loops that train and evaluate, and where their steps are."""
+        from .training import Training  # the two rooms ask each other
+
+        return Training(self)

@@ -1,0 +1,121 @@
+"""The bytes of one Python file: decoded, split into lines, parsed; or refused with a reason."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+
+# What Python itself takes for a line break. `str.splitlines` knows a dozen more (form feed among them).
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+
+BOM = b"\xef\xbb\xbf"
+
+
+class SourceError(Exception):
+    """A file that cannot be judged: `line` and `column` count from 1."""
+
+    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class Source:
+    """One file: `text` as Python reads it, `lines` with their own endings, `tree` of the standard `ast`."""
+
+    __slots__ = ("bom", "encoding", "lines", "newline", "text", "tree")
+
+    def __init__(self, data: bytes) -> None:
+        self.bom = data.startswith(BOM)
+        self.encoding = _encoding(data)
+        self.text = _decode(data[len(BOM) :] if self.bom else data, self.encoding)
+        self.lines = split_lines(self.text)
+        self.newline = _newline(self.text)
+        self.tree = parse(self.text)
+
+    def encode(self, text: str) -> bytes:
+        """
+        `text` as bytes in this file's encoding.
+
+        Raises:
+            SourceError: a character that the encoding has no byte for.
+        """
+        try:
+            data = text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"the result does not fit the file's encoding: {error}") from error
+        return BOM + data if self.bom else data
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`, without comments before or behind it."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        start = self.column(node.lineno, node.col_offset)
+        end = self.column(last + 1, node.end_col_offset or 0)
+        if first == last:
+            return self.lines[first][start:end]
+        return "".join(
+            (self.lines[first][start:], *self.lines[first + 1 : last], self.lines[last][:end])
+        )
+
+    def column(self, line: int, offset: int) -> int:
+        """Characters before the UTF-8 byte `offset` (what `ast` counts) of `line` (from 1)."""
+        text = self.lines[line - 1]
+        return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines of `text` as Python counts them, each with its own line break."""
+    if "\r" not in text:
+        lines = text.split("\n")
+        return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return [line for line in _LINE.findall(text) if line]
+
+
+def parse(text: str) -> ast.Module:
+    """`ast.parse` whose every failure is a `SourceError` with its place."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # invalid escapes in the user's strings are not our business
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise SourceError(
+            error.msg or "syntax error", error.lineno or 1, error.offset or 1
+        ) from error
+    except ValueError as error:
+        raise SourceError(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise SourceError("nested too deeply to be parsed") from error
+
+
+def _encoding(data: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise SourceError(f"cannot be decoded: {error.msg}") from error
+    return "utf-8" if encoding == "utf-8-sig" else encoding
+
+
+def _decode(data: bytes, encoding: str) -> str:
+    if b"\0" in data:
+        raise SourceError(
+            "holds null bytes: not Python source", data[: data.index(b"\0")].count(b"\n") + 1
+        )
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise SourceError(
+            f"cannot be decoded as {encoding}: byte {data[error.start]:#04x}", line
+        ) from error
+
+
+def _newline(text: str) -> str:
+    """The line break that added lines get: the first one's."""
+    match = re.search(r"\r\n|\r|\n", text)
+    return match.group() if match else "\n"

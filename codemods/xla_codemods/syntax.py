@@ -1,0 +1,60 @@
+"""Small questions about `ast` nodes that need no names and no values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .names import FunctionNode
+
+
+def is_cuda_string(text: str) -> bool:
+    """Whether `text` is "cuda", "cuda:0" or (yet to be formatted) "cuda:{}"."""
+    if text == "cuda":
+        return True
+    head, colon, index = text.partition(":")
+    return (
+        head == "cuda"
+        and bool(colon)
+        and (index.isdigit() or index in {"", "{}", "%d", "%s", "{0}"})
+    )
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of the keyword argument `name`."""
+    for argument in call.keywords:
+        if argument.arg == name:
+            return argument.value
+    return None
+
+
+def argument_for(
+    name: str, function: FunctionNode, call: ast.Call, *, skip_self: bool
+) -> ast.expr | None:
+    """What `call` passes for the parameter `name` of `function`."""
+    given = keyword(call, name)
+    if given is not None:
+        return given
+    positional = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    if name not in positional:
+        return None
+    index = positional.index(name) - (1 if skip_self and not is_static(function) else 0)
+    if not 0 <= index < len(call.args) or any(
+        isinstance(a, ast.Starred) for a in call.args[: index + 1]
+    ):
+        return None
+    return call.args[index]
+
+
+def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every node of these statements, without entering functions and classes inside."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def is_static(function: FunctionNode) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)

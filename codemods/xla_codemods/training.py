@@ -1,0 +1,462 @@
+"""
+Where a script trains and evaluates: its loops, what drives them, and where the optimizer steps.
+
+A loop is judged by what stands in it outside inner loops and definitions, calls of local functions included:
+the loop over epochs that calls `train_one_epoch` is not the one that steps; the loop inside that function is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import known
+from .batches import Batches
+from .names import FunctionNode, Scope
+from .syntax import keyword
+from .values import (
+    ACCELERATOR,
+    DEVICE_LOADER,
+    LOADER,
+    MODULE,
+    NUMBER,
+    PARAMETERS,
+    SCALER,
+    TENSOR,
+)
+
+if TYPE_CHECKING:
+    from .script import Script
+
+LoopNode = ast.For | ast.AsyncFor | ast.While
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
+
+_MODEL_NAME = re.compile(
+    r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
+    r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
+    re.IGNORECASE,
+)
+_LOADER_NAME = re.compile(
+    r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
+)
+
+_MARKS = frozenset(
+    {
+        f"{known.RUNTIME}.mark_step",
+        "torch_xla.sync",
+        "torch_xla.core.xla_model.mark_step",
+        "torch_xla.core.xla_model.optimizer_step",
+    }
+)
+_RUNTIME_STEPS = frozenset(
+    {f"{known.RUNTIME}.optimizer_step", "torch_xla.core.xla_model.optimizer_step"}
+)
+
+
+class Step(NamedTuple):
+    """One optimizer step: the call, and the optimizer it steps."""
+
+    call: ast.Call
+    optimizer: ast.expr | None
+    migrated: bool = False  # already through a runtime
+    scaled: bool = False  # through a GradScaler
+
+
+class Driver(NamedTuple):
+    """What a loop is fed from: the expression that is iterated, below `enumerate`, `tqdm` and the like."""
+
+    node: ast.expr
+    scope: Scope
+    cached: bool = False  # `itertools.cycle`: the loader itself is only read once
+
+
+class Loop:
+    """One loop with its effects."""
+
+    def __init__(self, node: LoopNode, scope: Scope, training: Training) -> None:
+        self.node = node
+        self.scope = scope
+        self.training = training
+
+    @cached_property
+    def effects(self) -> frozenset[str]:
+        """What happens in one iteration, outside inner loops."""
+        return self.training.effects_of(self.node.body)
+
+    @cached_property
+    def drivers(self) -> list[Driver]:
+        """What feeds it: one for `for x in loader`, several for `zip`, none for `range` and `while`."""
+        found: list[Driver] = []
+        if isinstance(self.node, (ast.For, ast.AsyncFor)):
+            found += self.training.drivers(self.node.iter, self.scope)
+        if not found:
+            found += self.training.next_drivers(self)
+        return found
+
+    @cached_property
+    def fed(self) -> bool:
+        """Whether a device loader feeds it, or is put around its loader: it then marks the steps."""
+        return (
+            bool(self.drivers)
+            and all(
+                self.training.is_device_loader(d) or self.training.wraps(self, d)
+                for d in self.drivers
+            )
+            and not any(d.cached for d in self.drivers)
+        )
+
+
+class Training:
+    """The loops and steps of one script."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.batches = Batches(script)
+        self._effects: dict[ast.AST, frozenset[str]] = {}
+        self._wraps: dict[tuple[ast.AST, ast.AST], bool] = {}
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """Every loop statement, in source order."""
+        index = self.script.index
+        found: list[tuple[LoopNode, Scope]] = [
+            *index.of(ast.For),
+            *index.of(ast.AsyncFor),
+            *index.of(ast.While),
+        ]
+        return [Loop(n, s, self) for n, s in sorted(found, key=lambda item: item[0].lineno)]
+
+    @cached_property
+    def by_node(self) -> dict[ast.AST, Loop]:
+        """Loops by their statement."""
+        return {loop.node: loop for loop in self.loops}
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Every optimizer step in the file, in source order."""
+        return [
+            step
+            for call, scope in self.script.index.of(ast.Call)
+            if (step := self.step(call, scope))
+        ]
+
+    @cached_property
+    def _steps_by_call(self) -> dict[ast.Call, Step]:
+        return {step.call: step for step in self.steps}
+
+    def step(self, call: ast.Call, scope: Scope) -> Step | None:
+        """`call` as an optimizer step, if it is one."""
+        func = call.func
+        if not (isinstance(func, ast.Attribute) and func.attr in {"step", "optimizer_step"}):
+            return None
+        dotted = self.script.dotted(func, scope)
+        if dotted is not None:
+            optimizer = call.args[0] if call.args else None
+            return Step(call, optimizer, migrated=True) if dotted in _RUNTIME_STEPS else None
+        owner = func.value
+        if func.attr == "step" and self.script.is_scaler(owner):
+            return Step(
+                call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
+            )
+        if func.attr == "step" and self.script.is_optimizer(owner):
+            return Step(call, owner)
+        return None
+
+    # Loops around a place.
+
+    def loop_of(self, node: ast.AST) -> Loop | None:
+        """The innermost loop of the same function around `node`, but for loops over the optimizers themselves."""
+        for ancestor in self.script.ancestors(node):
+            if isinstance(ancestor, _DEFINITIONS):
+                return None
+            loop = self.by_node.get(ancestor)
+            if loop is not None and not self._over_steppers(loop):
+                return loop
+        return None
+
+    def _over_steppers(self, loop: Loop) -> bool:
+        """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
+        if not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
+            return False
+        names = {n.id for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
+        for step in self.steps:
+            if step.optimizer is None or loop.node not in self.script.ancestors(step.call):
+                continue
+            if names & {n.id for n in ast.walk(step.optimizer) if isinstance(n, ast.Name)}:
+                return True
+        return False
+
+    def anchor(self, node: ast.AST, block_owner: ast.AST) -> ast.stmt:
+        """The statement directly in `block_owner`'s block that holds `node`."""
+        statement = self.script.statement(node)
+        while self.script.parents.get(statement) is not block_owner:
+            statement = self.script.statement(self.script.parents[statement])
+        return statement
+
+    # Effects.
+
+    def effects_of(self, body: list[ast.stmt]) -> frozenset[str]:
+        """What running these statements once does, outside loops and definitions in them."""
+        found: set[str] = set()
+        for node in _outside_loops(body):
+            if isinstance(node, ast.Call):
+                found |= self._call_effects(node)
+        return frozenset(found)
+
+    def function_effects(self, function: FunctionNode) -> frozenset[str]:
+        """What one call of `function` does, outside its loops."""
+        if function not in self._effects:
+            self._effects[function] = frozenset()  # recursion ends here
+            self._effects[function] = self.effects_of(function.body)
+        return self._effects[function]
+
+    def _call_effects(self, call: ast.Call) -> frozenset[str]:
+        func = call.func
+        if call in self._steps_by_call:
+            return frozenset({STEP})
+        scope = self.script.index.scope(call)
+        dotted = self.script.dotted(func, scope)
+        if dotted in _MARKS:
+            return frozenset({MARK})
+        if isinstance(func, ast.Attribute) and func.attr == "backward":
+            return frozenset({BACKWARD}) if self.is_backward(call) else frozenset()
+        if dotted == "torch.autograd.backward":
+            return frozenset({BACKWARD})
+        if dotted is not None:
+            return frozenset()
+        value = self.script.value(func, scope)
+        definition = value.definition
+        if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return self.function_effects(definition)
+        method = self.local_method(func, scope)
+        if method is not None and not self.script.value(call.func, scope).has(MODULE):
+            return self.function_effects(method)
+        return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
+
+    def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
+        """The method of a local class that `obj.method` names."""
+        if not isinstance(func, ast.Attribute):
+            return None
+        owner = self.script.value(func.value, scope).definition
+        if not isinstance(owner, ast.ClassDef):
+            return None
+        found = self.script.inference.method(owner, func.attr)
+        return found[0] if found else None
+
+    def is_backward(self, call: ast.Call) -> bool:
+        """Whether `x.backward()` is a tensor's (or accelerate's, or an engine's) and not a local method."""
+        assert isinstance(call.func, ast.Attribute)
+        owner = call.func.value
+        if isinstance(owner, ast.Name) and owner.id in {"self", "ctx", "cls"}:
+            return False
+        value = self.script.value(owner)
+        return (
+            value.definition is None
+            or value.has(TENSOR)
+            or value.has(ACCELERATOR)
+            or value.has(MODULE)
+        )
+
+    def is_forward(self, call: ast.Call, scope: Scope) -> bool:
+        """Whether `call` runs a model."""
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in {"generate", "sample", "forward"}:
+            func = func.value
+        value = self.script.value(func, scope)
+        if value.has(MODULE):
+            return True
+        if value.kinds or value.definition is not None:
+            return False
+        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return _MODEL_NAME.search(last) is not None
+
+    # What feeds a loop.
+
+    def drivers(self, node: ast.expr, scope: Scope, depth: int = 0) -> list[Driver]:
+        """The iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them."""
+        if depth > 5:
+            return []
+        value = self.script.value(node, scope)
+        if value.has(LOADER) or value.has(DEVICE_LOADER):
+            inner = self._unwrapped(node, scope, depth)
+            return inner or [Driver(node, scope)]
+        inner = self._unwrapped(node, scope, depth)
+        if inner:
+            return inner
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
+                return []
+            return [Driver(node, scope)]
+        return []
+
+    def _unwrapped(self, node: ast.expr, scope: Scope, depth: int) -> list[Driver]:
+        if isinstance(node, ast.Call):
+            return self._unwrapped_call(node, scope, depth)
+        if isinstance(node, ast.Name):
+            found = scope.find(node.id)
+            if found is None or len(found[1]) != 1:
+                return []
+            home, (binding,) = found
+            if (
+                binding.how in {"assign", "with"}
+                and not binding.path
+                and isinstance(binding.value, ast.Call)
+            ):
+                return self._unwrapped_call(binding.value, home, depth + 1)
+        return []
+
+    def _unwrapped_call(self, call: ast.Call, scope: Scope, depth: int) -> list[Driver]:
+        func = call.func
+        dotted = self.script.dotted(func, scope) or ""
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if dotted == f"{known.RUNTIME}.MpDeviceLoader":
+            return [Driver(call, scope)]
+        if name == "zip" or dotted.endswith("zip_longest"):
+            return [d for a in call.args for d in self.drivers(a, scope, depth + 1)]
+        if name in _PASSING and call.args:
+            inner = self.drivers(call.args[0], scope, depth + 1)
+            return [d._replace(cached=True) for d in inner] if name == "cycle" else inner
+        if name in _PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
+            return self.drivers(call.args[0], scope, depth + 1)
+        return []
+
+    def next_drivers(self, loop: Loop) -> list[Driver]:
+        """`while True: batch = next(it)`: the loaders whose `iter(...)` the loop takes from."""
+        found: list[Driver] = []
+        for node in _outside_loops(loop.node.body):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "next"
+                and node.args
+            ):
+                scope = self.script.index.scope(node)
+                found += self._iterated(node.args[0], scope)
+        return found
+
+    def _iterated(self, node: ast.expr, scope: Scope) -> list[Driver]:
+        """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
+        if isinstance(node, ast.Call):
+            return self.drivers(node, scope)
+        if not isinstance(node, ast.Name):
+            return []
+        found = scope.find(node.id)
+        if found is None:
+            return []
+        home, bindings = found
+        drivers: list[Driver] = []
+        for binding in bindings:
+            if binding.how != "assign" or binding.path or not isinstance(binding.value, ast.Call):
+                return []
+            drivers += self._unwrapped_call(binding.value, home, 1)
+        return drivers
+
+    def is_device_loader(self, driver: Driver) -> bool:
+        """Whether a device loader is iterated already."""
+        return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
+
+    def is_loader(self, driver: Driver) -> bool:
+        """Whether `driver` is known to be a data loader, or is called one and nothing speaks against it."""
+        value = self.script.value(driver.node, driver.scope)
+        if value.has(LOADER):
+            return True
+        if value.kinds:
+            return False
+        text = ast.unparse(driver.node)
+        return _LOADER_NAME.search(text.rpartition(".")[2]) is not None
+
+    def wraps(self, loop: Loop, driver: Driver) -> bool:
+        """
+        Whether a device loader is to be put around `driver`: its batches are moved to the device in the loop,
+        and nothing of them is needed on the host.
+        """
+        key = (loop.node, driver.node)
+        if key not in self._wraps:
+            self._wraps[key] = (
+                not self.is_device_loader(driver)
+                and not self.script.uses_accelerate
+                and self.is_loader(driver)
+                and self.batches.flow(loop.node).moved
+            )
+        return self._wraps[key]
+
+    # Contexts.
+
+    def is_inference(self, node: ast.AST) -> bool:
+        """Whether `node` runs without gradients: `torch.no_grad` around it or on its function."""
+        for ancestor in self.script.ancestors(node):
+            if isinstance(ancestor, (ast.With, ast.AsyncWith)):
+                if any(self._is_no_grad(item.context_expr) for item in ancestor.items):
+                    return True
+            elif isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return any(self._is_no_grad(d) for d in ancestor.decorator_list)
+        return False
+
+    def _is_no_grad(self, node: ast.expr) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        dotted = self.script.dotted(func)
+        if dotted == "torch.set_grad_enabled" and isinstance(node, ast.Call) and node.args:
+            return isinstance(node.args[0], ast.Constant) and node.args[0].value is False
+        return dotted in _NO_GRAD
+
+
+_NO_GRAD = frozenset(
+    {
+        "torch.no_grad",
+        "torch.inference_mode",
+        "torch.autograd.no_grad",
+        f"{known.RUNTIME}.inference_mode",
+    }
+)
+_PASSING = frozenset(
+    [
+        "enumerate",
+        "tqdm",
+        "trange_tqdm",
+        "islice",
+        "cycle",
+        "iter",
+        "reversed",
+        "progress_bar",
+        "track",
+        "prefetch",
+    ]
+)
+_PASSING_METHODS = frozenset(["log_every", "tqdm", "track", "progress_bar", "islice", "cycle"])
+
+
+def _outside_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every node of `body` that is not in an inner loop or definition; an inner loop's header counts."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, _DEFINITIONS):
+            continue
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            stack.append(node.iter)
+        elif isinstance(node, ast.While):
+            stack.append(node.test)
+        else:
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+outside_loops = _outside_loops
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "MARK",
+    "SCALER",
+    "STEP",
+    "Driver",
+    "Loop",
+    "Step",
+    "Training",
+    "outside_loops",
+]

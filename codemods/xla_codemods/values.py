@@ -1,0 +1,133 @@
+"""
+What the analysis knows of a value: its kinds, and its parts.
+
+A kind is asserted only on evidence (a constructor, a method that only that kind has, a call site).
+`UNKNOWN` has no kind: rules stay silent on it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from .names import FunctionNode
+
+# Things of a training script.
+DEVICE = "device"  # a torch.device, or a string that stands for one
+MODULE = "module"
+OPTIMIZER = "optimizer"
+SCALER = "scaler"
+SCHEDULER = "scheduler"
+LOADER = "loader"
+DEVICE_LOADER = "device loader"
+SAMPLER = "sampler"
+DATASET = "dataset"
+ITERATOR = "iterator"
+TENSOR = "tensor"
+PARAMETERS = "parameters"
+STATE_DICT = "state dict"
+GENERATOR = "generator"
+STREAM = "stream"
+EVENT = "event"
+GRAPH = "cuda graph"
+AUTOCAST = "autocast"
+NUMBER = "number"
+STRING = "string"
+NONE = "none"
+DTYPE = "dtype"
+ARRAY = "numpy array"
+ARGUMENTS = "parsed arguments"
+FUNCTION = "function"
+CLASS = "class"
+INSTANCE = "instance"
+ACCELERATOR = "accelerate.Accelerator"
+
+# Properties beside the kind.
+ACCEL = "on the accelerator"  # a device, tensor or module that is known to be
+HOST = "on the host"
+INDEX = "cuda index"  # a device given as an int
+BATCH = "batch"  # came out of a loader
+GIVEN = "from outside"  # command line, environment, configuration: a string that the user chose
+
+
+class Value(NamedTuple):
+    """
+    `kinds` with structure: of a tuple its `items`, of an iterable its `element`, of a dict or namespace its
+    `fields`; of a local function, class or instance its `definition`.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    items: tuple[Value, ...] | None = None
+    element: Value | None = None
+    fields: dict[str, Value] | None = None
+    definition: ast.ClassDef | FunctionNode | None = None
+
+    def has(self, kind: str) -> bool:
+        """Whether `kind` is among the kinds."""
+        return kind in self.kinds
+
+    def item(self, index: int) -> Value:
+        """What unpacking or a constant subscript takes out."""
+        if self.items is not None and -len(self.items) <= index < len(self.items):
+            return self.items[index]
+        if self.element is not None:
+            return self.element
+        if TENSOR in self.kinds or BATCH in self.kinds:
+            return Value(self.kinds)
+        return UNKNOWN
+
+    def iterated(self) -> Value:
+        """One element of iterating it."""
+        if self.element is not None:
+            return self.element
+        if self.items is not None:
+            return join(*self.items)
+        if TENSOR in self.kinds:
+            return Value(self.kinds - {BATCH})
+        return UNKNOWN
+
+
+UNKNOWN = Value()
+
+
+def of(*kinds: str) -> Value:
+    """A value of these kinds."""
+    return Value(frozenset(kinds))
+
+
+def join(*values: Value) -> Value:
+    """What a value may be that is one of `values`."""
+    known = [value for value in values if value != UNKNOWN and value.kinds != _ONLY_NONE]
+    if not known:
+        return values[0] if values else UNKNOWN
+    result = known[0]
+    for value in known[1:]:
+        result = _join(result, value)
+    return result
+
+
+_ONLY_NONE = frozenset({NONE})
+
+
+def _join(a: Value, b: Value) -> Value:
+    if a is b:
+        return a
+    items = None
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+        items = tuple(join(x, y) for x, y in zip(a.items, b.items))
+    element = join(a.element, b.element) if a.element and b.element else a.element or b.element
+    fields = None
+    if a.fields is not None or b.fields is not None:
+        fields = {**(b.fields or {}), **(a.fields or {})}
+        for key in (a.fields or {}).keys() & (b.fields or {}).keys():
+            fields[key] = join(a.fields[key], b.fields[key])  # type: ignore[index]
+    definition = a.definition if a.definition is b.definition else a.definition or b.definition
+    return Value(_join_kinds(a.kinds, b.kinds), items, element, fields, definition)
+
+
+def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
+    """The union; but "on the accelerator" only where both sides say so, or one says nothing of its place."""
+    kinds = a | b
+    if ACCEL in kinds and HOST in kinds:
+        kinds -= {ACCEL, HOST}
+    return kinds
