@@ -202,7 +202,7 @@ class Transformer(cst.CSTTransformer):
             kept = _joined_by_semicolons([s for k in sorted(body) for s in body[k]])
             middle = [line.with_changes(body=kept)]
         if isinstance(original, cst.SimpleStatementSuite):
-            return middle[0] if len(middle) == 1 else updated
+            return _one_line(line, [*before, *middle, *after])
         result = [*before, *middle, *after]
         if before or compound is not None:
             result = _with_leading(result, line)
@@ -412,6 +412,12 @@ def _with_trailing(body: list[Node], line: cst.SimpleStatementLine) -> list[Node
     if isinstance(body[-1], cst.SimpleStatementLine):
         body[-1] = body[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
     return body
+
+
+def _one_line(suite: Node, lines: list[Node]) -> Node:
+    """`if x: a(); b()` for lines of small statements."""
+    smalls = [s for line in lines for s in line.body]  # type: ignore[attr-defined]
+    return suite.with_changes(body=_joined_by_semicolons(smalls) or [cst.Pass()])
 
 
 def _joined_by_semicolons(body: list[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .names import FunctionNode
 from .syntax import keyword
-from .values import DEVICE, HOST, MODULE
+from .values import DEVICE, HOST, MODULE, NUMBER
 
 if TYPE_CHECKING:
     from .script import Script
+    from .training import LoopNode
 
 _MOVING = re.compile(
     r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",
@@ -96,28 +97,52 @@ class Batches:
         self.script = script
         self._flows: dict[ast.AST, Flow] = {}
 
-    def flow(self, loop: ast.For | ast.AsyncFor | ast.While) -> Flow:
+    def flow(self, loop: LoopNode) -> Flow:
         """What the body of `loop` does with the batches that it is fed."""
         if loop not in self._flows:
+            from .training import body_of  # the two rooms ask each other
+
             uses = _Uses()
             for name, start in self._fed_names(loop):
-                self._follow(name, start, loop.body, uses, 0)
+                self._follow(name, start, body_of(loop), uses, 0)
             moved = bool(uses.moves) and not uses.host
             host = min(uses.host, key=lambda n: n.lineno, default=None)  # type: ignore[attr-defined]
             self._flows[loop] = Flow(moved, tuple(uses.moves), host)
         return self._flows[loop]
 
-    def _fed_names(self, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[tuple[str, int]]:
+    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, int]]:
         """Names that hold (parts of) a batch, with the line behind which they do."""
+        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
+            yield from ((name, loop.lineno) for name in _names(loop.generators[0].target))
+            return
         if isinstance(loop, (ast.For, ast.AsyncFor)):
-            for target in _batch_targets(loop):
+            for target in self._batch_targets(loop):
                 yield from ((name, loop.lineno) for name in _names(target))
         for node in _walk(loop.body):
             if isinstance(node, ast.Assign) and _is_next(node.value):
                 for target in node.targets:
                     yield from ((name, node.lineno) for name in _names(target))
 
-    def _follow(self, name: str, start: int, body: list[ast.stmt], uses: _Uses, depth: int) -> None:
+    def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
+        """The loop's target without the index of `enumerate`."""
+        if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+            element = self.script.value(loop.iter).iterated()
+            if (element.items and element.items[0].has(NUMBER)) or _has_enumerate(
+                self._behind(loop.iter)
+            ):
+                return [loop.target.elts[1]]
+        return [loop.target]
+
+    def _behind(self, node: ast.expr) -> ast.expr:
+        """What the name `node` is bound to, where that is one expression."""
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        if found is not None and len(found[1]) == 1 and not found[1][0].path:
+            return found[1][0].value or node
+        return node
+
+    def _follow(
+        self, name: str, start: int, body: Sequence[ast.AST], uses: _Uses, depth: int
+    ) -> None:
         """Classify every use of `name` in `body` from line `start` on, until it is rebound to what was moved."""
         end = self._moved_line(name, body, start)
         for node in _walk(body):
@@ -125,7 +150,7 @@ class Batches:
                 if start <= node.lineno <= end:
                     self._classify(node, body, uses, depth)
 
-    def _moved_line(self, name: str, body: list[ast.stmt], start: int) -> int:
+    def _moved_line(self, name: str, body: Sequence[ast.AST], start: int) -> int:
         """The last line on which `name` is still what the loader gave: it is rebound to the moved one there."""
         for node in _walk(body):
             if not isinstance(node, ast.Assign) or node.lineno < start:
@@ -137,9 +162,9 @@ class Batches:
         return 10**9
 
     def _moves_something(self, value: ast.expr) -> bool:
-        return any(isinstance(node, ast.Call) and self._is_move(node) for node in ast.walk(value))
+        return any(isinstance(node, ast.Call) and self.is_move(node) for node in ast.walk(value))
 
-    def _is_move(self, call: ast.Call) -> bool:
+    def is_move(self, call: ast.Call) -> bool:
         """`x.to(device)`, `x.cuda()`, `to_device(x, ...)`."""
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr == "cuda":
@@ -156,7 +181,7 @@ class Batches:
             return True
         return any(self.script.value(a).has(DEVICE) for a in call.args[1:])
 
-    def _classify(self, node: ast.expr, body: list[ast.stmt], uses: _Uses, depth: int) -> None:
+    def _classify(self, node: ast.expr, body: Sequence[ast.AST], uses: _Uses, depth: int) -> None:
         """One use of a batch, or of a part of it, by what stands around it."""
         parent = self.script.parent(node)
         if isinstance(parent, ast.Attribute):
@@ -189,11 +214,16 @@ class Batches:
             uses.host.append(node)
 
     def _attribute(
-        self, node: ast.expr, parent: ast.Attribute, body: list[ast.stmt], uses: _Uses, depth: int
+        self,
+        node: ast.expr,
+        parent: ast.Attribute,
+        body: Sequence[ast.AST],
+        uses: _Uses,
+        depth: int,
     ) -> None:
         outer = self.script.parent(parent)
         if isinstance(outer, ast.Call) and outer.func is parent:
-            if self._is_move(outer):
+            if self.is_move(outer):
                 uses.moves.append(outer)
             elif parent.attr in _PASSED_THROUGH:
                 self._classify(outer, body, uses, depth)
@@ -205,7 +235,7 @@ class Batches:
     def _argument(self, node: ast.expr, call: ast.Call, uses: _Uses, depth: int) -> None:
         """A batch handed to a call: to one that moves it, to one that only asks, or into a local function."""
         func = call.func
-        if self._is_move(call) and call.func is not node:
+        if self.is_move(call) and call.func is not node:
             uses.moves.append(call)
             return
         name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
@@ -235,7 +265,7 @@ class Batches:
     def _renamed(
         self,
         assign: ast.Assign,
-        body: list[ast.stmt],
+        body: Sequence[ast.AST],
         uses: _Uses,
         depth: int,
         element: ast.expr | None = None,
@@ -261,7 +291,7 @@ class Batches:
         self,
         node: ast.expr,
         parent: ast.comprehension | ast.For,
-        body: list[ast.stmt],
+        body: Sequence[ast.AST],
         uses: _Uses,
         depth: int,
     ) -> None:
@@ -288,15 +318,7 @@ class Batches:
             uses.host += found.host
 
     def _moves_something_in(self, node: ast.AST) -> bool:
-        return any(isinstance(n, ast.Call) and self._is_move(n) for n in ast.walk(node))
-
-
-def _batch_targets(loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
-    """The loop's target without the index of `enumerate`."""
-    target = loop.target
-    if _has_enumerate(loop.iter) and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-        return [target.elts[1]]
-    return [target]
+        return any(isinstance(n, ast.Call) and self.is_move(n) for n in ast.walk(node))
 
 
 def _has_enumerate(node: ast.expr) -> bool:
@@ -320,7 +342,7 @@ def _names(target: ast.AST) -> list[str]:
     ]
 
 
-def _walk(body: list[ast.stmt]) -> Iterator[ast.AST]:
+def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
     for statement in body:
         yield from ast.walk(statement)
 

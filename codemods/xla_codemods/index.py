@@ -56,17 +56,23 @@ class Index:
 
 
 def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> Index:
-    """Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines."""
+    """
+    Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines; a function is
+    walked whole or not at all.
+    """
     index = Index(tree, walrus)
     nodes, parents, inner = index.nodes, index.parents, index.inference.inner
-    stack: list[tuple[ast.AST, Scope]] = [(s, index.module) for s in reversed(tree.body)]
+    stack: list[tuple[ast.AST, Scope, bool]] = [
+        (s, index.module, False) for s in reversed(tree.body)
+    ]
     parents.update((s, tree) for s in tree.body)
     while stack:
-        node, scope = stack.pop()
-        if isinstance(node, ast.stmt):
+        node, scope, whole = stack.pop()
+        kind = type(node)
+        if not whole and isinstance(node, ast.stmt):
             if not hot(_first(node), node.end_lineno or node.lineno):
                 continue
-        kind = type(node)
+            whole = kind in _FUNCTIONS
         found = nodes.get(kind)
         if found is None:
             found = nodes[kind] = []
@@ -77,9 +83,9 @@ def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> In
         for child in reversed(list(_children(node))):
             parents[child] = node
             if inside is not None and _inside(child, node):
-                stack.append((child, inside))
+                stack.append((child, inside, whole))
             else:
-                stack.append((child, scope))
+                stack.append((child, scope, whole))
     return index
 
 

@@ -86,6 +86,15 @@ class Script:
             node = self.parents[node]
         return node
 
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which `statement` stands."""
+        parent = self.parents.get(statement)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return [statement]
+
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The function that `node` stands in."""
         for ancestor in self.ancestors(node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ from .names import FunctionNode, Scope
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
+    DATASET,
     DEVICE_LOADER,
     LOADER,
     MODULE,
@@ -26,12 +27,14 @@ from .values import (
     PARAMETERS,
     SCALER,
     TENSOR,
+    UNKNOWN,
 )
 
 if TYPE_CHECKING:
     from .script import Script
 
-LoopNode = ast.For | ast.AsyncFor | ast.While
+# A loop statement, or a comprehension: `[step(x) for x in loader]`.
+LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -83,19 +86,32 @@ class Loop:
         self.node = node
         self.scope = scope
         self.training = training
+        self.is_statement = isinstance(node, _LOOPS)
+
+    @cached_property
+    def body(self) -> Sequence[ast.AST]:
+        """What runs in each iteration."""
+        return body_of(self.node)
+
+    @cached_property
+    def iterable(self) -> ast.expr | None:
+        """What a `for` iterates."""
+        if isinstance(self.node, (ast.ListComp, ast.GeneratorExp)):
+            return self.node.generators[0].iter
+        return None if isinstance(self.node, ast.While) else self.node.iter
 
     @cached_property
     def effects(self) -> frozenset[str]:
         """What happens in one iteration, outside inner loops."""
-        return self.training.effects_of(self.node.body)
+        return self.training.effects_of(self.body)
 
     @cached_property
     def drivers(self) -> list[Driver]:
         """What feeds it: one for `for x in loader`, several for `zip`, none for `range` and `while`."""
         found: list[Driver] = []
-        if isinstance(self.node, (ast.For, ast.AsyncFor)):
-            found += self.training.drivers(self.node.iter, self.scope)
-        if not found:
+        if self.iterable is not None:
+            found += self.training.drivers(self.iterable, self.scope)
+        if not found and self.is_statement:
             found += self.training.next_drivers(self)
         return found
 
@@ -123,9 +139,18 @@ class Training:
 
     @cached_property
     def loops(self) -> list[Loop]:
-        """Every loop statement, in source order."""
+        """Every loop in source order, and every comprehension that calls something."""
         index = self.script.index
+        comprehensions: list[tuple[ast.ListComp | ast.GeneratorExp, Scope]] = [
+            *index.of(ast.ListComp),
+            *index.of(ast.GeneratorExp),
+        ]
         found: list[tuple[LoopNode, Scope]] = [
+            *(
+                (n, s)
+                for n, s in comprehensions
+                if any(isinstance(c, ast.Call) for c in ast.walk(n.elt))
+            ),
             *index.of(ast.For),
             *index.of(ast.AsyncFor),
             *index.of(ast.While),
@@ -176,7 +201,7 @@ class Training:
             if isinstance(ancestor, _DEFINITIONS):
                 return None
             loop = self.by_node.get(ancestor)
-            if loop is not None and not self._over_steppers(loop):
+            if loop is not None and loop.is_statement and not self._over_steppers(loop):
                 return loop
         return None
 
@@ -192,19 +217,24 @@ class Training:
                 return True
         return False
 
-    def anchor(self, node: ast.AST, block_owner: ast.AST) -> ast.stmt:
-        """The statement directly in `block_owner`'s block that holds `node`."""
+    def anchor(self, node: ast.AST, owner: ast.AST) -> ast.stmt:
+        """
+        The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program
+        runs on from: not one whose block is left by `return`, `break` or `continue` behind `node`.
+        """
         statement = self.script.statement(node)
-        while self.script.parents.get(statement) is not block_owner:
-            statement = self.script.statement(self.script.parents[statement])
-        return statement
+        while True:
+            parent = self.script.parents.get(statement)
+            if parent is owner or parent is None or _leaves(self.script.block(statement)):
+                return statement
+            statement = self.script.statement(parent)
 
     # Effects.
 
-    def effects_of(self, body: list[ast.stmt]) -> frozenset[str]:
+    def effects_of(self, body: Iterable[ast.AST]) -> frozenset[str]:
         """What running these statements once does, outside loops and definitions in them."""
         found: set[str] = set()
-        for node in _outside_loops(body):
+        for node in outside_loops(body):
             if isinstance(node, ast.Call):
                 found |= self._call_effects(node)
         return frozenset(found)
@@ -273,8 +303,12 @@ class Training:
             return True
         if value.kinds or value.definition is not None:
             return False
-        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        return _MODEL_NAME.search(last) is not None
+        return _is_called_like_a_model(func) or any(self._is_model(a, scope) for a in call.args)
+
+    def _is_model(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a model is handed on: `sample_step(model, x)` runs it."""
+        value = self.script.value(node, scope)
+        return value.has(MODULE) or (not value.kinds and _is_called_like_a_model(node))
 
     # What feeds a loop.
 
@@ -329,7 +363,7 @@ class Training:
     def next_drivers(self, loop: Loop) -> list[Driver]:
         """`while True: batch = next(it)`: the loaders whose `iter(...)` the loop takes from."""
         found: list[Driver] = []
-        for node in _outside_loops(loop.node.body):
+        for node in outside_loops(loop.body):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
@@ -361,15 +395,18 @@ class Training:
         """Whether a device loader is iterated already."""
         return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
 
-    def is_loader(self, driver: Driver) -> bool:
-        """Whether `driver` is known to be a data loader, or is called one and nothing speaks against it."""
+    def is_loader(self, loop: Loop, driver: Driver) -> bool:
+        """Whether `driver` is a data loader, or unknown but called one, or fed to a model by `loop`."""
         value = self.script.value(driver.node, driver.scope)
         if value.has(LOADER):
             return True
         if value.kinds:
             return False
-        text = ast.unparse(driver.node)
-        return _LOADER_NAME.search(text.rpartition(".")[2]) is not None
+        if value != UNKNOWN:
+            return False  # a list or dict of this file's
+        if loop.effects & {BACKWARD, STEP, FORWARD}:
+            return True
+        return _LOADER_NAME.search(ast.unparse(driver.node).rpartition(".")[2]) is not None
 
     def wraps(self, loop: Loop, driver: Driver) -> bool:
         """
@@ -381,10 +418,45 @@ class Training:
             self._wraps[key] = (
                 not self.is_device_loader(driver)
                 and not self.script.uses_accelerate
-                and self.is_loader(driver)
-                and self.batches.flow(loop.node).moved
+                and self.is_loader(loop, driver)
+                and self._is_moved(loop)
             )
         return self._wraps[key]
+
+    def _is_moved(self, loop: Loop) -> bool:
+        """Whether the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
+        flow = self.batches.flow(loop.node)
+        if flow.host is not None:
+            return False
+        return flow.moved or (
+            bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
+        )
+
+    @cached_property
+    def moves_in_loading(self) -> list[ast.Call]:
+        """`.to(device)` and `.cuda()` in datasets' `__getitem__` and in collate functions."""
+        return [call for function in self._loading_functions() for call in self._moves_in(function)]
+
+    def _loading_functions(self) -> Iterator[ast.AST]:
+        for definition, scope in self.script.index.of(ast.ClassDef):
+            if DATASET in self.script.inference.base_kind(definition, scope):
+                for method in definition.body:
+                    if isinstance(method, ast.FunctionDef) and method.name in _LOADING_METHODS:
+                        yield method
+        for call, scope in self.script.index.of(ast.Call):
+            collate = keyword(call, "collate_fn")
+            if isinstance(collate, ast.Lambda):
+                yield collate
+            elif collate is not None:
+                function = self.script.value(collate, scope).definition
+                if isinstance(function, ast.FunctionDef):
+                    yield function
+
+    def _moves_in(self, function: ast.AST) -> Iterator[ast.Call]:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
+                    yield node
 
     # Contexts.
 
@@ -414,6 +486,7 @@ _NO_GRAD = frozenset(
         f"{known.RUNTIME}.inference_mode",
     }
 )
+_LOADING_METHODS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _PASSING = frozenset(
     [
         "enumerate",
@@ -431,9 +504,26 @@ _PASSING = frozenset(
 _PASSING_METHODS = frozenset(["log_every", "tqdm", "track", "progress_bar", "islice", "cycle"])
 
 
-def _outside_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
+def _is_called_like_a_model(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return _MODEL_NAME.search(name) is not None
+
+
+def body_of(node: LoopNode) -> Sequence[ast.AST]:
+    """What runs in each iteration of a loop or comprehension."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return [node.elt]
+    return node.body
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise))
+
+
+def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node of `body` that is not in an inner loop or definition; an inner loop's header counts."""
-    stack: list[ast.AST] = list(reversed(body))
+    stack: list[ast.AST] = list(body)
+    stack.reverse()
     while stack:
         node = stack.pop()
         yield node
@@ -447,7 +537,6 @@ def _outside_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-outside_loops = _outside_loops
 __all__ = [
     "BACKWARD",
     "FORWARD",

@@ -99,7 +99,7 @@ def join(*values: Value) -> Value:
     """What a value may be that is one of `values`."""
     known = [value for value in values if value != UNKNOWN and value.kinds != _ONLY_NONE]
     if not known:
-        return values[0] if values else UNKNOWN
+        return UNKNOWN if UNKNOWN in values or not values else values[0]
     result = known[0]
     for value in known[1:]:
         result = _join(result, value)

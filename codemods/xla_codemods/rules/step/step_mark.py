@@ -105,14 +105,7 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if script.uses_accelerate:
         return
-    last: dict[ast.AST, Step] = {}
-    for step in script.training.steps:
-        loop = script.training.loop_of(step.call)
-        owner = loop.node if loop is not None else _block_owner(script, step.call)
-        last[owner] = step
-    for owner, step in last.items():
-        loop = script.training.by_node.get(owner)
-        anchor = script.training.anchor(step.call, owner)
+    for anchor, loop, step in _last_steps(script):
         if _marked_after(script, anchor):
             continue
         if loop is not None and loop.fed and not _read_after(script, loop, anchor):
@@ -123,6 +116,17 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
         yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
 
 
+def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
+    """The last step of each block, with the statement that holds it and the loop around it."""
+    last: dict[int, tuple[ast.stmt, Loop | None, Step]] = {}
+    for step in script.training.steps:
+        loop = script.training.loop_of(step.call)
+        owner = loop.node if loop is not None else _block_owner(script, step.call)
+        anchor = script.training.anchor(step.call, owner)
+        last[id(script.block(anchor))] = (anchor, loop, step)
+    return list(last.values())
+
+
 @RULE.whole
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
@@ -130,6 +134,8 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         return
     for loop in script.training.loops:
         effects = loop.effects
+        if not loop.is_statement:
+            continue
         if STEP in effects or MARK in effects or loop.fed or _is_part_of_a_model(script, loop):
             continue
         if BACKWARD in effects:
@@ -164,22 +170,13 @@ def _is_part_of_a_model(script: Script, loop: Loop) -> bool:
 
 def _marked_after(script: Script, anchor: ast.stmt) -> bool:
     """Whether a mark follows in the same block."""
-    block = _block(script, anchor)
+    block = script.block(anchor)
     return any(MARK in script.training.effects_of([s]) for s in block[block.index(anchor) + 1 :])
-
-
-def _block(script: Script, statement: ast.stmt) -> list[ast.stmt]:
-    parent = script.parent(statement)
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return [statement]
 
 
 def _read_after(script: Script, loop: Loop, anchor: ast.stmt) -> bool:
     """Whether something that this iteration computed is read on the host behind `anchor`."""
-    block = _block(script, anchor)
+    block = script.block(anchor)
     return any(_reads(script, s) for s in block[block.index(anchor) + 1 :])
 
 
@@ -199,13 +196,14 @@ def _reads(script: Script, statement: ast.stmt) -> bool:
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
     """`continue` before the mark would skip it (xla-facts 3.34)."""
-    for node in outside_loops(loop.node.body):
+    for node in outside_loops(loop.body):
         if isinstance(node, ast.Continue) and node.lineno < anchor.lineno:
             yield InsertBefore(node, f"{script.xla}.mark_step()")
 
 
 def _at_end(script: Script, loop: Loop) -> list[Edit]:
-    last = loop.node.body[-1]
+    last = loop.body[-1]
+    assert isinstance(last, ast.stmt)
     mark = f"{script.xla}.mark_step()"
     edits: list[Edit] = [
         InsertBefore(last, mark) if isinstance(last, _LEAVES) else InsertAfter(last, mark)
@@ -216,7 +214,8 @@ def _at_end(script: Script, loop: Loop) -> list[Edit]:
 def _before_read(script: Script, loop: Loop) -> list[Edit]:
     """Before the first statement that reads what the model computed; without one, at the end."""
     computed = False
-    for statement in loop.node.body:
+    for statement in loop.body:
+        assert isinstance(statement, ast.stmt)
         if computed and _reads(script, statement):
             return [InsertBefore(statement, f"{script.xla}.mark_step()")]
         computed = computed or FORWARD in script.training.effects_of([statement])

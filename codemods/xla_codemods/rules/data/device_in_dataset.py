@@ -1,0 +1,75 @@
+"""
+A dataset that puts samples on the device stalls the loader.
+
+Each sample is a transfer of its own, and in a worker process, which must not touch the device, the loader hangs
+(xla-facts 3.36). Samples stay on the host; the device loader moves whole batches.
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader, Dataset
++from xla_migrate import runtime as xla
+
+ class Pairs(Dataset):
+     def __getitem__(self, index):
+-        return self.x[index].cuda(), self.y[index].cuda()
++        return self.x[index], self.y[index]
+
+ def train(model, optimizer):
+-    for x, y in DataLoader(Pairs(), batch_size=8):
++    for x, y in xla.MpDeviceLoader(DataLoader(Pairs(), batch_size=8)):
+         optimizer.zero_grad()
+         model(x, y).backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+Collate functions likewise:
+
+```diff
+ from torch.utils.data import DataLoader, default_collate
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+-    loader = DataLoader(dataset, collate_fn=lambda batch: [t.to(device) for t in default_collate(batch)])
++    loader = DataLoader(dataset, collate_fn=lambda batch: [t for t in default_collate(batch)])
+-    for x, y in loader:
++    for x, y in xla.MpDeviceLoader(loader):
+         optimizer.zero_grad()
+         model(x, y).backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+What a dataset does on the host stays:
+
+```python
+from torch.utils.data import Dataset
+
+class Floats(Dataset):
+    def __getitem__(self, index):
+        return self.x[index].to("cpu")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA405", "device-in-dataset")
+
+
+@RULE.whole
+def device_in_dataset(script: Script) -> Iterator[Finding]:
+    for call in script.training.moves_in_loading:
+        assert isinstance(call.func, ast.Attribute)
+        edit = Replace(call, "{0}", (call.func.value,))
+        yield RULE.at(script, call, "samples are put on the device one by one, in the loader", edit)

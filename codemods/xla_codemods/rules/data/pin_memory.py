@@ -1,0 +1,148 @@
+"""
+Pinned host memory is CUDA's: `pin_memory()` fails without a CUDA driver.
+
+The device loader pins where that helps (on CUDA). `DataLoader(pin_memory=True)` only warns on XLA, a tensor's
+`pin_memory()` and a factory's `pin_memory=True` raise.
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
+
+ def make(dataset):
+-    buffer = torch.empty(4, pin_memory=True)
++    buffer = torch.empty(4)
+-    staged = torch.ones(2).pin_memory()
++    staged = torch.ones(2)
+-    return DataLoader(dataset, batch_size=2, pin_memory=True, num_workers=1), buffer, staged
++    return DataLoader(dataset, batch_size=2, num_workers=1), buffer, staged
+```
+
+Arguments that are collected in a dict first:
+
+```diff
+ from torch.utils.data import DataLoader
+
+ def make(dataset, use_cuda):
+-    options = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
++    options = {"num_workers": 1} if use_cuda else {}
+     return DataLoader(dataset, **options)
+```
+
+A method of that name of something else, and a loader that does not pin, stay:
+
+```python
+from torch.utils.data import DataLoader
+
+class Buffer:
+    def pin_memory(self):
+        return self
+
+DataLoader(Buffer().pin_memory(), pin_memory=False)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropArgument, DropEntry, Replace, remove
+from ...findings import WARNING, Finding
+from ...rule import Rule
+from ...values import CLASS, INSTANCE, LOADER, TENSOR
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA402", "pin-memory", severity=WARNING)
+
+_ARGUMENTS = frozenset({"pin_memory", "pin_memory_device"})
+# Other arguments of a data loader: a dict that holds one of them beside `pin_memory` is its arguments.
+_LOADER_ARGUMENTS = frozenset(
+    [
+        "batch_size",
+        "shuffle",
+        "num_workers",
+        "drop_last",
+        "persistent_workers",
+        "prefetch_factor",
+        "collate_fn",
+        "sampler",
+        "timeout",
+        "worker_init_fn",
+        "batch_sampler",
+    ]
+)
+
+
+@RULE.method("pin_memory")
+def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    kinds = script.value(owner, scope).kinds
+    if kinds & {INSTANCE, CLASS} and TENSOR not in kinds:
+        return
+    if script.is_statement(call):
+        edit = remove(script.statement(call))
+        yield RULE.at(script, call, "only CUDA pins host memory", edit)
+    else:
+        yield RULE.at(script, call, "only CUDA pins host memory", Replace(call, "{0}", (owner,)))
+
+
+@RULE.node(ast.Call)
+def pinning_argument(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for argument in call.keywords:
+        if argument.arg in _ARGUMENTS and not _is_off(argument.value):
+            if _takes_pinning(script, call, scope):
+                edit = DropArgument(call, argument)
+                yield RULE.at(script, argument, f"`{argument.arg}` is for CUDA", edit)
+
+
+@RULE.node(ast.Dict)
+def pinning_entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
+    keys = {k.value for k in node.keys if isinstance(k, ast.Constant)}
+    if not keys & _ARGUMENTS or not (keys & _LOADER_ARGUMENTS or _is_spread(script, node)):
+        return
+    for key, value in zip(node.keys, node.values):
+        if isinstance(key, ast.Constant) and key.value in _ARGUMENTS and not _is_off(value):
+            yield RULE.at(script, key, f"`{key.value}` is for CUDA", DropEntry(node, key))
+
+
+@RULE.node(ast.Assign)
+def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`options["pin_memory"] = True`."""
+    match node.targets:
+        case [ast.Subscript(slice=ast.Constant(value=str(key)))] if (
+            key in _ARGUMENTS and not _is_off(node.value)
+        ):
+            yield RULE.at(script, node, f"`{key}` is for CUDA", remove(node))
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (False, None, "")
+
+
+def _takes_pinning(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """A loader's constructor, `super().__init__` of one, a torch factory, or `dict(...)` of their arguments."""
+    if script.value(call, scope).kinds & {LOADER, TENSOR}:
+        return True
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr == "__init__":
+        return script.value(func.value, scope).has(LOADER)
+    names = {argument.arg for argument in call.keywords}
+    if (isinstance(func, ast.Name) and func.id == "dict") or getattr(func, "attr", "") in {
+        "update",
+        "setdefault",
+    }:
+        return bool(names & _LOADER_ARGUMENTS) or names <= _ARGUMENTS
+    return False
+
+
+def _is_spread(script: Script, node: ast.Dict) -> bool:
+    """`DataLoader(dataset, **{"pin_memory": True})` and `options.update({"pin_memory": True})`."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.keyword):
+        return parent.arg is None
+    return isinstance(parent, ast.Call) and getattr(parent.func, "attr", "") == "update"

@@ -1,0 +1,76 @@
+"""
+A hand-written CUDA prefetcher is what the device loader is.
+
+A class that keeps `iter(loader)` and moves what `next` gives on a CUDA stream takes its batches from
+`xla.MpDeviceLoader` instead, which prefetches them to the device; the stream goes.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Prefetcher:
+     def __init__(self, loader):
+-        self.loader = iter(loader)
++        self.loader = iter(xla.MpDeviceLoader(loader))
+-        self.stream = torch.cuda.Stream()
+         self.preload()
+
+     def preload(self):
+         self.image, self.label = next(self.loader)
+-        with torch.cuda.stream(self.stream):
+-            self.image = self.image.cuda(non_blocking=True)
+-            self.label = self.label.cuda(non_blocking=True)
++        self.image = self.image.to(xla.xla_device())
++        self.label = self.label.to(xla.xla_device())
+
+     def next(self):
+-        torch.cuda.current_stream().wait_stream(self.stream)
+         image, label = self.image, self.label
+         self.preload()
+         return image, label
+```
+
+Classes that iterate without a stream are not touched:
+
+```python
+class Endless:
+    def __init__(self, loader):
+        self.iterator = iter(loader)
+
+    def __next__(self):
+        return next(self.iterator)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import WARNING, Finding
+from ...rule import Rule
+from ...values import DEVICE_LOADER
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA404", "prefetcher", severity=WARNING)
+
+_STREAMS = frozenset({"torch.cuda.Stream", "torch.cuda.stream"})
+
+
+@RULE.node(ast.ClassDef)
+def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+    if not any(script.dotted(call.func) in _STREAMS for call in calls):
+        return
+    for call in calls:
+        if not (isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1):
+            continue
+        loader = call.args[0]
+        if not script.value(loader).has(DEVICE_LOADER):
+            edit = Replace(loader, f"{script.xla}.MpDeviceLoader({{0}})", (loader,))
+            yield RULE.at(script, call, "prefetching on a CUDA stream", edit)
