@@ -1,0 +1,123 @@
+"""Which backend this process trains on, and what a backend has to offer.
+
+A backend is a module with the functions of :class:`Backend`. There are two: ``_torch_xla``, lazy
+tensors on TPU, Trainium or the CPU, and ``_eager``, an ordinary device of torch. A target with
+verbs of its own is one more such module; one that is an ordinary torch device needs none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+
+METRICS = ("compiles", "launches", "host_reads", "uploads", "fallbacks", "step_marks")
+
+
+class Sender(Protocol):
+    """How a device loader brings batches to the device."""
+
+    def send(self, batch: Any) -> Any:
+        """Start the transfer; runs in any thread."""
+
+    def receive(self, sent: Any) -> Any:
+        """The batch, usable by what is launched next; runs in the thread that trains."""
+
+
+class Backend(Protocol):
+    """The verbs that differ between targets. The rooms that call them say what they mean."""
+
+    # devices.py
+    def device_type(self) -> str: ...
+    def device(self, index: int | None = None) -> torch.device: ...
+    def device_count(self) -> int: ...
+    def device_name(self, device: torch.device) -> str: ...
+
+    # step.py
+    def mark_step(self) -> None: ...
+    def synchronize(self) -> None: ...
+    def reduce_gradients(self, optimizer: Any) -> None: ...
+
+    # loader.py
+    def reads_ahead(self, workers: int) -> bool: ...
+    def prefetch_sizes(self) -> tuple[int, int]: ...
+    def sender(self, device: torch.device, sharding: Any, reused: bool) -> Sender: ...
+
+    # precision.py
+    def autocast_dtype(self, dtype: torch.dtype | None) -> torch.dtype: ...
+    def is_bf16_supported(self) -> bool: ...
+    def set_matmul_precision(self, precision: str) -> None: ...
+
+    # randomness.py
+    def seed(self, seed: int) -> None: ...
+    def rng_devices(self) -> int: ...
+    def rng_state_bytes(self) -> int: ...
+    def rng_state(self, index: int) -> torch.Tensor: ...
+    def set_rng_state(self, state: torch.Tensor, index: int) -> None: ...
+
+    # checkpoints.py
+    def loads_natively(self) -> bool: ...
+    def clones(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]: ...
+
+    # graphs.py
+    def compile(self, function: Any, options: Mapping[str, Any]) -> Any: ...
+    def checkpoint(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, options: Mapping[str, Any]
+    ) -> Any: ...
+    def inference_mode(self, mode: bool) -> AbstractContextManager[Any]: ...
+    def narrow(self, tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor: ...
+
+    # services.py
+    def event(self, options: Mapping[str, Any]) -> Any: ...
+    def memory_info(self, device: torch.device) -> dict[str, int | None]: ...
+    def reset_peak_memory_stats(self, device: torch.device) -> None: ...
+    def metrics(self) -> dict[str, int | None]: ...
+
+    # processes.py
+    def replica(self) -> tuple[int, int, int]: ...
+    def spawn(self, function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any: ...
+    def init_process_group(self, options: dict[str, Any]) -> None: ...
+    def rendezvous(self, tag: str) -> None: ...
+    def collective(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+
+
+_chosen: Backend | None = None
+
+
+def uses_torch_xla() -> bool:
+    """Whether this process trains through torch_xla. Imports nothing."""
+    asked = os.environ.get("XLA_MIGRATE_BACKEND", "")
+    if asked not in ("", "eager", "torch_xla"):
+        raise ValueError(f"XLA_MIGRATE_BACKEND={asked}: must be 'torch_xla' or 'eager'")
+    if asked:
+        return asked == "torch_xla"
+    return importlib.util.find_spec("torch_xla") is not None
+
+
+def backend() -> Backend:
+    """The backend of this process, chosen at the first call.
+
+    Importing torch_xla takes seconds and touching its device makes a later launch impossible
+    (xla-facts 1.9), so neither happens before something needs it.
+    """
+    global _chosen
+    if _chosen is None:
+        if uses_torch_xla():
+            from . import _torch_xla
+
+            _chosen = _torch_xla
+        else:
+            from . import _eager
+
+            _chosen = _eager
+    return _chosen
+
+
+def replica_of_environment() -> tuple[int, int, int]:
+    """Rank, local rank and world size as torchrun tells them; those of a lone process without."""
+    rank, local_rank, size = (os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    return int(rank or 0), int(local_rank or 0), int(size or 1)

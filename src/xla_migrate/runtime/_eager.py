@@ -1,0 +1,271 @@
+"""The eager backend: an ordinary torch device. CUDA, the native TPU and Neuron devices, the CPU.
+
+There is no graph to cut, so marks are nothing. On CUDA everything does what the original script's
+own calls did.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.utils.checkpoint
+
+from . import _host
+from ._backend import METRICS, Sender, replica_of_environment
+from ._cuda_sender import CudaSender
+from .batches import move
+
+# Devices
+
+
+def device_type() -> str:
+    if not torch.accelerator.is_available():
+        return "cpu"
+    accelerator = torch.accelerator.current_accelerator()
+    return "cpu" if accelerator is None else accelerator.type
+
+
+def device(index: int | None = None) -> torch.device:
+    kind = device_type()
+    if kind == "cpu":
+        return torch.device("cpu")
+    if index is None:
+        _use_own_device()
+        index = torch.accelerator.current_device_index()
+    return torch.device(kind, index)
+
+
+def _use_own_device() -> None:
+    """Processes of one host take one device each; scripts said so with ``set_device``."""
+    _, local_rank, world_size = replica()
+    if world_size > 1 and local_rank < torch.accelerator.device_count():
+        torch.accelerator.set_device_index(local_rank)
+
+
+def device_count() -> int:
+    return max(1, torch.accelerator.device_count()) if device_type() != "cpu" else 1
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cpu":
+        return platform.processor() or platform.machine()
+    name: str = torch.get_device_module(device).get_device_name(device)
+    return name
+
+
+# Steps
+
+
+def mark_step() -> None:
+    return
+
+
+def synchronize() -> None:
+    if device_type() != "cpu":
+        torch.accelerator.synchronize()
+
+
+def reduce_gradients(optimizer: Any) -> None:
+    """Gradients that DistributedDataParallel has averaged already stay as they are."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad.div_(dist.get_world_size())
+
+
+# Data
+
+
+def reads_ahead(workers: int) -> bool:
+    """Where worker processes read, reading ahead changes nothing that a script could notice."""
+    return device_type() == "cuda" and workers > 0
+
+
+def prefetch_sizes() -> tuple[int, int]:
+    return 2, 1
+
+
+def sender(device: torch.device, sharding: Any, reused: bool) -> Sender:
+    if sharding is not None:
+        raise ValueError("input_sharding is for SPMD on XLA; this is an eager device")
+    if device.type == "cuda":
+        return CudaSender(device)
+    return _PlainSender(device)
+
+
+class _PlainSender:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def send(self, batch: Any) -> Any:
+        return move(batch, self._device, lambda tensor: tensor.to(self._device))
+
+    def receive(self, sent: Any) -> Any:
+        return sent
+
+
+# Precision
+
+
+def autocast_dtype(dtype: torch.dtype | None) -> torch.dtype:
+    if dtype not in (None, torch.float16):
+        return dtype
+    if is_bf16_supported():
+        return torch.bfloat16
+    warnings.warn("float16 autocast without loss scaling: gradients may underflow", stacklevel=3)
+    return torch.float16
+
+
+def is_bf16_supported() -> bool:
+    return device_type() != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def set_matmul_precision(precision: str) -> None:
+    """Torch's own setting, which the caller has made, is all there is."""
+
+
+# Randomness
+
+
+def seed(seed: int) -> None:
+    kind = device_type()
+    if kind == "cpu":
+        torch.manual_seed(seed)
+    else:
+        torch.get_device_module(kind).manual_seed_all(seed)
+
+
+def rng_devices() -> int:
+    return device_count()
+
+
+def rng_state_bytes() -> int:
+    return rng_state(0).numel()
+
+
+def rng_state(index: int) -> torch.Tensor:
+    kind = device_type()
+    if kind == "cpu":
+        return torch.get_rng_state()
+    state: torch.Tensor = torch.get_device_module(kind).get_rng_state(index)
+    return state
+
+
+def set_rng_state(state: torch.Tensor, index: int) -> None:
+    kind = device_type()
+    if kind == "cpu":
+        torch.set_rng_state(state)
+    else:
+        torch.get_device_module(kind).set_rng_state(state, index)
+
+
+# Checkpoint files
+
+
+def loads_natively() -> bool:
+    return device_type() == "cuda"
+
+
+def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+# Graphs
+
+
+def compile(function: Any, options: Mapping[str, Any]) -> Any:
+    return function if device_type() == "cpu" else torch.compile(function, **options)
+
+
+def checkpoint(
+    function: Callable[..., Any], args: Any, kwargs: Any, options: Mapping[str, Any]
+) -> Any:
+    return torch.utils.checkpoint.checkpoint(function, *args, **options, **kwargs)
+
+
+def inference_mode(mode: bool) -> AbstractContextManager[Any]:
+    return torch.inference_mode(mode)
+
+
+def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+    return torch.narrow(tensor, dim, start, length)
+
+
+# Services
+
+
+def event(options: Mapping[str, Any]) -> Any:
+    if device_type() != "cuda":
+        return None
+    return torch.cuda.Event(**options)  # type: ignore[no-untyped-call]
+
+
+def memory_info(device: torch.device) -> dict[str, int | None]:
+    if device.type == "cpu":
+        return _host.memory_info()
+    module = torch.get_device_module(device)
+    if not hasattr(module, "max_memory_allocated"):
+        raise RuntimeError(f"torch has no memory figures for {device}")
+    limit = getattr(module.get_device_properties(device), "total_memory", None)
+    return {
+        "bytes_used": module.memory_allocated(device),
+        "peak_bytes_used": module.max_memory_allocated(device),
+        "bytes_limit": limit,
+    }
+
+
+def reset_peak_memory_stats(device: torch.device) -> None:
+    if device.type == "cpu":
+        _host.reset_peak()
+    else:
+        torch.get_device_module(device).reset_peak_memory_stats(device)
+
+
+def metrics() -> dict[str, int | None]:
+    return dict.fromkeys(METRICS)
+
+
+# Processes
+
+
+def replica() -> tuple[int, int, int]:
+    return replica_of_environment()
+
+
+def spawn(function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any:
+    return torch.multiprocessing.spawn(_Process(function), args, **options)  # type: ignore[attr-defined,no-untyped-call]
+
+
+class _Process:
+    """What a started process runs: it knows its own device."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, local_rank: int, *args: Any) -> None:
+        os.environ["LOCAL_RANK"] = str(local_rank)
+        self._function(local_rank, *args)
+
+
+def init_process_group(options: dict[str, Any]) -> None:
+    if device_type() == "cpu":
+        options["backend"] = "gloo"
+    elif device_type() != "cuda" and options["backend"] == "nccl":
+        options["backend"] = None  # Torch knows which fits the device.
+    dist.init_process_group(**options)
+
+
+def rendezvous(tag: str) -> None:
+    dist.barrier()
+
+
+def collective(name: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(dist, name)(*args, **kwargs)

@@ -1,0 +1,329 @@
+"""The torch_xla backend: lazy tensors on TPU, Trainium or the CPU.
+
+Nothing here touches the device at import; ``device`` does (xla-facts 1.9).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _debug, _host, _xla_gru
+from ._backend import METRICS, Sender, replica_of_environment
+from ._cpu_notice import cpu_notice
+from ._xla_checkpoint import checkpoint as checkpoint
+from .batches import move
+
+with cpu_notice():
+    torch_xla: Any = importlib.import_module("torch_xla")
+    xm: Any = importlib.import_module("torch_xla.core.xla_model")
+    xr: Any = importlib.import_module("torch_xla.runtime")
+    met: Any = importlib.import_module("torch_xla.debug.metrics")
+
+_xla_gru.accept_cpu()
+
+# The seed that torch_xla gives to every process (xla-facts 1.31).
+_UNSEEDED = 101
+_first_use = True
+
+# Devices
+
+
+def device_type() -> str:
+    return "xla"
+
+
+def device(index: int | None = None) -> torch.device:
+    """The one of this process, whatever the index."""
+    global _first_use
+    own: torch.device = torch_xla.device()
+    if _first_use:
+        _first_use = False
+        if xm.get_rng_state() == _UNSEEDED:
+            # As on CUDA: what torch.manual_seed said, else other numbers in every process.
+            seed(torch.initial_seed())
+        if os.environ.get("XLA_MIGRATE_DEBUG") == "1":
+            _debug.watch()
+    return own
+
+
+def device_count() -> int:
+    """What torch_xla.launch would start, as far as it can be told without starting the runtime."""
+    started = os.environ.get("LOCAL_WORLD_SIZE")
+    if started:
+        return int(started)
+    kind = xr.device_type()
+    if kind == "TPU":
+        tpu: Any = importlib.import_module("torch_xla._internal.tpu")
+        return max(1, int(tpu.num_local_processes()))
+    if kind == "NEURON":
+        return int(os.environ.get("NEURONCORE_NUM_DEVICES", "1"))
+    return 1
+
+
+def device_name(device: torch.device) -> str:
+    hardware, kind = xm.xla_device_hw(device), xm.xla_device_kind(device)
+    if hardware == "CPU":
+        return "XLA:CPU"
+    return kind if hardware in kind else f"{hardware} {kind}"
+
+
+# Steps
+
+
+def mark_step() -> None:
+    torch_xla.sync()
+
+
+def synchronize() -> None:
+    torch_xla.sync()
+    xm.wait_device_ops()
+
+
+def reduce_gradients(optimizer: Any) -> None:
+    xm.reduce_gradients(optimizer)
+
+
+# Data
+
+
+def reads_ahead(workers: int) -> bool:
+    return True
+
+
+def prefetch_sizes() -> tuple[int, int]:
+    return 16, 8
+
+
+def sender(device: torch.device, sharding: Any, reused: bool) -> Sender:
+    return _XlaSender(device, sharding, reused)
+
+
+class _XlaSender:
+    def __init__(self, device: torch.device, sharding: Any, reused: bool) -> None:
+        self._device = device
+        self._sharding = sharding
+        self._reused = reused
+
+    def send(self, batch: Any) -> Any:
+        if not isinstance(self._sharding, Mapping):
+            return self._send(batch, self._sharding)
+        if not isinstance(batch, Mapping):
+            raise ValueError("input_sharding is a dict, so batches have to be dicts")
+        missing = [key for key in batch if key not in self._sharding]
+        if missing:
+            raise KeyError(f"no input_sharding for {missing}")
+        return {key: self._send(value, self._sharding[key]) for key, value in batch.items()}
+
+    def _send(self, batch: Any, sharding: Any) -> Any:
+        def to_device(tensor: torch.Tensor) -> torch.Tensor:
+            if type(tensor) is not torch.Tensor:
+                return tensor.to(self._device)  # Keeps the subclass.
+            if self._reused:
+                # The transfer may still be reading while the loader writes its next batch.
+                tensor = tensor.clone()
+            sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, sharding)[0]
+            return sent
+
+        return move(batch, self._device, to_device)
+
+    def receive(self, sent: Any) -> Any:
+        return sent
+
+
+# Precision
+
+
+def autocast_dtype(dtype: torch.dtype | None) -> torch.dtype:
+    return torch.bfloat16 if dtype in (None, torch.float16) else dtype
+
+
+def is_bf16_supported() -> bool:
+    return True
+
+
+def set_matmul_precision(precision: str) -> None:
+    wanted = {"highest": "highest", "high": "high", "medium": "default"}[precision]
+    if torch_xla.backends.get_mat_mul_precision() == wanted:
+        return
+    # It warns against being called more than once, at every call.
+    logger = logging.getLogger("torch_xla.backends")
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        torch_xla.backends.set_mat_mul_precision(wanted)
+    finally:
+        logger.disabled = disabled
+
+
+# Randomness
+
+
+def seed(seed: int) -> None:
+    torch_xla.manual_seed(seed)
+
+
+def rng_devices() -> int:
+    return 1
+
+
+def rng_state_bytes() -> int:
+    return 8
+
+
+def rng_state(index: int) -> torch.Tensor:
+    """The state is one number at the beginning of a graph, so one begins here."""
+    torch_xla.sync()
+    return torch.tensor(list(xm.get_rng_state().to_bytes(8, "little")), dtype=torch.uint8)
+
+
+def set_rng_state(state: torch.Tensor, index: int) -> None:
+    xm.set_rng_state(int.from_bytes(bytes(state.tolist()), "little"))
+
+
+# Checkpoint files
+
+
+def loads_natively() -> bool:
+    return False
+
+
+def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    copies = [tensor.detach().clone() for tensor in tensors]
+    # A clone alone is another name for the same buffer (xla-facts 3.12); behind a barrier it is a
+    # result of its own, bit for bit.
+    on_device = [clone for clone in copies if clone.device.type == "xla"]
+    if on_device:
+        xm.optimization_barrier_(on_device)
+    return copies
+
+
+# Graphs. checkpoint is in _xla_checkpoint.py.
+
+
+def compile(function: Any, options: Mapping[str, Any]) -> Any:
+    return function
+
+
+def inference_mode(mode: bool) -> AbstractContextManager[Any]:
+    return torch.no_grad() if mode else torch.enable_grad()  # type: ignore[no-untyped-call]
+
+
+def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+    if isinstance(start, torch.Tensor) and start.device.type == "xla":
+        positions = torch.arange(length, device=tensor.device) + start
+        return tensor.index_select(dim, positions)
+    size = tensor.shape[dim]
+    start = int(start)
+    if not -size <= start <= size or (start % size if size else 0) + length > size:
+        raise IndexError(f"narrow: {start}, {length} is outside dimension {dim} of size {size}")
+    first = start + size if start < 0 else start
+    # Counted on the host and uploaded: data, not a constant of the graph.
+    return tensor.index_select(dim, torch.arange(first, first + length).to(tensor.device))
+
+
+# Services
+
+
+def event(options: Mapping[str, Any]) -> Any:
+    return None
+
+
+def memory_info(device: torch.device) -> dict[str, int | None]:
+    if device.type == "cpu" or xr.device_type() == "CPU":
+        return _host.memory_info()
+    info = xm.get_memory_info(device)
+    return {name: info.get(name) for name in ("bytes_used", "peak_bytes_used", "bytes_limit")}
+
+
+def reset_peak_memory_stats(device: torch.device) -> None:
+    if device.type == "cpu" or xr.device_type() == "CPU":
+        _host.reset_peak()
+    else:
+        warnings.warn(
+            "XLA cannot reset the peak of memory: it counts from the start of the process",
+            stacklevel=3,
+        )
+
+
+def metrics() -> dict[str, int | None]:
+    compiles = met.counter_value("UncachedCompile") or 0
+    # A value that is read is counted like an operation without a lowering.
+    fallbacks = [name for name in met.counter_names() if name.startswith("aten::")]
+    fallbacks = [name for name in fallbacks if name != "aten::_local_scalar_dense"]
+    counted = (
+        compiles,
+        compiles + (met.counter_value("CachedCompile") or 0),
+        _samples("TransferFromDeviceTime"),
+        _samples("TransferToDeviceTime"),
+        sum(met.counter_value(name) for name in fallbacks),
+        met.counter_value("MarkStep") or 0,
+    )
+    return dict(zip(METRICS, counted, strict=True))
+
+
+def _samples(metric: str) -> int:
+    data = met.metric_data(metric)
+    return int(data[0]) if data else 0
+
+
+# Processes
+
+
+def replica() -> tuple[int, int, int]:
+    rank, local_rank, world_size = replica_of_environment()
+    if world_size > 1 and xr.device_type() == "CPU":
+        raise RuntimeError(
+            f"WORLD_SIZE={world_size} on XLA:CPU: torch_xla would make each process rank 0 of 1, "
+            "with gradients of its own (xla-facts 3.10); train in one process, or with "
+            "XLA_MIGRATE_BACKEND=eager"
+        )
+    if torch_xla._XLAC._xla_runtime_is_initialized():
+        return xr.global_ordinal(), xr.local_ordinal(), xr.world_size()
+    return rank, local_rank, world_size
+
+
+def spawn(function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any:
+    if options["nprocs"] != device_count():
+        raise ValueError(
+            f"launch(nprocs={options['nprocs']}): XLA starts one process for each of the "
+            f"{device_count()} devices of this host, or one"
+        )
+    if not options["join"]:
+        raise ValueError("launch(join=False): XLA waits for its processes")
+    torch_xla.launch(_Process(function), args, start_method=options["start_method"])
+
+
+class _Process:
+    """What a launched process runs; torch_xla hands it the rank among all hosts' (1.8)."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, ordinal: int, *args: Any) -> None:
+        self._function(xr.local_ordinal(), *args)
+
+
+def init_process_group(options: dict[str, Any]) -> None:
+    if options.get("world_size") == 1:
+        # Host objects only: the collectives of processes.py have nothing to do.
+        options["backend"] = "gloo"
+        dist.init_process_group(**options)
+        return
+    importlib.import_module("torch_xla.distributed.xla_backend")
+    dist.init_process_group("xla", init_method="xla://")
+
+
+def rendezvous(tag: str) -> None:
+    xm.rendezvous(tag)
+
+
+def collective(name: str, *args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(f"{name} between several XLA replicas is not available")

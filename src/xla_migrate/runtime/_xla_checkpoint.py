@@ -1,0 +1,112 @@
+"""Activation checkpointing on XLA.
+
+Torch's non-reentrant checkpoint does the work: it needs no input with gradients, takes keyword
+arguments and nests. It cannot be called on XLA tensors as it is, for want of a ``torch.xla`` module
+(xla-facts 1.101), so the arguments reach it inside a closure, and what it would do for the device
+is done here:
+
+- the device's random numbers, autocast and the CPU's generator are put back for the recomputation.
+  A made-up ``torch.xla`` would leave the random numbers out, and gradients through dropout would be
+  wrong silently (1.102);
+- the recomputation works on inputs behind an optimization barrier together with the incoming
+  gradients. Else XLA would find the forward pass computed already and keep its activations, which
+  is what checkpointing was to avoid. The graph is that of ``torch_xla.utils.checkpoint``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch.utils._pytree import tree_map_only
+
+from .batches import tensors_in
+
+xm: Any = importlib.import_module("torch_xla.core.xla_model")
+
+
+def checkpoint(
+    function: Callable[..., Any], args: Any, kwargs: Any, options: Mapping[str, Any]
+) -> Any:
+    return _Segment(function, args, kwargs, options).run()
+
+
+class _Segment:
+    """One checkpointed call, from its forward pass to its recomputation."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, options: Mapping[str, Any]
+    ) -> None:
+        self._function = function
+        self._inputs = self._current = (args, kwargs)
+        self._options = {
+            name: options[name] for name in ("determinism_check", "debug") if name in options
+        }
+        self._user_contexts = options.get("context_fn")
+        self._preserve_rng = options.get("preserve_rng_state", True)
+        self._gradients: list[torch.Tensor] = []
+
+    def run(self) -> Any:
+        self._rng = xm.get_rng_state(), torch.get_rng_state()
+        self._autocast: dict[str, Any] = {
+            "device_type": "xla",
+            "enabled": torch.is_autocast_enabled("xla"),
+            "dtype": torch.get_autocast_dtype("xla"),
+            "cache_enabled": torch.is_autocast_cache_enabled(),
+        }
+        output = torch.utils.checkpoint.checkpoint(
+            self._call,
+            use_reentrant=False,
+            preserve_rng_state=False,
+            context_fn=self._contexts,
+            **self._options,
+        )
+        for tensor in tensors_in(output):
+            if tensor.grad_fn is not None:
+                tensor.register_hook(self._gradients.append)  # type: ignore[no-untyped-call]
+        return output
+
+    def _call(self) -> Any:
+        args, kwargs = self._current
+        return self._function(*args, **kwargs)
+
+    def _contexts(self) -> tuple[Any, Any]:
+        if self._user_contexts is None:
+            return nullcontext(), self._recomputation(nullcontext())
+        forward, recomputation = self._user_contexts()
+        return forward, self._recomputation(recomputation)
+
+    @contextmanager
+    def _recomputation(self, user_context: Any) -> Iterator[None]:
+        self._current = self._behind_barrier()
+        with ExitStack() as stack:
+            stack.callback(setattr, self, "_current", self._inputs)
+            stack.enter_context(torch.random.fork_rng(devices=[], enabled=self._preserve_rng))
+            stack.enter_context(xm.fork_rng(enabled=self._preserve_rng))
+            if self._preserve_rng:
+                xm.set_rng_state(self._rng[0])
+                torch.set_rng_state(self._rng[1])
+            stack.enter_context(torch.autocast(**self._autocast))
+            stack.enter_context(user_context)
+            yield
+
+    def _behind_barrier(self) -> Any:
+        """The inputs again, of which nothing is known before the gradients are there."""
+        fresh: list[torch.Tensor] = []
+
+        def renewed(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.device.type != "xla":
+                return tensor
+            fresh.append(tensor.detach())
+            return fresh[-1].requires_grad_(tensor.requires_grad)
+
+        inputs = tree_map_only(torch.Tensor, renewed, self._inputs)
+        arrived = [gradient for gradient in self._gradients if gradient.device.type == "xla"]
+        self._gradients.clear()
+        if fresh:
+            xm.optimization_barrier_(fresh + arrived)
+        return inputs

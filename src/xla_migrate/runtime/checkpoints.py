@@ -1,0 +1,199 @@
+"""Checkpoint files that load anywhere, and copies of weights in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeAlias, TypeVar
+
+import torch
+from torch import nn
+
+from ._backend import backend
+from .batches import tensors_in
+from .devices import parse_spec, xla_device
+from .processes import is_master
+from .step import mark_step
+
+File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+T = TypeVar("T")
+
+# What plain torch can read anywhere, with map_location="cpu" at the most.
+_PORTABLE = ("cpu", "cuda", "meta")
+
+
+def save(obj: Any, path_or_file: File, *, pickle_module: Any = pickle, **kwargs: Any) -> None:
+    """``torch.save``, such that plain PyTorch can load the file.
+
+    XLA tensors are written as CPU tensors wherever they are: in state dicts, Parameters, whole
+    modules and optimizers (``xm.save`` misses the last three: xla-facts 1.42). Containers keep
+    their types, and a state dict its ``_metadata``.
+
+    Call it on every replica: each launches its pending work, which may wait for the others (1.41),
+    and the master alone writes. A path changes at once when the file is complete, so that a killed
+    job leaves the old file or the new one.
+
+    Args:
+        obj: What to save.
+        path_or_file: As for ``torch.save``.
+        pickle_module: As for ``torch.save``.
+        kwargs: More arguments for ``torch.save``.
+    """
+    mark_step()
+    if not is_master():
+        return
+    kwargs["pickle_module"] = _PortablePickle(pickle_module)
+    if isinstance(path_or_file, str | os.PathLike):
+        with _replacing(path_or_file) as part:
+            torch.save(obj, part, **kwargs)
+    else:
+        torch.save(obj, path_or_file, **kwargs)
+
+
+def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
+    """``torch.load`` for files that were saved from CUDA, XLA or the CPU.
+
+    On CUDA everything goes where ``torch.load`` would put it. Elsewhere:
+
+    - Tensors in containers, such as checkpoints and state dicts, are on the CPU.
+      ``load_state_dict`` copies them to the parameters' device, and leaves an optimizer's ``step``
+      on the CPU, where reading it costs no host sync (xla-facts 3.28). They cannot come to share a
+      buffer with the weights that are trained from them (3.12).
+    - A whole ``nn.Module`` is on the accelerator, unless ``map_location`` says CPU.
+    - A bare tensor is where ``map_location`` says; without one, on the CPU.
+
+    Args:
+        path_or_file: As for ``torch.load``.
+        map_location: As for ``torch.load``, in the old CUDA spellings too: a string, a device, a
+            dict, a callable or None. XLA itself takes none of them (1.44).
+        kwargs: More arguments for ``torch.load``: ``weights_only``, ``mmap``...
+    """
+    if backend().loads_natively():
+        return torch.load(path_or_file, map_location=_native(map_location), **kwargs)
+    if map_location is not None and str(map_location) == "meta":
+        return torch.load(path_or_file, map_location="meta", **kwargs)
+    wanted = _names_accelerator(map_location)
+    loaded = torch.load(path_or_file, map_location="cpu", **kwargs)
+    if isinstance(loaded, torch.Tensor) and not isinstance(loaded, nn.Parameter):
+        return loaded.to(xla_device()) if wanted else loaded
+    if wanted is not False:
+        _move_modules(loaded)
+    return loaded
+
+
+def clone_state(state: T) -> T:
+    """A copy of a state dict whose tensors are on the same device and share no memory with it.
+
+    On XLA ``a.copy_(b)``, and so ``load_state_dict`` from tensors on the device, leaves both with
+    one buffer; the next update of one takes it from the other, whose next use fails (xla-facts
+    3.12). Keep the best weights with ``best = clone_state(model.state_dict())``, and load them, or
+    a target network, with ``load_state_dict(clone_state(state))``.
+
+    Args:
+        state: A state dict, or any nest of dicts, lists and tuples with tensors.
+    """
+    tensors = list({id(tensor): tensor for tensor in tensors_in(state)}.values())
+    clones = zip(tensors, backend().clones(tensors), strict=True)
+    # deepcopy keeps the types of everything else, and takes these as copied already.
+    return copy.deepcopy(state, {id(tensor): _like(tensor, clone) for tensor, clone in clones})
+
+
+def _like(tensor: torch.Tensor, clone: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(clone, tensor.requires_grad)
+    return clone.requires_grad_(tensor.requires_grad)
+
+
+class _PortablePickle:
+    """A pickle module that writes tensors of other devices as CPU tensors."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        base: Any = module.Pickler
+
+        class Pickler(base):  # type: ignore[misc]
+            def reducer_override(self, obj: Any) -> Any:
+                # A Parameter is written as one, around its tensor, which comes by here next.
+                if isinstance(obj, torch.Tensor) and not isinstance(obj, nn.Parameter):
+                    if obj.device.type not in _PORTABLE:
+                        return _on_cpu(obj).__reduce_ex__(2)  # type: ignore[no-untyped-call]
+                inherited = getattr(super(), "reducer_override", None)
+                return NotImplemented if inherited is None else inherited(obj)
+
+        self.Pickler = Pickler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    moved = tensor.detach().cpu().requires_grad_(tensor.requires_grad)
+    moved.__dict__.update(tensor.__dict__)
+    return moved
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A file to write in place of ``path``, which takes its name when complete."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        yield target  # A device or a pipe.
+        return
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())
+        if target.exists():
+            shutil.copymode(target, part)
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _names_accelerator(map_location: Any) -> bool | None:
+    """Whether ``map_location`` asks for the accelerator, or None where it does not say."""
+    if map_location is None:
+        return None
+    if isinstance(map_location, Mapping):
+        targets = [_names_accelerator(target) for target in map_location.values()]
+        return any(targets) if targets else None
+    if callable(map_location):
+        return _calls_for_accelerator(map_location)
+    return parse_spec(map_location)[0] != "cpu"
+
+
+def _calls_for_accelerator(map_location: Callable[[Any, str], Any]) -> bool:
+    """``lambda storage, location: storage`` means the CPU; ``storage.cuda()`` fails without one."""
+    try:
+        placed = map_location(torch.UntypedStorage(0), "cuda:0")  # type: ignore[no-untyped-call]
+    except (RuntimeError, AssertionError):
+        return True
+    return placed is None or placed.device.type != "cpu"
+
+
+def _native(map_location: Any) -> Any:
+    """``map_location`` for a machine that has the devices it names."""
+    if isinstance(map_location, str | torch.device | int):
+        return xla_device(map_location)
+    if map_location is None or isinstance(map_location, Mapping):
+        saved_from_xla = {f"xla:{index}": str(xla_device()) for index in range(16)}
+        return {**saved_from_xla, **(map_location or {})}
+    return map_location
+
+
+def _move_modules(loaded: Any) -> None:
+    if isinstance(loaded, nn.Module):
+        loaded.to(xla_device())
+    elif isinstance(loaded, Mapping):
+        for value in loaded.values():
+            _move_modules(value)
+    elif isinstance(loaded, list | tuple):
+        for value in loaded:
+            _move_modules(value)

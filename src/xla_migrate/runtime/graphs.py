@@ -1,0 +1,113 @@
+"""Tools that rewrite or restrict how a function is run: compilation, recomputation, inference."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._backend import backend
+
+
+def compile(model_or_fn: Any = None, **kwargs: Any) -> Any:
+    """``torch.compile`` where it helps; on XLA, which compiles by itself, its argument as it is.
+
+    On XLA tensors inductor fails, and the openxla backend takes four launches per training step in
+    place of one (xla-facts 1.100).
+
+    Args:
+        model_or_fn: A module or function; without one, a decorator.
+        kwargs: As for ``torch.compile``.
+    """
+    if model_or_fn is None:
+        return functools.partial(compile, **kwargs)
+    return backend().compile(model_or_fn, kwargs)
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """``torch.utils.checkpoint.checkpoint``: recompute activations in backward, to save memory.
+
+    Torch's own fails on XLA tensors, and torch_xla's takes neither keyword arguments nor inputs
+    without gradients (xla-facts 1.101). On XLA this is the non-reentrant kind whatever
+    ``use_reentrant`` says: it gives the same gradients, with the same dropout masks (1.102), and
+    asks nothing of the inputs.
+
+    Args:
+        function: What to run and to recompute.
+        args: Its arguments.
+        use_reentrant: As for torch, on eager backends.
+        kwargs: ``preserve_rng_state``, ``context_fn``, ``determinism_check`` and ``debug`` as for
+            torch; all others are ``function``'s.
+    """
+    options = {name: kwargs.pop(name) for name in _CHECKPOINT_OPTIONS if name in kwargs}
+    if use_reentrant is not None:
+        options["use_reentrant"] = use_reentrant
+    return backend().checkpoint(function, args, kwargs, options)
+
+
+_CHECKPOINT_OPTIONS = ("preserve_rng_state", "context_fn", "determinism_check", "debug")
+
+
+def checkpoint_sequential(
+    functions: nn.Sequential | Sequence[Callable[..., Any]],
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """``torch.utils.checkpoint.checkpoint_sequential``, by way of ``checkpoint``.
+
+    Args:
+        functions: The layers, run one after the other.
+        segments: How many stretches to cut them into; the last is not recomputed.
+        input: The first layer's.
+        use_reentrant: As for ``checkpoint``.
+        kwargs: ``preserve_rng_state`` as for torch.
+    """
+    layers = list(functions.children()) if isinstance(functions, nn.Sequential) else list(functions)
+    size = len(layers) // segments
+    recomputed = size * (segments - 1)
+    for start in range(0, recomputed, size or 1):
+        stretch = functools.partial(_run, layers[start : start + size])
+        input = checkpoint(stretch, input, use_reentrant=use_reentrant, **kwargs)
+    return _run(layers[recomputed:], input)
+
+
+def _run(layers: Sequence[Callable[..., Any]], input: Any) -> Any:
+    for layer in layers:
+        input = layer(input)
+    return input
+
+
+def inference_mode(mode: Any = True) -> Any:
+    """``torch.inference_mode``; on XLA, where it fails, ``torch.no_grad`` (xla-facts section 2).
+
+    A context manager, a decorator, and a decorator without parentheses.
+    """
+    if callable(mode):
+        return inference_mode()(mode)
+    return backend().inference_mode(mode)
+
+
+def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+    """``torch.narrow`` for a ``start`` that changes from step to step.
+
+    ``x[:, i : i + n]`` is another graph for every ``i``, so it compiles at each (xla-facts 3.31).
+    On XLA this gathers by positions that are data: one graph for all. There it is a copy, so
+    writing to it does not reach ``tensor``.
+
+    Args:
+        tensor: What to slice.
+        dim: Along which dimension.
+        start: Where the slice begins, as an int or an integer tensor.
+        length: How long it is; a change of it is a new graph.
+    """
+    return backend().narrow(tensor, dim, start, length)

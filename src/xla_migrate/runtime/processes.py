@@ -1,0 +1,191 @@
+"""Replicas: which one this is, how they are started, and what they tell each other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _backend
+
+
+def rank() -> int:
+    """The number of this replica among all, from 0. Does not initialise the device."""
+    return dist.get_rank() if _in_group() else _backend.backend().replica()[0]
+
+
+def local_rank() -> int:
+    """The number of this replica on its host, from 0. Does not initialise the device."""
+    return _backend.backend().replica()[1]
+
+
+def world_size() -> int:
+    """How many replicas there are. Does not initialise the device."""
+    return dist.get_world_size() if _in_group() else _backend.backend().replica()[2]
+
+
+def is_master() -> bool:
+    """Whether this is the replica that writes files and logs."""
+    return rank() == 0
+
+
+def rendezvous(tag: str = "rendezvous") -> None:
+    """Wait until every replica is here. All of them have to call it, with the same tag."""
+    if world_size() > 1:
+        _backend.backend().rendezvous(tag)
+
+
+def launch(
+    fn: Callable[..., Any],
+    args: Sequence[Any] = (),
+    nprocs: int | None = None,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
+    """``torch.multiprocessing.spawn`` for the devices of this host: ``fn(local_rank, *args)``.
+
+    Where there is one device ``fn`` runs in this process, and so it does under torchrun, which has
+    started the processes already.
+
+    Args:
+        fn: What each process runs.
+        args: Its arguments after the rank.
+        nprocs: How many processes; one for each device by default.
+        join: Wait for them. Otherwise the answer has a ``join`` method.
+        daemon: As for ``torch.multiprocessing.spawn``.
+        start_method: As for ``torch.multiprocessing.spawn``.
+    """
+    if nprocs is not None and nprocs < 1:
+        raise ValueError(f"launch(nprocs={nprocs}): must be at least 1")
+    if world_size() > 1:
+        fn(local_rank(), *args)
+    else:
+        count = _backend.backend().device_count() if nprocs is None else nprocs
+        if count > 1:
+            options: dict[str, Any] = {"nprocs": count, "join": join, "daemon": daemon}
+            options["start_method"] = start_method
+            return _backend.backend().spawn(fn, tuple(args), options)
+        with _group_ends_with_it():
+            fn(0, *args)
+    return None if join else _Done()
+
+
+def init_process_group(
+    backend: str | None = None, init_method: str | None = None, **kw: Any
+) -> None:
+    """``torch.distributed.init_process_group`` with the backend that fits the device.
+
+    Where there is one replica, no address, port or environment variable is needed.
+
+    Args:
+        backend: What the CUDA script had; ``"nccl"`` means the device's own.
+        init_method: As for torch.
+        kw: More arguments for torch: ``rank``, ``world_size``, ``timeout``...
+    """
+    size = kw.get("world_size", -1)
+    options = {"backend": backend, **kw}
+    if (size if size > 0 else world_size()) == 1:
+        options.update(store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    else:
+        options["init_method"] = init_method
+    _backend.backend().init_process_group(options)
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """``torch.distributed.destroy_process_group``, if there is one."""
+    if _in_group():
+        dist.destroy_process_group(group)
+
+
+def all_reduce(
+    tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """``torch.distributed.all_reduce``: ``tensor`` becomes the sum over the replicas, in place."""
+    if world_size() == 1:
+        return _done(async_op)
+    return _several("all_reduce", tensor, op=op, group=group, async_op=async_op)
+
+
+def reduce(
+    tensor: torch.Tensor,
+    dst: int,
+    op: Any = dist.ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """``torch.distributed.reduce``: as ``all_reduce``, of use on ``dst`` alone."""
+    if world_size() == 1:
+        return _done(async_op)
+    return _several("reduce", tensor, dst, op=op, group=group, async_op=async_op)
+
+
+def broadcast(tensor: torch.Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
+    """``torch.distributed.broadcast``: ``tensor`` becomes what it is on ``src``, in place."""
+    if world_size() == 1:
+        return _done(async_op)
+    return _several("broadcast", tensor, src, group=group, async_op=async_op)
+
+
+def all_gather(
+    tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Any = None, async_op: bool = False
+) -> Any:
+    """``torch.distributed.all_gather``: fills ``tensor_list`` with every replica's ``tensor``."""
+    if world_size() == 1:
+        # Not the tensor itself: copies on XLA come to share a buffer (xla-facts 3.12).
+        tensor_list[0].copy_(_backend.backend().clones([tensor])[0])
+        return _done(async_op)
+    return _several("all_gather", tensor_list, tensor, group=group, async_op=async_op)
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """``torch.distributed.all_gather_object``: fills ``object_list`` with every replica's."""
+    if world_size() == 1:
+        object_list[0] = obj
+    else:
+        _several("all_gather_object", object_list, obj, group=group)
+
+
+def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None) -> None:
+    """``torch.distributed.broadcast_object_list``: the objects become those of ``src``."""
+    if world_size() > 1:
+        _several("broadcast_object_list", object_list, src, group=group)
+
+
+def _several(collective: str, *args: Any, **kwargs: Any) -> Any:
+    return _backend.backend().collective(collective, *args, **kwargs)
+
+
+class _Done:
+    """The handle of something that is over: of a collective, or of launched processes."""
+
+    def wait(self, timeout: Any = None) -> bool:
+        return True
+
+    def join(self, timeout: Any = None) -> bool:
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+
+def _done(async_op: bool) -> _Done | None:
+    return _Done() if async_op else None
+
+
+def _in_group() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+@contextlib.contextmanager
+def _group_ends_with_it() -> Iterator[None]:
+    """A process group made inside ends with it, as it would with a process of its own."""
+    had_one = _in_group()
+    try:
+        yield
+    finally:
+        if not had_one:
+            destroy_process_group()

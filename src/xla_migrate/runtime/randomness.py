@@ -1,0 +1,92 @@
+"""Seeds and the state of the device's random number generator."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+
+from ._backend import backend
+from .devices import DeviceSpec, xla_device
+from .processes import local_rank
+
+State: TypeAlias = "torch.Tensor | int"
+
+
+def manual_seed(seed: int, *, device_only: bool = False) -> None:
+    """``torch.manual_seed``, which alone does not reach XLA (xla-facts 1.30).
+
+    A process that never calls this draws from ``torch.initial_seed()`` on XLA too, as on CUDA;
+    torch_xla by itself would give every process the same numbers (1.31).
+
+    Args:
+        seed: Any seed that torch takes. Replicas that are given the same one draw the same numbers.
+        device_only: Leave the CPU's generator alone, as ``torch.cuda.manual_seed`` does.
+    """
+    if not device_only:
+        torch.manual_seed(seed)
+    backend().seed(seed % 2**64)
+
+
+def get_rng_state(device: DeviceSpec = None) -> torch.Tensor:
+    """The state of the accelerator's generator, as a CPU tensor of bytes.
+
+    On XLA this marks a step: the state is whole only between two graphs (xla-facts 1.32).
+
+    Args:
+        device: As for ``xla_device``.
+    """
+    return backend().rng_state(xla_device(device).index or 0)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of the generators of all accelerators that this process has."""
+    return [backend().rng_state(index) for index in range(backend().rng_devices())]
+
+
+def set_rng_state(state: State, device: DeviceSpec = None) -> None:
+    """Put the accelerator's generator into a state.
+
+    Args:
+        state: From ``get_rng_state``. That of another kind of device, from its checkpoint, cannot
+            be continued: the generator is seeded from it, with a warning.
+        device: As for ``xla_device``.
+    """
+    _restore(state, xla_device(device).index or 0)
+
+
+def set_rng_state_all(states: Sequence[State]) -> None:
+    """Put the generators of all accelerators that this process has into these states.
+
+    Args:
+        states: From ``get_rng_state_all``. Of several devices' states, a process with one device
+            takes that of its local rank. An empty list, which CUDA writes where it has no device,
+            restores nothing, with a warning.
+    """
+    if len(states) == 0:
+        warnings.warn("the list of random states is empty: nothing is restored", stacklevel=2)
+    elif backend().rng_devices() == 1:
+        _restore(states[min(local_rank(), len(states) - 1)], 0)
+    else:
+        for index, state in enumerate(states[: backend().rng_devices()]):
+            _restore(state, index)
+
+
+def _restore(state: State, index: int) -> None:
+    if isinstance(state, int):
+        state = torch.tensor([state % 2**64], dtype=torch.uint64).view(torch.uint8)
+    state = state.cpu().to(torch.uint8)
+    if state.numel() == backend().rng_state_bytes():
+        backend().set_rng_state(state, index)
+        return
+    warnings.warn(
+        "this random state is another device's and cannot be continued here: the generator is "
+        "seeded from it",
+        stacklevel=4,
+    )
+    backend().seed(
+        int.from_bytes(hashlib.blake2b(bytes(state.tolist()), digest_size=8).digest(), "big")
+    )

@@ -1,0 +1,85 @@
+"""What scripts ask of the device besides computing: timing, memory, counters."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ._backend import backend
+from .devices import DeviceSpec, xla_device
+from .step import synchronize
+
+
+class Event:
+    """``torch.cuda.Event``. On CUDA that very class; elsewhere a mark on the host's clock.
+
+    Where work is asynchronous without events, as on XLA, ``record`` of a timing event waits for
+    what was launched before, so that ``elapsed_time`` measures the device and not the tracing
+    (xla-facts 1.51). It costs a host sync, and cuts the graph: time whole steps with it.
+
+    Args:
+        enable_timing: Whether ``elapsed_time`` will be asked for.
+        ignored: ``blocking`` and ``interprocess``, which matter on CUDA.
+    """
+
+    def __new__(cls, enable_timing: bool = False, **ignored: Any) -> Any:
+        native = backend().event({"enable_timing": enable_timing, **ignored})
+        return super().__new__(cls) if native is None else native
+
+    def __init__(self, enable_timing: bool = False, **ignored: Any) -> None:
+        self._timed = enable_timing
+        self._recorded: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Mark this point in the work launched so far."""
+        if self._timed:
+            synchronize()
+        self._recorded = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait until the work before this event is done."""
+        synchronize()
+
+    def wait(self, stream: Any = None) -> None:
+        """Order later work after this event: there is one stream, which does that."""
+
+    def query(self) -> bool:
+        """Whether the work before this event is done; waits for it, so the answer is yes."""
+        synchronize()
+        return True
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to ``end_event``."""
+        if not (self._timed and end_event._timed):
+            raise ValueError("both events must be created with enable_timing=True")
+        if self._recorded is None or end_event._recorded is None:
+            raise ValueError("both events must be recorded before elapsed_time")
+        return (end_event._recorded - self._recorded) * 1000.0
+
+
+def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
+    """The device's memory, in bytes: ``bytes_used``, ``peak_bytes_used`` and ``bytes_limit``.
+
+    On XLA:CPU and on the CPU, the memory of this process, which is what computing there takes. A
+    value that nothing measures is None.
+
+    Raises:
+        RuntimeError: where the device tells nothing of its memory.
+    """
+    return backend().memory_info(xla_device(device))
+
+
+def reset_peak_memory_stats(device: DeviceSpec = None) -> None:
+    """Count ``peak_bytes_used`` from now on. Warns where the device has no such thing (TPU)."""
+    backend().reset_peak_memory_stats(xla_device(device))
+
+
+def metrics() -> dict[str, int | None]:
+    """What tracing has cost this process so far; differences between two calls tell of a step.
+
+    Returns:
+        ``compiles``, ``launches``, ``host_reads`` (transfers from the device), ``uploads`` (to it),
+        ``fallbacks`` (operations run on the CPU) and ``step_marks`` (xla-facts section 4). Each is
+        None on eager backends, where nothing is traced.
+    """
+    return backend().metrics()

@@ -1,0 +1,66 @@
+"""The training step: where the graph is cut, and how gradients become an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._backend import backend
+from .processes import world_size
+
+
+def mark_step() -> None:
+    """Cut the graph: compile and launch what has been recorded since the last mark.
+
+    Once per training step, after the optimizer, and once per evaluation batch; a loop over an
+    ``MpDeviceLoader`` needs none, and a second mark costs nothing (xla-facts 1.88). On eager
+    backends there is nothing to cut.
+    """
+    backend().mark_step()
+
+
+def optimizer_step(optimizer: Any, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+    """Average the gradients over the replicas, then ``optimizer.step()``.
+
+    Does not mark the step (xla-facts 1.20).
+
+    Args:
+        optimizer: Anything with ``step`` and ``param_groups``.
+        closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
+            runs, not those from before (1.23).
+        kwargs: More arguments for ``optimizer.step``.
+
+    Returns:
+        What ``optimizer.step`` returned.
+    """
+    if closure is None:
+        reduce_gradients(optimizer)
+        return optimizer.step(**kwargs)
+
+    def reduced_closure() -> Any:
+        loss = closure()
+        reduce_gradients(optimizer)
+        return loss
+
+    return optimizer.step(reduced_closure, **kwargs)
+
+
+def reduce_gradients(optimizer: Any) -> None:
+    """Average the gradients that ``optimizer`` will use over the replicas.
+
+    For loops with something between backward and step, such as clipping, which has to see the
+    averaged gradients (xla-facts 3.8): reduce, clip, then ``optimizer.step()`` or
+    ``optimizer_step``. Averaging equal gradients again changes nothing. Every replica has to call
+    it; with one replica it does nothing.
+    """
+    if world_size() > 1:
+        backend().reduce_gradients(optimizer)
+
+
+def synchronize(device: Any = None) -> None:
+    """Cut the graph and wait until the device has done all of it, as a timing needs (1.51).
+
+    Args:
+        device: Accepted for scripts that name one; a process has one accelerator.
+    """
+    backend().synchronize()
