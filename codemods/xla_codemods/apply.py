@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Union, cast
 
 import libcst as cst
@@ -32,8 +32,7 @@ _HOLE = "__hole_{}__"
 
 
 class Transformer(cst.CSTTransformer):
-    """
-    Applies `edits`, whose `ast` nodes are found through `nodes`.
+    """Applies `edits`, whose `ast` nodes are found through `nodes`.
 
     `outermost` is the block that holds the chunk's own statements: it may become empty, which `emptied` tells.
     """
@@ -45,6 +44,8 @@ class Transformer(cst.CSTTransformer):
         self.nodes = nodes
         self.outermost = outermost
         self.emptied = False
+        self.comments: list[str] = []  # what is left of an emptied chunk
+        self.fresh: set[int] = set()  # expressions that took another's place
         self.edits: dict[int, list[Edit]] = {}
         for edit in edits:
             self.edits.setdefault(id(nodes[edit.node]), []).append(edit)
@@ -68,6 +69,8 @@ class Transformer(cst.CSTTransformer):
 
     def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
         """`updated` with the edits of `original` made."""
+        if self.fresh:
+            updated = self._parenthesized(updated)
         result: Left = updated
         if isinstance(original, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             result = self._line(original, updated)
@@ -121,9 +124,19 @@ class Transformer(cst.CSTTransformer):
 
     def _replaced(self, edit: Replace, updated: Node) -> Node:
         new = self._expression(edit.text, edit.holes)
-        if not _has_parentheses(updated) or _has_parentheses(new):
-            return new
-        return new.with_changes(lpar=updated.lpar, rpar=updated.rpar)  # type: ignore[attr-defined]
+        if _has_parentheses(updated) and not _has_parentheses(new):
+            new = new.with_changes(lpar=updated.lpar, rpar=updated.rpar)  # type: ignore[attr-defined]
+        self.fresh.add(id(new))
+        return new
+
+    def _parenthesized(self, node: Node) -> Node:
+        """`node` with parentheses around new operands that would otherwise be read differently."""
+        changes: dict[str, object] = {}
+        for name, wrapped in _OPERANDS.get(type(node), ()):
+            operand = getattr(node, name)
+            if id(operand) in self.fresh:
+                changes[name] = wrapped(operand)
+        return node.with_changes(**changes) if changes else node
 
     def _expression(self, text: str, holes: Sequence[ast.expr]) -> cst.BaseExpression:
         names = [_HOLE.format(k) for k in range(len(holes))]
@@ -195,14 +208,16 @@ class Transformer(cst.CSTTransformer):
                 new = self._parsed(edit.text, edit.holes)
                 if len(smalls) == 1 and new:
                     compound = new
-                body[k] = [s for n in new if isinstance(n, cst.SimpleStatementLine) for s in n.body]
+                body[k] = _smalls(new)
+        kept = [s for k in sorted(body) for s in body[k]]
+        if isinstance(original, cst.SimpleStatementSuite):
+            return _one_line(updated, [*_smalls(before), *kept, *_smalls(after)])
         if compound is not None:
             middle = _with_trailing(compound, line)
+        elif kept:
+            middle = [line.with_changes(body=_joined_by_semicolons(kept))]
         else:
-            kept = _joined_by_semicolons([s for k in sorted(body) for s in body[k]])
-            middle = [line.with_changes(body=kept)]
-        if isinstance(original, cst.SimpleStatementSuite):
-            return _one_line(line, [*before, *middle, *after])
+            middle = [_nothing(line.leading_lines)]
         result = [*before, *middle, *after]
         if before or compound is not None:
             result = _with_leading(result, line)
@@ -213,7 +228,7 @@ class Transformer(cst.CSTTransformer):
         body: list[Node] = []
         carried: list[cst.EmptyLine] = []
         for statement in updated.body:  # type: ignore[attr-defined]
-            if isinstance(statement, cst.SimpleStatementLine) and not statement.body:
+            if isinstance(statement, _Nothing):
                 carried += [line for line in statement.leading_lines if line.comment is not None]
                 continue
             if carried:
@@ -228,6 +243,7 @@ class Transformer(cst.CSTTransformer):
             updated = updated.with_changes(footer=[*carried, *updated.footer])  # type: ignore[attr-defined]
         if not body and original is self.outermost:
             self.emptied = True
+            self.comments = [line.comment.value for line in carried if line.comment is not None]
         elif not body:
             body = [cst.SimpleStatementLine([cst.Pass()])]
         return updated.with_changes(body=body)
@@ -302,6 +318,28 @@ def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if isinstance(node, cst.BaseNumber) else _atom(node)
+
+
+def _clause(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An operand of `and`, `or` and `not`."""
+    return node if isinstance(node, (cst.Comparison, cst.UnaryOperation)) else _operand(node)
+
+
+# Where an expression that took another's place may need parentheses.
+_OPERANDS: dict[
+    type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
+] = {
+    cst.Attribute: (("value", _atom),),
+    cst.Call: (("func", _atom),),
+    cst.Subscript: (("value", _atom),),
+    cst.Await: (("expression", _atom),),
+    cst.UnaryOperation: (("expression", _operand),),
+    cst.BinaryOperation: (("left", _operand), ("right", _operand)),
+    cst.BooleanOperation: (("left", _clause), ("right", _clause)),
+    cst.Comparison: (("left", _operand),),
+    cst.ComparisonTarget: (("comparator", _operand),),
+    cst.StarredElement: (("value", _operand),),
+}
 
 
 def _separator(args: Sequence[cst.Arg]) -> cst.Comma:
@@ -382,7 +420,7 @@ def _unwrapped(node: cst.With, branch: str) -> list[Node]:
         otherwise = cast(cst.If, node).orelse
         block = otherwise.body if isinstance(otherwise, cst.Else) else otherwise
     if block is None:
-        return [cst.SimpleStatementLine([], leading_lines=node.leading_lines)]
+        return [_nothing(node.leading_lines)]
     if isinstance(block, cst.If):  # an `elif` becomes the `if`
         return [block.with_changes(leading_lines=[*node.leading_lines, *block.leading_lines])]
     if isinstance(block, cst.SimpleStatementSuite):
@@ -390,16 +428,18 @@ def _unwrapped(node: cst.With, branch: str) -> list[Node]:
         return _with_leading([line], node)
     block = cast(cst.IndentedBlock, block)
     body: list[Node] = list(block.body)
-    comments = [line for line in block.footer if line.comment is not None]
+    comments = [
+        cst.EmptyLine(comment=line.comment) for line in block.footer if line.comment is not None
+    ]
     if comments:
-        body.append(cst.SimpleStatementLine([], leading_lines=comments))
+        body.append(_nothing(comments))
     return _with_leading(body, node)
 
 
 def _with_leading(body: list[Node], old: Node) -> list[Node]:
     """`body` whose first statement begins with the comments and blank lines of `old`."""
     if not body:
-        return [cst.SimpleStatementLine([], leading_lines=getattr(old, "leading_lines", ()))]
+        return [_nothing(getattr(old, "leading_lines", ()))]
     if body[0] is old:
         return body
     lines = [*getattr(old, "leading_lines", ()), *getattr(body[0], "leading_lines", ())]
@@ -414,10 +454,24 @@ def _with_trailing(body: list[Node], line: cst.SimpleStatementLine) -> list[Node
     return body
 
 
-def _one_line(suite: Node, lines: list[Node]) -> Node:
-    """`if x: a(); b()` for lines of small statements."""
-    smalls = [s for line in lines for s in line.body]  # type: ignore[attr-defined]
+def _smalls(lines: list[Node]) -> list[cst.BaseSmallStatement]:
+    """The small statements of these lines."""
+    return [s for line in lines if isinstance(line, cst.SimpleStatementLine) for s in line.body]
+
+
+def _one_line(suite: Node, smalls: list[cst.BaseSmallStatement]) -> Node:
+    """`if x: a(); b()`."""
     return suite.with_changes(body=_joined_by_semicolons(smalls) or [cst.Pass()])
+
+
+class _Nothing(cst.SimpleStatementLine):
+    """A removed line, until the block around it has taken the comments before it. (libcst itself drops empty
+    lines together with their comments.)
+    """
+
+
+def _nothing(leading_lines: Sequence[cst.EmptyLine]) -> _Nothing:
+    return _Nothing([cst.Pass()], leading_lines=leading_lines)
 
 
 def _joined_by_semicolons(body: list[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:

@@ -1,5 +1,4 @@
-"""
-What becomes of a batch in the body of a loop: moved to the device, or needed on the host.
+"""What becomes of a batch in the body of a loop: moved to the device, or needed on the host.
 
 A device loader may stand around a loader only if every use of a batch would also do with tensors on the device:
 moved there anyway, or asked for no more than its length and shape.
@@ -25,57 +24,29 @@ _MOVING = re.compile(
     re.IGNORECASE,
 )
 _ASKED = frozenset(
-    [
-        "shape",
-        "size",
-        "dim",
-        "ndim",
-        "numel",
-        "nelement",
-        "__len__",
-        "batch_size",
-        "num_graphs",
-        "dtype",
-        "keys",
-        "is_floating_point",
-    ]
+    (
+        "shape size dim ndim numel nelement __len__ batch_size num_graphs dtype keys "
+        "is_floating_point"
+    ).split()
 )
 _QUESTIONS = frozenset({"len", "isinstance", "type", "id", "hasattr", "issubclass"})
 _PASSED_THROUGH = frozenset(
-    [
-        "float",
-        "long",
-        "int",
-        "double",
-        "half",
-        "bool",
-        "view",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "permute",
-        "transpose",
-        "contiguous",
-        "flatten",
-        "t",
-        "detach",
-        "requires_grad_",
-        "clone",
-        "pin_memory",
-        "type",
-        "flip",
-        "expand",
-        "repeat",
-        "values",
-        "items",
-    ]
+    (
+        "float long int double half bool view reshape squeeze unsqueeze permute transpose "
+        "contiguous flatten t detach requires_grad_ clone pin_memory type flip expand repeat "
+        "values items pop get copy"
+    ).split()
 )
+_MAPPING = frozenset({"map", "tree_map", "apply", "recursive_apply", "starmap"})
 _DEPTH = 3
+
+# A place in the source: line, column.
+Place = tuple[int, int]
+_END: Place = (10**9, 0)
 
 
 class Flow(NamedTuple):
-    """
-    `moved`: at least one use moves the batch to the device, and none needs it on the host.
+    """`moved`: at least one use moves the batch to the device, and none needs it on the host.
     `host` names the first use that does.
     """
 
@@ -106,22 +77,22 @@ class Batches:
             for name, start in self._fed_names(loop):
                 self._follow(name, start, body_of(loop), uses, 0)
             moved = bool(uses.moves) and not uses.host
-            host = min(uses.host, key=lambda n: n.lineno, default=None)  # type: ignore[attr-defined]
+            host = min(uses.host, key=_start, default=None)
             self._flows[loop] = Flow(moved, tuple(uses.moves), host)
         return self._flows[loop]
 
-    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, int]]:
-        """Names that hold (parts of) a batch, with the line behind which they do."""
+    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+        """Names that hold (parts of) a batch, with the place behind which they do."""
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
-            yield from ((name, loop.lineno) for name in _names(loop.generators[0].target))
+            yield from ((name, _start(loop)) for name in _names(loop.generators[0].target))
             return
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             for target in self._batch_targets(loop):
-                yield from ((name, loop.lineno) for name in _names(target))
+                yield from ((name, _start(loop)) for name in _names(target))
         for node in _walk(loop.body):
             if isinstance(node, ast.Assign) and _is_next(node.value):
                 for target in node.targets:
-                    yield from ((name, node.lineno) for name in _names(target))
+                    yield from ((name, _end(node)) for name in _names(target))
 
     def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
         """The loop's target without the index of `enumerate`."""
@@ -141,25 +112,25 @@ class Batches:
         return node
 
     def _follow(
-        self, name: str, start: int, body: Sequence[ast.AST], uses: _Uses, depth: int
+        self, name: str, start: Place, body: Sequence[ast.AST], uses: _Uses, depth: int
     ) -> None:
-        """Classify every use of `name` in `body` from line `start` on, until it is rebound to what was moved."""
-        end = self._moved_line(name, body, start)
+        """Classify every use of `name` in `body` from `start` on, until it is rebound to what was moved."""
+        end = self._moved_at(name, body, start)
         for node in _walk(body):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                if start <= node.lineno <= end:
+                if start <= _start(node) <= end:
                     self._classify(node, body, uses, depth)
 
-    def _moved_line(self, name: str, body: Sequence[ast.AST], start: int) -> int:
-        """The last line on which `name` is still what the loader gave: it is rebound to the moved one there."""
+    def _moved_at(self, name: str, body: Sequence[ast.AST], start: Place) -> Place:
+        """The last place at which `name` is still what the loader gave: it is rebound to the moved one there."""
         for node in _walk(body):
-            if not isinstance(node, ast.Assign) or node.lineno < start:
+            if not isinstance(node, ast.Assign) or _start(node) < start:
                 continue
             if name in {n for t in node.targets for n in _names(t)} and self._moves_something(
                 node.value
             ):
-                return node.end_lineno or node.lineno
-        return 10**9
+                return _end(node)
+        return _END
 
     def _moves_something(self, value: ast.expr) -> bool:
         return any(isinstance(node, ast.Call) and self.is_move(node) for node in ast.walk(value))
@@ -193,9 +164,10 @@ class Batches:
             assert isinstance(call, (ast.Call, ast.ClassDef))
             if isinstance(call, ast.Call):
                 self._argument(node, call, uses, depth)
-        elif (isinstance(parent, ast.Subscript) and parent.value is node) or isinstance(
-            parent, ast.Starred
-        ):
+        elif isinstance(parent, ast.Subscript) and parent.value is node:
+            if isinstance(parent.ctx, ast.Load):  # else it is put back: `batch[k] = ...`
+                self._classify(parent, body, uses, depth)
+        elif isinstance(parent, ast.Starred):
             self._classify(parent, body, uses, depth)
         elif isinstance(parent, ast.Assign) and parent.value is node:
             self._renamed(parent, body, uses, depth)
@@ -241,6 +213,9 @@ class Batches:
         name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
         if name in _QUESTIONS:
             return
+        if name in _MAPPING and self._moves_something(call):
+            uses.moves.append(call)
+            return
         if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
             self._classify(call, [self.script.statement(call)], uses, depth)
             return
@@ -248,7 +223,7 @@ class Batches:
         if function is not None and depth < _DEPTH:
             parameter = _parameter_of(call, node, function)
             if parameter is not None:
-                self._follow(parameter, 0, function.body, uses, depth + 1)
+                self._follow(parameter, (0, 0), function.body, uses, depth + 1)
                 return
         uses.host.append(node)
 
@@ -283,7 +258,7 @@ class Batches:
             else:
                 names = _names(target)
             for name in names:
-                self._follow(name, (assign.end_lineno or assign.lineno) + 1, body, uses, depth)
+                self._follow(name, _end(assign), body, uses, depth)
             if not names:
                 uses.host.append(assign)
 
@@ -328,6 +303,14 @@ def _has_enumerate(node: ast.expr) -> bool:
             return True
         node = node.args[0]
     return False
+
+
+def _start(node: ast.AST) -> Place:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _end(node: ast.stmt | ast.expr) -> Place:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def _is_next(node: ast.expr) -> bool:

@@ -39,12 +39,8 @@ from .values import (
 if TYPE_CHECKING:
     from .infer import Inference
 
-_TUPLE_RETURNING = frozenset(
-    ["max", "min", "topk", "sort", "kthvalue", "median", "mode", "chunk", "split", "unbind"]
-)
-_SAME_MODULE = frozenset(
-    ["to", "cuda", "cpu", "train", "eval", "half", "float", "bfloat16", "double", "requires_grad_"]
-)
+_TUPLE_RETURNING = frozenset("max min topk sort kthvalue median mode chunk split unbind".split())
+_SAME_MODULE = frozenset("to cuda cpu train eval half float bfloat16 double requires_grad_".split())
 
 
 def call(values: Inference, node: ast.Call, scope: Scope) -> Value:

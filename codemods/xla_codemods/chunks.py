@@ -1,5 +1,4 @@
-"""
-Which lines of a file must be parsed with libcst so that given edits can be made.
+"""Which lines of a file must be parsed with libcst so that given edits can be made.
 
 libcst costs ten times what `ast` does, and an edit concerns a statement or the header of a compound one: so
 only those lines are parsed, wrapped so that they stand alone, and put back. All other bytes stay what they are.
@@ -168,7 +167,25 @@ def _whole(source: Source, owner: Owner, edit: Edit, parents: Mapping[ast.AST, a
     before = source.lines[first - 1].encode()[: block[start].col_offset]
     if before.strip() and isinstance(parent, (ast.stmt, ast.ExceptHandler)):  # `if x: statement`
         return _whole(source, parent, edit, parents)
+    last = _with_comments(source, block[end], last)
     return Chunk(first, last, tuple(block[start : end + 1]), False, [edit])
+
+
+def _with_comments(source: Source, owner: Owner, last: int) -> int:
+    """The last line of the comments that end the block of `owner`: those indented as deep as it."""
+    if not _body(owner):
+        return last
+    depth = len(indentation(source.lines[first_line(owner) - 1]))
+    line = last
+    while line < len(source.lines) and (text := source.lines[line]).lstrip(" \t").startswith(
+        ("#", "\n", "\r")
+    ):
+        line += 1
+        if "#" in text:
+            if len(indentation(text)) <= depth:
+                break
+            last = line
+    return last
 
 
 def _is_elif(source: Source, owner: Owner, parent: ast.AST | None) -> bool:

@@ -18,14 +18,14 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 def tidy_imports(text: str, script: Script) -> str:
     """`text`, the edited source of `script`, with its imports brought up to date."""
-    source = Source(text.encode())
+    source = script.source.edited(text)
     edits = list(_unused(source.tree, script))
     if edits:
         parents = {
             child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)
         }
         text = rewrite(source, edits, parents).text
-        source = Source(text.encode())
+        source = source.edited(text)
     return _with_runtime(source, script)
 
 
@@ -52,8 +52,7 @@ def _is_imported(tree: ast.Module, alias: str) -> bool:
 
 
 def after_imports(tree: ast.Module) -> int:
-    """
-    The line (from 1) behind which a new import goes.
+    """The line (from 1) behind which a new import goes.
 
     Behind the run of imports that holds torch's own, so that what a script sets before torch is imported
     (environment variables) stays before; never before the docstring and `__future__`.

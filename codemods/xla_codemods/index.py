@@ -1,5 +1,4 @@
-"""
-One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at.
+"""One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at.
 
 Statements on whose lines no trigger word stands are passed over where the file does not train; see `triggers`.
 """
@@ -22,10 +21,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 class Index:
     """What the walk found, in source order: `nodes` by type with the scope each stands in, and `parents`."""
 
-    def __init__(self, tree: ast.Module, walrus: bool) -> None:
+    def __init__(self, tree: ast.Module, text: str) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: dict[type[ast.AST], list[tuple[ast.AST, Scope]]] = {}
-        self.module = Scope(tree, None, walrus)
+        self.module = Scope(tree, None, text)
         self.inference = Inference(self.module, self.calls_of)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
 
@@ -55,12 +54,11 @@ class Index:
         return self.module
 
 
-def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> Index:
+def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index:
+    """Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines; functions, loops
+    and `with` blocks are walked whole or not at all.
     """
-    Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines; a function is
-    walked whole or not at all.
-    """
-    index = Index(tree, walrus)
+    index = Index(tree, text)
     nodes, parents, inner = index.nodes, index.parents, index.inference.inner
     stack: list[tuple[ast.AST, Scope, bool]] = [
         (s, index.module, False) for s in reversed(tree.body)
@@ -72,7 +70,7 @@ def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> In
         if not whole and isinstance(node, ast.stmt):
             if not hot(_first(node), node.end_lineno or node.lineno):
                 continue
-            whole = kind in _FUNCTIONS
+            whole = kind in _WHOLE
         found = nodes.get(kind)
         if found is None:
             found = nodes[kind] = []
@@ -89,6 +87,7 @@ def build(tree: ast.Module, walrus: bool, hot: Callable[[int, int], bool]) -> In
     return index
 
 
+_WHOLE = frozenset({*_FUNCTIONS, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith})
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
 
 

@@ -144,91 +144,31 @@ _CLASSES = (
 )
 
 _DTYPES = frozenset(
-    [
-        "float16",
-        "half",
-        "bfloat16",
-        "float32",
-        "float",
-        "float64",
-        "double",
-        "int8",
-        "int16",
-        "short",
-        "int32",
-        "int",
-        "int64",
-        "long",
-        "uint8",
-        "bool",
-    ]
+    (
+        "float16 half bfloat16 float32 float float64 double int8 int16 short int32 int int64 "
+        "long uint8 bool"
+    ).split()
 )
 
 # torch functions that return something else than a tensor.
 _NOT_TENSORS = frozenset(
-    [
-        "is_tensor",
-        "is_floating_point",
-        "numel",
-        "typename",
-        "get_default_dtype",
-        "initial_seed",
-        "seed",
-        "manual_seed",
-        "no_grad",
-        "enable_grad",
-        "set_grad_enabled",
-        "inference_mode",
-        "save",
-        "load",
-        "compile",
-        "set_default_dtype",
-        "set_num_threads",
-        "get_num_threads",
-        "is_grad_enabled",
-        "get_rng_state",
-        "set_rng_state",
-        "allclose",
-        "equal",
-        "finfo",
-        "iinfo",
-        "Size",
-        "set_printoptions",
-        "set_float32_matmul_precision",
-        "use_deterministic_algorithms",
-    ]
+    (
+        "is_tensor is_floating_point numel typename get_default_dtype initial_seed seed "
+        "manual_seed no_grad enable_grad set_grad_enabled inference_mode save load compile "
+        "set_default_dtype set_num_threads get_num_threads is_grad_enabled get_rng_state "
+        "set_rng_state allclose equal finfo iinfo Size set_printoptions "
+        "set_float32_matmul_precision use_deterministic_algorithms"
+    ).split()
 )
 
 # torch functions that make a tensor out of nothing: on the host unless `device=` says otherwise.
 FACTORIES = frozenset(
-    [
-        "arange",
-        "as_tensor",
-        "empty",
-        "empty_strided",
-        "eye",
-        "full",
-        "linspace",
-        "logspace",
-        "normal",
-        "ones",
-        "rand",
-        "randint",
-        "randn",
-        "randperm",
-        "tensor",
-        "tril_indices",
-        "triu_indices",
-        "zeros",
-        "hann_window",
-        "hamming_window",
-        "asarray",
-        "scalar_tensor",
-        "bartlett_window",
-        "blackman_window",
-        "kaiser_window",
-        "complex",
-    ]
+    (
+        "arange as_tensor empty empty_strided eye full linspace logspace normal ones rand "
+        "randint randn randperm tensor tril_indices triu_indices zeros hann_window "
+        "hamming_window asarray scalar_tensor bartlett_window blackman_window kaiser_window "
+        "complex"
+    ).split()
 )
 
 # Old constructors: `torch.FloatTensor(...)`.

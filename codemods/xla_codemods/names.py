@@ -1,5 +1,4 @@
-"""
-Which dotted name does a local name stand for?
+"""Which dotted name does a local name stand for?
 
 Scopes and their bindings, read from the standard `ast`, each scope only when somebody asks.
 A name is resolved only where every import that binds it agrees and nothing else rebinds it:
@@ -33,17 +32,25 @@ class Binding(NamedTuple):
 class Scope:
     """A module, function, class, lambda or comprehension; `bindings` are collected on first use."""
 
-    __slots__ = ("_bindings", "_globals", "_resolved", "node", "parent", "stars", "walrus")
+    __slots__ = (
+        "_bindings",
+        "_globals",
+        "_rebound",
+        "_resolved",
+        "node",
+        "parent",
+        "stars",
+        "text",
+    )
 
-    def __init__(self, node: ScopeNode, parent: Scope | None, walrus: bool = False) -> None:
+    def __init__(self, node: ScopeNode, parent: Scope | None, text: str = "") -> None:
         self.node = node
         self.parent = parent
-        self.walrus: bool = (
-            parent.walrus if parent is not None else walrus
-        )  # does the file hold a `:=`?
+        self.text: str = parent.text if parent is not None else text  # the file's
         self.stars: list[str] = []
         self._bindings: dict[str, list[Binding]] | None = None
         self._globals: set[str] = set()
+        self._rebound: frozenset[str] | None = None
         self._resolved: dict[str, str | None] = {}
 
     @property
@@ -53,6 +60,16 @@ class Scope:
             self._bindings = {}
             _Collector(self, self._bindings).scope(self.node)
         return self._bindings
+
+    @property
+    def rebound(self) -> frozenset[str]:
+        """Names of the module that some function declares `global`, to bind them."""
+        if not isinstance(self.node, ast.Module) or "global " not in self.text:
+            return frozenset()
+        if self._rebound is None:
+            found = (n.names for n in ast.walk(self.node) if isinstance(n, ast.Global))
+            self._rebound = frozenset(name for names in found for name in names)
+        return self._rebound
 
     @property
     def module(self) -> Scope:
@@ -73,8 +90,7 @@ class Scope:
         return None
 
     def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
-        """
-        The scope that `name`, read here, belongs to, and its bindings there; None for an unknown name.
+        """The scope that `name`, read here, belongs to, and its bindings there; None for an unknown name.
 
         A class's own names are not seen from its methods, as in Python.
         """
@@ -108,6 +124,8 @@ class Scope:
         if found is None:
             return _from_star(name, self.module)
         scope, bindings = found
+        if name in scope.rebound:
+            return None
         candidates = {b.dotted for b in bindings if b.how == "import"}
         others = [b for b in bindings if b.how != "import" and not _is_fallback(b)]
         if others:
@@ -202,7 +220,7 @@ class _Collector:
         self.into = into
         self.outer = scope._globals
         self.stars = scope.stars
-        self.has_walrus = scope.walrus
+        self.has_walrus = ":=" in scope.text
 
     def scope(self, node: ScopeNode) -> None:
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):

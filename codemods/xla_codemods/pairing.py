@@ -1,5 +1,4 @@
-"""
-The libcst node of an `ast` node, by order.
+"""The libcst node of an `ast` node, by order.
 
 Both trees are walked in source order; the k-th call of one is the k-th call of the other, and so for each
 kind of node. No positions are needed (`ast` has none that can be trusted inside f-strings before Python 3.12,
@@ -67,14 +66,14 @@ class Unpaired(Exception):
 
 
 def pair(
-    owners: Iterable[ast.AST], root: cst.CSTNode, wanted: Iterable[ast.AST]
+    owners: Iterable[ast.AST], root: cst.CSTNode, wanted: Iterable[ast.AST], *, header: bool = False
 ) -> dict[ast.AST, cst.CSTNode]:
-    """The libcst nodes under `root` of the `wanted` nodes, which lie under `owners`."""
+    """The libcst nodes under `root` of the `wanted` nodes, which lie under `owners`, or in their headers."""
     left = list(wanted)
     kinds = {kind_of(node) for node in left}
     ours: dict[type[cst.CSTNode], list[ast.AST | None]] = {kind: [] for kind in kinds}
     for owner in owners:
-        for node in in_order(owner):
+        for node in in_header(owner) if header else in_order(owner):
             kind = _kind(node)
             if kind in kinds:
                 ours[kind].append(node)
@@ -95,8 +94,7 @@ def pair(
 
 
 def kind_of(node: ast.AST) -> type[cst.CSTNode]:
-    """
-    The libcst class that stands for `node`.
+    """The libcst class that stands for `node`.
 
     Raises:
         Unpaired: a node of a type that no edit uses.
@@ -120,8 +118,7 @@ def _kind(node: ast.AST) -> type[cst.CSTNode] | None:
 
 
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """
-    `node` and everything below it in source order, parents first.
+    """`node` and everything below it in source order, parents first.
 
     Strings are leaves but for the expressions of f-strings; a subscript's bare tuple is no node of libcst's.
     """
@@ -132,6 +129,14 @@ def in_order(node: ast.AST) -> Iterator[ast.AST]:
         children = list(_children(current))
         children.reverse()
         stack.extend(children)
+
+
+def in_header(owner: ast.AST) -> Iterator[ast.AST]:
+    """The statement `owner` and what stands in its header, in source order."""
+    yield owner
+    for child in _children(owner):
+        if not isinstance(child, (ast.stmt, ast.ExceptHandler)):
+            yield from in_order(child)
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:

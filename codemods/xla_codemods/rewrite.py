@@ -1,5 +1,4 @@
-"""
-Makes edits: source and edits in, source out. The only room that parses with libcst.
+"""Makes edits: source and edits in, source out. The only room that parses with libcst.
 
 Each chunk (see `chunks`) is parsed, its nodes are paired with those of `ast` (see `pairing`), and one
 transformer applies every edit as a function of the updated node, so that edits inside edits compose.
@@ -15,7 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from .apply import Transformer
-from .chunks import Chunk, block_of, chunks, first_line, indentation, wrap
+from .chunks import Chunk, block_of, chunks, indentation, wrap
 from .edits import Edit
 from .pairing import Unpaired, pair
 from .source import Source
@@ -76,42 +75,24 @@ def _rewrite_chunk(source: Source, chunk: Chunk) -> _Done:
     module = cst.parse_module(whole)
     if module.code != whole:
         raise _NotGivenBack("libcst would change its white space")
-    nodes = pair(_roots(chunk), _inside(module, wrapped.depth), _named(chunk.edits))
-    transformer = Transformer(chunk.edits, nodes, outermost=_block(module, wrapped.depth))
+    block = module.body[0].body if wrapped.depth else module  # type: ignore[union-attr]
+    nodes = pair(chunk.owners, block, _named(chunk.edits), header=chunk.header)
+    transformer = Transformer(chunk.edits, nodes, outermost=block)
     code = module.visit(transformer).code
+    if transformer.emptied:
+        indent = indentation(wrapped.text)
+        return _Done(
+            chunk, "".join(f"{indent}{c}{source.newline}" for c in transformer.comments), True
+        )
     if not code.startswith(wrapped.prefix) or not code.endswith(wrapped.suffix):
         raise _NotGivenBack("an edit reaches beyond its lines")
     text = code[len(wrapped.prefix) : len(code) - len(wrapped.suffix)]
-    return _Done(chunk, text, transformer.emptied)
-
-
-def _roots(chunk: Chunk) -> list[ast.AST]:
-    """What of the `ast` the chunk's lines hold: whole statements, or a header's expressions."""
-    if not chunk.header:
-        return list(chunk.owners)
-    return [_Header(chunk.owners[0])]
-
-
-def _Header(owner: ast.AST) -> ast.AST:  # noqa: N802 - stands for a node
-    """A copy of `owner` whose blocks are empty; its expressions are the originals."""
-    fields = {}
-    for name, value in ast.iter_fields(owner):
-        fields[name] = [] if name in {"body", "orelse", "finalbody", "handlers"} else value
-    return type(owner)(**fields)
+    return _Done(chunk, text, False)
 
 
 def _named(edits: Iterable[Edit]) -> list[ast.AST]:
     """The nodes that must be found: those edited, and those kept as holes."""
     return [node for edit in edits for node in (edit.node, *getattr(edit, "holes", ()))]
-
-
-def _block(module: cst.Module, depth: int) -> cst.CSTNode:
-    """The block that holds the chunk's own statements."""
-    return module.body[0].body if depth else module  # type: ignore[return-value]
-
-
-def _inside(module: cst.Module, depth: int) -> cst.CSTNode:
-    return _block(module, depth)
 
 
 def _splice(source: Source, done: list[_Done], parents: Mapping[ast.AST, ast.AST]) -> str:
@@ -139,6 +120,3 @@ def _between_blanks(lines: list[str], first: int, last: int) -> bool:
         return False
     before = lines[first - 1].strip() if first else ""
     return not before or before.endswith(":")
-
-
-__all__ = ["Refusal", "Rewritten", "first_line", "rewrite"]

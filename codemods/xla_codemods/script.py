@@ -35,7 +35,7 @@ class Script:
         self.path = path
         self.tree = source.tree
         hot = HotLines(source.text)
-        self.index: Index = build(source.tree, ":=" in source.text, hot.between)
+        self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
         self.parents = self.index.parents
         self.module = self.index.module

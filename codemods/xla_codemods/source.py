@@ -32,14 +32,27 @@ class Source:
     def __init__(self, data: bytes) -> None:
         self.bom = data.startswith(BOM)
         self.encoding = _encoding(data)
-        self.text = _decode(data[len(BOM) :] if self.bom else data, self.encoding)
-        self.lines = split_lines(self.text)
-        self.newline = _newline(self.text)
-        self.tree = parse(self.text)
+        self._read(_decode(data[len(BOM) :] if self.bom else data, self.encoding))
+
+    def _read(self, text: str) -> None:
+        self.text = text
+        self.lines = split_lines(text)
+        self.newline = _newline(text)
+        self.tree = parse(text)
+
+    def edited(self, text: str) -> Source:
+        """The same file with another text.
+
+        Raises:
+            SourceError: `text` cannot be parsed.
+        """
+        source = Source.__new__(Source)
+        source.bom, source.encoding = self.bom, self.encoding
+        source._read(text)
+        return source
 
     def encode(self, text: str) -> bytes:
-        """
-        `text` as bytes in this file's encoding.
+        """`text` as bytes in this file's encoding.
 
         Raises:
             SourceError: a character that the encoding has no byte for.

@@ -1,5 +1,4 @@
-"""
-Where a script trains and evaluates: its loops, what drives them, and where the optimizer steps.
+"""Where a script trains and evaluates: its loops, what drives them, and where the optimizer steps.
 
 A loop is judged by what stands in it outside inner loops and definitions, calls of local functions included:
 the loop over epochs that calls `train_one_epoch` is not the one that steps; the loop inside that function is.
@@ -205,9 +204,9 @@ class Training:
                 return loop
         return None
 
-    def _over_steppers(self, loop: Loop) -> bool:
+    def _over_steppers(self, loop: Loop | None) -> bool:
         """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
-        if not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
+        if loop is None or not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
             return False
         names = {n.id for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
         for step in self.steps:
@@ -218,8 +217,7 @@ class Training:
         return False
 
     def anchor(self, node: ast.AST, owner: ast.AST) -> ast.stmt:
-        """
-        The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program
+        """The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program
         runs on from: not one whose block is left by `return`, `break` or `continue` behind `node`.
         """
         statement = self.script.statement(node)
@@ -237,6 +235,8 @@ class Training:
         for node in outside_loops(body):
             if isinstance(node, ast.Call):
                 found |= self._call_effects(node)
+            elif isinstance(node, ast.For) and self._over_steppers(self.by_node.get(node)):
+                found.add(STEP)
         return frozenset(found)
 
     def function_effects(self, function: FunctionNode) -> frozenset[str]:
@@ -409,8 +409,7 @@ class Training:
         return _LOADER_NAME.search(ast.unparse(driver.node).rpartition(".")[2]) is not None
 
     def wraps(self, loop: Loop, driver: Driver) -> bool:
-        """
-        Whether a device loader is to be put around `driver`: its batches are moved to the device in the loop,
+        """Whether a device loader is to be put around `driver`: its batches are moved to the device in the loop,
         and nothing of them is needed on the host.
         """
         key = (loop.node, driver.node)
@@ -426,11 +425,9 @@ class Training:
     def _is_moved(self, loop: Loop) -> bool:
         """Whether the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
         flow = self.batches.flow(loop.node)
-        if flow.host is not None:
-            return False
-        return flow.moved or (
-            bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
-        )
+        if flow.moves:
+            return flow.moved
+        return bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
 
     @cached_property
     def moves_in_loading(self) -> list[ast.Call]:
@@ -488,20 +485,9 @@ _NO_GRAD = frozenset(
 )
 _LOADING_METHODS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _PASSING = frozenset(
-    [
-        "enumerate",
-        "tqdm",
-        "trange_tqdm",
-        "islice",
-        "cycle",
-        "iter",
-        "reversed",
-        "progress_bar",
-        "track",
-        "prefetch",
-    ]
+    "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
 )
-_PASSING_METHODS = frozenset(["log_every", "tqdm", "track", "progress_bar", "islice", "cycle"])
+_PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
 
 
 def _is_called_like_a_model(node: ast.expr) -> bool:

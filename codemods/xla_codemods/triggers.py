@@ -21,7 +21,7 @@ _HOT = re.compile(
 
 # A file that trains is looked at whole.
 _TRAINS = re.compile(
-    r"\.backward\(|\.zero_grad\(|\boptim(?:izer)?s?\.step\(|no_grad\(|DataLoader\(|\.to\(\s*(?:self\.|args\.)?device"
+    r"\.backward\(|\.zero_grad\(|\boptim(?:izer)?s?\.step\(|no_grad\(|inference_mode|set_grad_enabled|DataLoader\(|\.to\(\s*(?:self\.|args\.)?device"
 )
 
 

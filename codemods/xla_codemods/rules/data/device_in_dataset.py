@@ -1,5 +1,4 @@
-"""
-A dataset that puts samples on the device stalls the loader.
+"""A dataset that puts samples on the device stalls the loader.
 
 Each sample is a transfer of its own, and in a worker process, which must not touch the device, the loader hangs
 (xla-facts 3.36). Samples stay on the host; the device loader moves whole batches.

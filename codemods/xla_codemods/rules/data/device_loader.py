@@ -1,5 +1,4 @@
-"""
-A loop that moves its batches itself waits for them, and cuts no graph.
+"""A loop that moves its batches itself waits for them, and cuts no graph.
 
 `xla.MpDeviceLoader` moves batches to the device ahead of use and marks the step between them. It stands around
 what the loop iterates, so the loader itself, its `dataset`, `sampler` and length, stay as they are.

@@ -1,5 +1,4 @@
-"""
-`non_blocking=True` asks for a copy from pinned host memory, which only CUDA has.
+"""`non_blocking=True` asks for a copy from pinned host memory, which only CUDA has.
 
 XLA accepts it and does nothing with it: transfers are asynchronous anyway. The device loader's copies are
 non-blocking where that means something.

@@ -1,5 +1,4 @@
-"""
-Pinned host memory is CUDA's: `pin_memory()` fails without a CUDA driver.
+"""Pinned host memory is CUDA's: `pin_memory()` fails without a CUDA driver.
 
 The device loader pins where that helps (on CUDA). `DataLoader(pin_memory=True)` only warns on XLA, a tensor's
 `pin_memory()` and a factory's `pin_memory=True` raise.
@@ -61,19 +60,10 @@ RULE = Rule("XLA402", "pin-memory", severity=WARNING)
 _ARGUMENTS = frozenset({"pin_memory", "pin_memory_device"})
 # Other arguments of a data loader: a dict that holds one of them beside `pin_memory` is its arguments.
 _LOADER_ARGUMENTS = frozenset(
-    [
-        "batch_size",
-        "shuffle",
-        "num_workers",
-        "drop_last",
-        "persistent_workers",
-        "prefetch_factor",
-        "collate_fn",
-        "sampler",
-        "timeout",
-        "worker_init_fn",
-        "batch_sampler",
-    ]
+    (
+        "batch_size shuffle num_workers drop_last persistent_workers prefetch_factor "
+        "collate_fn sampler timeout worker_init_fn batch_sampler"
+    ).split()
 )
 
 

@@ -1,5 +1,4 @@
-"""
-A hand-written CUDA prefetcher is what the device loader is.
+"""A hand-written CUDA prefetcher is what the device loader is.
 
 A class that keeps `iter(loader)` and moves what `next` gives on a CUDA stream takes its batches from
 `xla.MpDeviceLoader` instead, which prefetches them to the device; the stream goes.

@@ -1,0 +1,29 @@
+"""What the tests of the codemods share."""
+
+from __future__ import annotations
+
+import textwrap
+
+from xla_codemods.engine import Options, check, migrate
+from xla_codemods.script import Script
+from xla_codemods.source import Source
+
+IMPORT = "from xla_migrate import runtime as xla\n"
+
+
+def migrated(source: str, *, unsafe: bool = False) -> str:
+    """`source`, dedented, as the tool rewrites it; a second run must change nothing."""
+    options = Options(unsafe=unsafe)
+    result = migrate(textwrap.dedent(source).encode(), options).data
+    assert migrate(result, options).data == result, "a second run changes something"
+    return result.decode()
+
+
+def findings(source: str) -> list[tuple[int, str]]:
+    """Line and code of every finding in `source`, dedented."""
+    return [(f.line, f.code) for f in check(textwrap.dedent(source).encode())]
+
+
+def script(source: str) -> Script:
+    """The model of `source`, dedented."""
+    return Script(Source(textwrap.dedent(source).encode()))
