@@ -31,8 +31,7 @@ class Options(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """
-    What became of one file: `data` is the new source, `migrated` what the edits dealt with (places in the old
+    """What became of one file: `data` is the new source, `migrated` what the edits dealt with (places in the old
     source), `left` what is still there (places in the new one).
     """
 
@@ -42,8 +41,7 @@ class Migration(NamedTuple):
 
 
 def check(data: bytes, options: Options = Options(), path: str = "<source>") -> list[Finding]:  # noqa: B008
-    """
-    What is CUDA-only, slow or wrong on XLA in this source, in order of place.
+    """What is CUDA-only, slow or wrong on XLA in this source, in order of place.
 
     Raises:
         SourceError: it cannot be decoded or parsed.
@@ -52,8 +50,7 @@ def check(data: bytes, options: Options = Options(), path: str = "<source>") -> 
 
 
 def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -> Migration:  # noqa: B008
-    """
-    The source with every safe fix made (and the unsafe ones where asked).
+    """The source with every safe fix made (and the unsafe ones where asked).
 
     Raises:
         SourceError: it cannot be decoded or parsed, or the result could not be.

@@ -13,8 +13,7 @@ SAFE, UNSAFE = "safe", "unsafe"
 
 
 class Finding(NamedTuple):
-    """
-    One place and what is to be said of it. Lines and columns count from 1, columns in characters.
+    """One place and what is to be said of it. Lines and columns count from 1, columns in characters.
 
     `severity`: `error` fails or is silently wrong on XLA; `warning` is slow, or wrong in some runs; `info` is
     worth knowing and never fails a check. `safety` is None where there is no fix: a person decides.

@@ -1,5 +1,4 @@
-"""
-`# xla-migrate: ignore[XLA101]` and `# noqa: XLA101`: what a line says about itself.
+"""`# xla-migrate: ignore[XLA101]` and `# noqa: XLA101`: what a line says about itself.
 
 A bare `# noqa` is honoured too, as other linters do; a suppression of ours that suppresses nothing is a
 finding of its own (XLA002).

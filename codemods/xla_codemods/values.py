@@ -1,5 +1,4 @@
-"""
-What the analysis knows of a value: its kinds, and its parts.
+"""What the analysis knows of a value: its kinds, and its parts.
 
 A kind is asserted only on evidence (a constructor, a method that only that kind has, a call site).
 `UNKNOWN` has no kind: rules stay silent on it.
@@ -51,8 +50,7 @@ GIVEN = "from outside"  # command line, environment, configuration: a string tha
 
 
 class Value(NamedTuple):
-    """
-    `kinds` with structure: of a tuple its `items`, of an iterable its `element`, of a dict or namespace its
+    """`kinds` with structure: of a tuple its `items`, of an iterable its `element`, of a dict or namespace its
     `fields`; of a local function, class or instance its `definition`.
     """
 

@@ -1,5 +1,4 @@
-"""
-`.cuda()` moves to a device that an XLA host does not have.
+"""`.cuda()` moves to a device that an XLA host does not have.
 
 `.to(xla.xla_device())` says the same of whichever accelerator there is. The index of `.cuda(3)` is handed on: it
 means something on machines with several CUDA devices, and nothing where a process drives one XLA device.
@@ -62,8 +61,8 @@ RULE = Rule("XLA101", "cuda-method")
 def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if _has_its_own(script, owner, scope):
-        return
+    if _has_its_own(script, owner, scope) or call in script.training.moves_in_loading:
+        return  # the latter is XLA405's: it does not belong there at all
     index = (
         call.args[0]
         if call.args

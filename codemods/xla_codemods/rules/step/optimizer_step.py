@@ -1,5 +1,4 @@
-"""
-The optimizer step must reduce gradients over replicas.
+"""The optimizer step must reduce gradients over replicas.
 
 `xla.optimizer_step(optimizer)` averages the gradients over replicas where there are several and nobody has
 done so yet, then calls `optimizer.step()`. With one replica it is `optimizer.step()`.

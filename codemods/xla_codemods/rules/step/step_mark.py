@@ -1,5 +1,4 @@
-"""
-A step without a mark grows one graph without end.
+"""A step without a mark grows one graph without end.
 
 Nothing runs on a lazy backend until the graph is cut. A device loader cuts it at each batch; where none feeds the
 loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updates stay pending, and each step
