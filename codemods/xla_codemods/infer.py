@@ -1,5 +1,4 @@
-"""
-What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
+"""What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
 
 Flow-insensitive: a name is the join of all that its scope binds it to. Nothing is evaluated twice, a
 cycle yields what is known without it, and what cannot be told is `UNKNOWN`.
@@ -38,6 +37,7 @@ from .values import (
 )
 
 _MAX_DEPTH = 60
+_MAX_WORK = 20_000  # evaluations
 
 
 class Inference:
@@ -50,6 +50,9 @@ class Inference:
         self._memo: dict[ast.AST, Value] = {}
         self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth
         self._cycle = _MAX_DEPTH  # the outermost depth that a cycle led back to
+        self._drafts: dict[ast.AST, tuple[Value, int]] = {}  # with the depth that each depends on
+        self._drafted: list[ast.AST] = []
+        self._work = 0
         self._attributes: dict[ast.ClassDef, dict[str, list[tuple[Binding, Scope]]]] = {}
 
     def inner(self, node: ScopeNode, parent: Scope) -> Scope:
@@ -69,21 +72,42 @@ class Inference:
         if node in self._active:
             self._cycle = min(self._cycle, self._active[node])
             return UNKNOWN
+        draft = self._drafts.get(node)
+        if draft is not None:
+            self._cycle = min(self._cycle, draft[1])
+            return draft[0]
         handler = EXPRESSIONS.get(type(node))
         depth = len(self._active)
         if handler is None or depth >= _MAX_DEPTH:
             return UNKNOWN
+        around, self._cycle = self._cycle, _MAX_DEPTH
+        first = len(self._drafted)
         self._active[node] = depth
+        self._work += 1
         try:
             result = handler(self, node, scope)
         finally:
             del self._active[node]
-        if (
-            self._cycle >= depth
-        ):  # else it was cut short by a cycle that is still open: no final word
+        if self._cycle >= depth:
             self._memo[node] = result
-            self._cycle = _MAX_DEPTH
+            self._close(first)
+            self._cycle = around
+        else:  # cut short by a cycle that is still open: good for what is evaluated in it, no final word
+            self._drafts[node] = (result, self._cycle)
+            self._drafted.append(node)
+            self._cycle = min(self._cycle, around)
         return result
+
+    def _close(self, first: int) -> None:
+        """A cycle is evaluated: what was drafted in it is asked anew when somebody wants it.
+
+        That is quadratic in the size of the cycle, so beyond some work the drafts are taken as they are.
+        """
+        for node in self._drafted[first:]:
+            result, _ = self._drafts.pop(node)
+            if self._work > _MAX_WORK:
+                self._memo[node] = result
+        del self._drafted[first:]
 
     def name(self, name: str, scope: Scope) -> Value:
         """What the local `name` may be in `scope`."""
