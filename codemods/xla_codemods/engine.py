@@ -15,6 +15,7 @@ from .rules import RULES
 from .script import Script
 from .source import Source
 from .suppress import Suppressions
+from .syntax import is_elif, is_pure
 
 
 class Options(NamedTuple):
@@ -103,32 +104,13 @@ def _collapsed(edits: list[Edit], script: Script) -> list[Edit]:
             continue
         if (
             all(s in removed for s in parent.body)
-            and _is_pure(parent.test)
-            and not _is_branch(parent, script)
+            and is_pure(parent.test)
+            and not is_elif(parent, script.parents)
         ):
             removed.add(parent)
             work.append(parent)
             edits.append(ReplaceStatement(parent))
     return edits
-
-
-def _is_branch(node: ast.If, script: Script) -> bool:
-    """Whether `node` is the `elif` or the only statement of the `else` of another `if`."""
-    parent = script.parent(node)
-    return isinstance(parent, ast.If) and node in parent.orelse
-
-
-def _is_pure(test: ast.expr) -> bool:
-    """Whether evaluating `test` can be left out: names, attributes and comparisons, and torch's own questions."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Call) and not (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr in {"is_available", "device_count"}
-        ):
-            return False
-        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
-            return False
-    return True
 
 
 def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
@@ -197,9 +179,12 @@ class _Dispatch:
                     yield from handler(script, call, scope)
 
     def _at_references(self, script: Script, index: Index) -> Iterable[Finding]:
-        parents = index.parents
-        names: list[tuple[ast.expr, Scope]] = [*index.of(ast.Name)]
-        names += [(n, s) for n, s in index.of(ast.Attribute) if n.attr in self.reference_ends]
+        parents, ends = index.parents, self.reference_ends
+        local = _imported_as(index, ends)
+        names: list[tuple[ast.expr, Scope]] = []
+        if local:
+            names += [(n, s) for n, s in index.of(ast.Name) if n.id in local]
+        names += [(n, s) for n, s in index.of(ast.Attribute) if n.attr in ends]
         for node, scope in names:
             parent = parents[node]
             if isinstance(parent, ast.Attribute) or (
@@ -209,6 +194,18 @@ class _Dispatch:
             dotted = resolve(node, scope)
             for handler in self.references.get(dotted, ()) if dotted else ():
                 yield from handler(script, node, scope)
+
+
+def _imported_as(index: Index, names: set[str]) -> set[str]:
+    """The local names of those of `names` that are imported `from` somewhere, or by a star."""
+    found: set[str] = set()
+    for node, _ in index.of(ast.ImportFrom):
+        for alias in node.names:
+            if alias.name in names:
+                found.add(alias.asname or alias.name)
+            elif alias.name == "*":
+                found |= names
+    return found
 
 
 K = TypeVar("K")

@@ -8,12 +8,16 @@ a shadowed, rebound or ambiguous name resolves to nothing, which makes a rule si
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Union
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 Comprehension = Union[ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp]
 ScopeNode = Union[ast.Module, FunctionNode, ast.ClassDef, ast.Lambda, Comprehension]
+
+# Read from the text: a line of a docstring that looks like one only makes a name less sure.
+_GLOBAL = re.compile(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 
 # Path into an unpacked value: an index, or `ITERATED` for "one element of it".
 ITERATED = -1_000_000
@@ -22,7 +26,7 @@ ITERATED = -1_000_000
 class Binding(NamedTuple):
     """One place that binds a name: `value` unpacked along `path` is what it is bound to."""
 
-    how: str  # import, assign, augment, for, with, parameter, def, class, except, delete, match
+    how: str  # import, fallback, assign, augment, for, with, parameter, def, class, except, ...
     node: ast.AST
     value: ast.expr | None = None
     path: tuple[int, ...] = ()
@@ -64,11 +68,11 @@ class Scope:
     @property
     def rebound(self) -> frozenset[str]:
         """Names of the module that some function declares `global`, to bind them."""
-        if not isinstance(self.node, ast.Module) or "global " not in self.text:
-            return frozenset()
         if self._rebound is None:
-            found = (n.names for n in ast.walk(self.node) if isinstance(n, ast.Global))
-            self._rebound = frozenset(name for names in found for name in names)
+            self._rebound = frozenset()
+            if isinstance(self.node, ast.Module) and "global " in self.text:
+                found = _GLOBAL.findall(self.text)
+                self._rebound = frozenset(n.strip() for names in found for n in names.split(","))
         return self._rebound
 
     @property
@@ -127,7 +131,7 @@ class Scope:
         if name in scope.rebound:
             return None
         candidates = {b.dotted for b in bindings if b.how == "import"}
-        others = [b for b in bindings if b.how != "import" and not _is_fallback(b)]
+        others = [b for b in bindings if b.how not in _IMPORTED and not _is_fallback(b)]
         if others:
             return scope._alias(others) if not candidates else None
         return candidates.pop() if len(candidates) == 1 else None
@@ -139,6 +143,9 @@ class Scope:
         dotted = resolve(bindings[0].value, self)
         return dotted if dotted in MODULES else None
 
+
+# A fallback stands in the `except` of a `try` that imports the name from torch, which is there.
+_IMPORTED = frozenset({"import", "fallback"})
 
 # Modules that people give a second name by assignment.
 MODULES = frozenset(
@@ -218,6 +225,7 @@ class _Collector:
 
     def __init__(self, scope: Scope, into: dict[str, list[Binding]]) -> None:
         self.into = into
+        self.fallbacks: frozenset[str] = frozenset()  # names that torch has given already
         self.outer = scope._globals
         self.stars = scope.stars
         self.has_walrus = ":=" in scope.text
@@ -249,6 +257,8 @@ class _Collector:
                 handler(self, statement)
 
     def add(self, name: str, binding: Binding) -> None:
+        if name in self.fallbacks:
+            binding = binding._replace(how="fallback")
         self.into.setdefault(name, []).append(binding)
 
     def target(
@@ -298,10 +308,13 @@ class _Collector:
 
     def try_(self, node: ast.Try) -> None:
         self.block(node.body)
+        outer = self.fallbacks
+        self.fallbacks = outer | _from_torch(node.body)
         for handler in node.handlers:
             if handler.name:
                 self.add(handler.name, Binding("except", handler))
             self.block(handler.body)
+        self.fallbacks = outer
         self.block(node.orelse)
         self.block(node.finalbody)
 
@@ -351,6 +364,18 @@ class _Collector:
         for node in walk_in_scope(value):
             if isinstance(node, ast.NamedExpr):
                 self.target(node.target, "assign", node, node.value)
+
+
+def _from_torch(body: list[ast.stmt]) -> frozenset[str]:
+    """Names that these statements import from torch."""
+    return frozenset(
+        alias.asname or alias.name
+        for statement in body
+        if isinstance(statement, ast.ImportFrom)
+        and not statement.level
+        and (statement.module or "").partition(".")[0] == "torch"
+        for alias in statement.names
+    )
 
 
 def walk_in_scope(node: ast.AST) -> Iterator[ast.AST]:

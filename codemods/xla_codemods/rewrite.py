@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import libcst as cst
 
@@ -75,7 +75,7 @@ def _rewrite_chunk(source: Source, chunk: Chunk) -> _Done:
     module = cst.parse_module(whole)
     if module.code != whole:
         raise _NotGivenBack("libcst would change its white space")
-    block = module.body[0].body if wrapped.depth else module  # type: ignore[union-attr]
+    block = cast(cst.CSTNode, module.body[0].body if wrapped.depth else module)
     nodes = pair(chunk.owners, block, _named(chunk.edits), header=chunk.header)
     transformer = Transformer(chunk.edits, nodes, outermost=block)
     code = module.visit(transformer).code

@@ -26,16 +26,13 @@ _NOQA = re.compile(
 
 
 class _Suppression:
-    __slots__ = ("codes", "column", "line", "ours", "text", "used")
+    __slots__ = ("codes", "column", "line", "text", "used")
 
-    def __init__(
-        self, line: int, column: int, text: str, codes: frozenset[str], ours: bool
-    ) -> None:
+    def __init__(self, line: int, column: int, text: str, codes: frozenset[str]) -> None:
         self.line = line
         self.column = column
         self.text = text
         self.codes = codes  # empty: all
-        self.ours = ours
         self.used: set[str] = set()
 
 
@@ -43,8 +40,9 @@ class Suppressions:
     """The suppressing comments of one file, by line."""
 
     def __init__(self, source: Source) -> None:
+        self.lines = source.lines
         self.by_line: dict[int, list[_Suppression]] = {}
-        if "xla-migrate:" in source.text or "noqa" in source.text:
+        if "xla-migrate:" in source.text:
             for found in _comments(source.text):
                 self.by_line.setdefault(found.line, []).append(found)
 
@@ -56,11 +54,12 @@ class Suppressions:
                 if not suppression.codes or finding.code in suppression.codes:
                     suppression.used.add(finding.code)
                     covered = True
+            covered = covered or _is_noqa(self.lines[line - 1], finding.code)
         return covered
 
     def unused(self, script: Script) -> Iterator[Finding]:
         """Our suppressions that suppressed nothing."""
-        for suppression in (s for found in self.by_line.values() for s in found if s.ours):
+        for suppression in (s for found in self.by_line.values() for s in found):
             idle = sorted(suppression.codes - suppression.used)
             if suppression.used and not idle:
                 continue
@@ -90,13 +89,16 @@ def _comments(text: str) -> Iterator[_Suppression]:
         if token.type != tokenize.COMMENT:
             continue
         match = _OURS.search(token.string)
-        ours = match is not None
-        if match is None:
-            match = _NOQA.search(token.string)
-        if match is None:
-            continue
-        codes = frozenset(re.findall(r"[A-Za-z]+\d+", (match["codes"] or "").upper()))
-        if ours or not codes or any(code.startswith("XLA") for code in codes):
-            yield _Suppression(
-                token.start[0], token.start[1] + match.start() + 1, match.group(), codes, ours
-            )
+        if match is not None:
+            codes = frozenset(re.findall(r"[A-Za-z]+\d+", (match["codes"] or "").upper()))
+            column = token.start[1] + match.start() + 1
+            yield _Suppression(token.start[0], column, match.group(), codes)
+
+
+def _is_noqa(line: str, code: str) -> bool:
+    """Whether `line` ends in a bare `# noqa`, or one that names `code`."""
+    match = _NOQA.search(line) if "noqa" in line else None
+    if match is None:
+        return False
+    codes = re.findall(r"[A-Z]+\d+", (match["codes"] or "").upper())
+    return not codes or code in codes

@@ -435,6 +435,9 @@ class Training:
         return [call for function in self._loading_functions() for call in self._moves_in(function)]
 
     def _loading_functions(self) -> Iterator[ast.AST]:
+        text = self.script.source.text
+        if "Dataset" not in text and "collate_fn" not in text:
+            return
         for definition, scope in self.script.index.of(ast.ClassDef):
             if DATASET in self.script.inference.base_kind(definition, scope):
                 for method in definition.body:
@@ -459,6 +462,8 @@ class Training:
 
     def is_inference(self, node: ast.AST) -> bool:
         """Whether `node` runs without gradients: `torch.no_grad` around it or on its function."""
+        if not any(word in self.script.source.text for word in _NO_GRAD_WORDS):
+            return False
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.With, ast.AsyncWith)):
                 if any(self._is_no_grad(item.context_expr) for item in ancestor.items):
@@ -475,6 +480,7 @@ class Training:
         return dotted in _NO_GRAD
 
 
+_NO_GRAD_WORDS = ("no_grad", "inference_mode", "set_grad_enabled")
 _NO_GRAD = frozenset(
     {
         "torch.no_grad",

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 
 # A file without any of these is none of our business. Few and short: they are searched in every file.
 WORDS = (b"torch", b"cuda", b"CUDA", b"NCCL", b"nvml", b"apex", b"deepspeed", b"triton")
 
-# A line without any of these holds nothing that a rule looks at.
-_HOT = re.compile(
-    r"""cuda|CUDA|\bgpu|GPU|nccl|NCCL|accelerator|apex|bitsandbytes|\bbnb\b|deepspeed|flash_attn|xformers|triton
-    |transformer_engine|nvml|cupy|nvidia|nvtx|numba|cpp_extension|autocast|[Ss]caler|float16|float64|\.half\b
-    |\.double\b|pin_memory|non_blocking|fused|Fused|capturable|cudnn|tf32|matmul_precision|record_stream
-    |map_location|manual_seed|rng_state|inference_mode|torch\.compile|torch\.load|torch\.save|checkpoint
-    |\.to\(\s*(?:\d|[\w.]*(?:rank|gpu|idx|index|ordinal)\b)|device\s*=\s*(?:\d|[\w.]*(?:rank|gpu))
-    |torch\.device|DataParallel|distributed|xla""",
-    re.VERBOSE,
-)
+# A line without any of these, in small letters, holds nothing that a rule looks at. Plain strings, each searched
+# on its own: forty such searches take a seventh of the time of one regular expression of forty branches.
+_HOT = (
+    "cuda gpu nccl accelerator apex bitsandbytes bnb deepspeed flash_attn xformers triton transformer_engine nvml "
+    "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
+    "fused capturable cudnn tf32 matmul_precision record_stream map_location manual_seed rng_state no_grad "
+    "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
+    "distributed xla"
+).split()
+
+# These are hot only where a number, or what is called like one, follows: a device given by its index.
+_INDEXED = (".to(", "device=", "device =")
+_INDEX = re.compile(r"\s*(?:\d|[\w.]*(?:rank|gpu|idx|index|ordinal)\b)")
 
 # A file that trains is looked at whole.
-_TRAINS = re.compile(
-    r"\.backward\(|\.zero_grad\(|\boptim(?:izer)?s?\.step\(|no_grad\(|inference_mode|set_grad_enabled|DataLoader\(|\.to\(\s*(?:self\.|args\.)?device"
+_TRAINS = (
+    ".backward(",
+    ".zero_grad(",
+    "DataLoader(",
+    "optimizer.step(",
+    "optim.step(",
+    "opt.step(",
 )
+_QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 
 
 def concerns(data: bytes) -> bool:
@@ -34,7 +44,7 @@ class HotLines:
     """The lines of `text` on which something of interest stands; all of them where the file trains."""
 
     def __init__(self, text: str) -> None:
-        self.trains = _TRAINS.search(text) is not None
+        self.trains = _trains(text)
         self.lines: list[int] = []
         if not self.trains:
             self.lines = _line_numbers(text)
@@ -47,14 +57,39 @@ class HotLines:
         return at < len(self.lines) and self.lines[at] <= last
 
 
+def _trains(text: str) -> bool:
+    for word in _TRAINS:
+        for place in _places(word, text):
+            line = text[text.rfind("\n", 0, place) + 1 : place]
+            if not line.lstrip().startswith(_QUOTED):
+                return True
+    return False
+
+
 def _line_numbers(text: str) -> list[int]:
-    """Numbers (from 1, ascending) of the lines that match."""
+    """Numbers (from 1, ascending) of the hot lines."""
+    lowered = text.lower()
+    places = {place for word in _HOT if word in lowered for place in _places(word, lowered)}
+    for word in _INDEXED:
+        places.update(p for p in _places(word, lowered) if _INDEX.match(lowered, p + len(word)))
+    return _lines_of(sorted(places), text)
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + len(word))
+
+
+def _lines_of(places: list[int], text: str) -> list[int]:
+    """The lines (from 1) that these ascending places of `text` lie on, each once."""
+    newline = "\r" if "\r" in text and "\n" not in text else "\n"
     numbers: list[int] = []
     line, position = 1, 0
-    newline = "\r" if "\r" in text and "\n" not in text else "\n"
-    for match in _HOT.finditer(text):
-        line += text.count(newline, position, match.start())
-        position = match.start()
+    for place in places:
+        line += text.count(newline, position, place)
+        position = place
         if not numbers or numbers[-1] != line:
             numbers.append(line)
     return numbers

@@ -55,9 +55,12 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
+from ...training import Loop
 
 if TYPE_CHECKING:
     from ...script import Script
+
+_MOVES = (".to(", ".cuda(", "device")
 
 RULE = Rule("XLA401", "device-loader", severity=WARNING)
 
@@ -66,6 +69,8 @@ RULE = Rule("XLA401", "device-loader", severity=WARNING)
 def device_loader(script: Script) -> Iterator[Finding]:
     seen = set()
     for loop in script.training.loops:
+        if not script.trains and not _may_move(script, loop):
+            continue
         for driver in loop.drivers:
             if (
                 driver.node not in seen
@@ -75,3 +80,9 @@ def device_loader(script: Script) -> Iterator[Finding]:
                 seen.add(driver.node)
                 edit = Replace(driver.node, f"{script.xla}.MpDeviceLoader({{0}})", (driver.node,))
                 yield RULE.at(script, driver.node, "batches are moved by the loop itself", edit)
+
+
+def _may_move(script: Script, loop: Loop) -> bool:
+    """Whether anything on the loop's lines looks like a move: asked before anything is evaluated."""
+    lines = script.source.lines[loop.node.lineno - 1 : loop.node.end_lineno]
+    return any(word in line for line in lines for word in _MOVES)

@@ -63,6 +63,8 @@ _STREAMS = frozenset({"torch.cuda.Stream", "torch.cuda.stream"})
 
 @RULE.node(ast.ClassDef)
 def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    if "cuda.Stream" not in script.source.text and "Stream(" not in script.source.text:
+        return
     calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
     if not any(script.dotted(call.func) in _STREAMS for call in calls):
         return

@@ -132,16 +132,17 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate:
         return
     for loop in script.training.loops:
-        effects = loop.effects
-        if not loop.is_statement:
+        inference = script.training.is_inference(loop.node)
+        if not loop.is_statement or not (inference or script.trains):
             continue
+        effects = loop.effects
         if STEP in effects or MARK in effects or loop.fed or _is_part_of_a_model(script, loop):
             continue
         if BACKWARD in effects:
             yield RULE.at(
                 script, loop.node, "the graph of this loop is not cut", *_at_end(script, loop)
             )
-        elif FORWARD in effects and script.training.is_inference(loop.node):
+        elif FORWARD in effects and inference:
             yield RULE.at(
                 script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
             )
