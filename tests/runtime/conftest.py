@@ -1,0 +1,39 @@
+"""Both backends in one process: XLA:CPU, and the eager CPU when a test asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import pytest
+import torch
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import _backend
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """The XLA device, with nothing pending on it."""
+    from xla_migrate.runtime import _torch_xla
+
+    monkeypatch.setattr(_backend, "_chosen", _torch_xla)
+    device = xla.xla_device()
+    xla.mark_step()
+    return device
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The eager backend; its device is the CPU on the machines of the tests."""
+    from xla_migrate.runtime import _eager
+
+    monkeypatch.setattr(_backend, "_chosen", _eager)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_pending() -> Iterator[None]:
+    yield
+    torch.set_grad_enabled(True)
