@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -155,8 +156,8 @@ def main() -> None:
                     step = training_step(make().to(device), read_loss, mark)
                     found, their_time = ratio(
                         options.pairs,
-                        lambda: seconds(ours, step, finish),
-                        lambda: seconds(theirs, step, finish),
+                        partial(seconds, ours, step, finish),
+                        partial(seconds, theirs, step, finish),
                     )
                     all_ratios.append(found)
                     print(

@@ -26,6 +26,7 @@ with cpu_notice():
     torch_xla: Any = importlib.import_module("torch_xla")
     xm: Any = importlib.import_module("torch_xla.core.xla_model")
     xr: Any = importlib.import_module("torch_xla.runtime")
+    matmul: Any = importlib.import_module("torch_xla.backends")
     met: Any = importlib.import_module("torch_xla.debug.metrics")
 
 _xla_gru.accept_cpu()
@@ -152,13 +153,13 @@ def is_bf16_supported() -> bool:
 
 def set_matmul_precision(precision: str) -> None:
     wanted = {"highest": "highest", "high": "high", "medium": "default"}[precision]
-    if torch_xla.backends.get_mat_mul_precision() == wanted:
+    if matmul.get_mat_mul_precision() == wanted:
         return
     # It warns against being called more than once, at every call.
     logger = logging.getLogger("torch_xla.backends")
     disabled, logger.disabled = logger.disabled, True
     try:
-        torch_xla.backends.set_mat_mul_precision(wanted)
+        matmul.set_mat_mul_precision(wanted)
     finally:
         logger.disabled = disabled
 

@@ -27,7 +27,7 @@ def parse_spec(spec: DeviceSpec) -> tuple[str, int | None]:
             raise ValueError(f"device index {spec} is negative; for the CPU say 'cpu'")
         return "accelerator", spec
     if isinstance(spec, str):
-        kind, _, index = spec.strip().lower().partition(":")
+        kind, _, index = spec.partition(":")
         if kind == "gpu" and (not index or index.isdigit()):
             return "accelerator", int(index) if index else None
         try:

@@ -20,8 +20,9 @@ def autocast(
     """``torch.autocast`` for the accelerator: a context manager and a decorator.
 
     ``torch.autocast("cuda")`` leaves XLA tensors in float32, silently (xla-facts 1.71). XLA's list
-    of operations differs from CUDA's (1.72): normalisations, ``exp``, ``log``, sums and norms run
-    in bfloat16 there, and ``scaled_dot_product_attention`` in the type of its inputs.
+    of operations differs from CUDA's (1.72): ``exp``, ``log``, sums and norms, which CUDA runs in
+    float32, and ``scaled_dot_product_attention``, which it runs in the lower precision, run in the
+    type of their inputs.
 
     Args:
         device_type: What the CUDA script had. ``"cpu"`` means the CPU, all else the accelerator.

@@ -1,0 +1,89 @@
+"""Devices in every spelling of a CUDA script."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from xla_migrate import runtime as xla
+
+ACCELERATOR_SPECS = [
+    None,
+    0,
+    3,
+    "cuda",
+    "cuda:3",
+    "gpu",
+    "gpu:1",
+    "xla",
+    "xla:0",
+    torch.device("cuda"),
+    torch.device("cuda", 1),
+    torch.device("xla"),
+]
+
+
+@pytest.mark.parametrize("spec", ACCELERATOR_SPECS, ids=repr)
+def test_every_spelling_is_the_accelerator(device: torch.device, spec: object) -> None:
+    assert xla.xla_device(spec) == device  # type: ignore[arg-type]
+    assert xla.is_accelerator(spec)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", ["cpu", torch.device("cpu"), torch.device("cpu", 0)], ids=repr)
+def test_the_cpu_is_the_cpu(device: torch.device, spec: object) -> None:
+    assert xla.xla_device(spec) == torch.device("cpu")  # type: ignore[arg-type]
+    assert not xla.is_accelerator(spec)  # type: ignore[arg-type]
+
+
+def test_meta_is_meta(device: torch.device) -> None:
+    assert xla.xla_device("meta") == torch.device("meta")
+    assert not xla.is_accelerator("meta")
+
+
+@pytest.mark.parametrize("spec", ["banana", "gpu:x", "", -1, True, "0,1", "CUDA"])
+def test_what_is_no_device_is_refused(device: torch.device, spec: object) -> None:
+    with pytest.raises(ValueError, match="device"):
+        xla.xla_device(spec)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="device"):
+        xla.is_accelerator(spec)  # type: ignore[arg-type]
+
+
+def test_fact_1_2_the_device_has_its_index(device: torch.device) -> None:
+    assert torch.device("xla") != device, "so a device without index would compare unequal"
+    assert torch.ones(1, device=device).device == xla.xla_device()
+
+
+def test_fact_1_4_torch_accelerator_does_not_know_xla(device: torch.device) -> None:
+    assert torch.accelerator.is_available() is torch.cuda.is_available()
+    assert xla.is_available()
+    assert xla.device_type() == "xla"
+
+
+def test_is_accelerator_of_tensors_and_modules(device: torch.device) -> None:
+    assert not torch.ones(1, device=device).is_cuda, "why is_cuda has to be replaced"
+    assert xla.is_accelerator(torch.ones(1, device=device))
+    assert not xla.is_accelerator(torch.ones(1))
+    assert xla.is_accelerator(nn.Linear(1, 1).to(device))
+    assert not xla.is_accelerator(nn.Linear(1, 1))
+    assert xla.is_accelerator(nn.BatchNorm1d(1, affine=False).to(device))
+    assert not xla.is_accelerator(nn.ReLU())
+
+
+def test_count_and_name(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert xla.device_count() == 1
+    assert xla.device_name() == "XLA:CPU"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert xla.device_count() == 4
+
+
+def test_eager_without_an_accelerator(eager: None) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    assert xla.xla_device("cuda:1") == torch.device("cpu")
+    assert not xla.is_available()
+    assert not xla.is_accelerator("cuda")
+    assert not xla.is_accelerator(None)
+    assert xla.device_type() == "cpu"
+    assert xla.device_count() == 1
+    assert xla.device_name()

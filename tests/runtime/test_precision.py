@@ -1,0 +1,145 @@
+"""Autocast and matrix products."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+import torch_xla.backends
+from torch import nn
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import _eager
+
+
+def _dtype(context: object, device: torch.device) -> torch.dtype:
+    layer = nn.Linear(2, 2).to(device)
+    with context:  # type: ignore[attr-defined]
+        return layer(torch.ones(1, 2, device=device)).dtype
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fact_1_71_autocast_for_cuda_does_nothing_to_xla(device: torch.device) -> None:
+    assert _dtype(torch.autocast("cuda", dtype=torch.float16), device) is torch.float32
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"device_type": "cuda"},
+        {"device_type": "cuda:0", "dtype": torch.float16},
+        {"device_type": torch.device("cuda")},
+        {"device_type": "xla", "dtype": torch.bfloat16},
+    ],
+)
+def test_fact_1_71_autocast_reaches_xla_in_bfloat16(
+    device: torch.device, arguments: dict[str, object]
+) -> None:
+    assert _dtype(xla.autocast(**arguments), device) is torch.bfloat16  # type: ignore[arg-type]
+
+
+def test_fact_1_70_torch_xlas_own_autocast_is_unusable_here(device: torch.device) -> None:
+    from torch_xla.amp import autocast
+
+    with pytest.raises(AttributeError), autocast(device):
+        pass
+
+
+def test_autocast_can_be_turned_off_and_on_inside(device: torch.device) -> None:
+    assert _dtype(xla.autocast(enabled=False), device) is torch.float32
+    with xla.autocast():
+        assert _dtype(xla.autocast(enabled=False), device) is torch.float32
+
+
+def test_autocast_decorates(device: torch.device) -> None:
+    @xla.autocast("cuda", dtype=torch.float16)
+    def forward(layer: nn.Module) -> torch.Tensor:
+        return layer(torch.ones(1, 2, device=device))
+
+    assert forward(nn.Linear(2, 2).to(device)).dtype is torch.bfloat16
+
+
+def test_autocast_for_the_cpu_is_for_the_cpu(device: torch.device) -> None:
+    assert _dtype(xla.autocast("cpu"), torch.device("cpu")) is torch.bfloat16
+    assert _dtype(xla.autocast("cpu"), device) is torch.float32
+
+
+def test_fact_1_72_the_operations_that_differ_from_cuda(device: torch.device) -> None:
+    single = torch.ones(2, 4, device=device)
+    half = single.bfloat16()
+    with xla.autocast():
+        for operation in (torch.exp, torch.log, torch.sum, torch.linalg.vector_norm):
+            assert operation(half).dtype is torch.bfloat16  # float32 on CUDA
+        q = single[None]
+        attention = nn.functional.scaled_dot_product_attention(q, q, q)
+        assert attention.dtype is torch.float32  # bfloat16 on CUDA
+        labels = torch.zeros(2, device=device).long()
+        assert nn.functional.cross_entropy(half, labels).dtype is torch.float32
+        assert nn.LayerNorm(4).to(device)(half).dtype is torch.float32
+        assert (single @ single.t()).dtype is torch.bfloat16
+
+
+def test_eager_autocast_on_the_cpu(eager: None) -> None:
+    assert _dtype(xla.autocast("cuda", dtype=torch.float16), torch.device("cpu")) is torch.bfloat16
+
+
+def test_float16_without_bfloat16_is_warned_of(
+    eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script without its GradScaler, on a GPU that is too old for bfloat16."""
+    monkeypatch.setattr(_eager, "is_bf16_supported", lambda: False)
+    with pytest.warns(UserWarning, match="without loss scaling"):
+        assert _eager.autocast_dtype(None) is torch.float16
+
+
+def test_bfloat16_is_supported(device: torch.device) -> None:
+    assert xla.is_bf16_supported()
+
+
+@pytest.mark.parametrize(
+    ("asked", "set_on_xla"), [("highest", "highest"), ("high", "high"), ("medium", "default")]
+)
+def test_fact_1_108_matmul_precision_reaches_xla(
+    device: torch.device, asked: str, set_on_xla: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    try:
+        with caplog.at_level(logging.WARNING):
+            xla.set_float32_matmul_precision(asked)
+        assert torch.get_float32_matmul_precision() == asked
+        assert torch_xla.backends.get_mat_mul_precision() == set_on_xla
+        assert not caplog.records, "torch_xla's warning against a second call is not for the first"
+    finally:
+        xla.set_float32_matmul_precision("medium")
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_unknown_precisions_are_refused(device: torch.device) -> None:
+    with pytest.raises(ValueError, match="'best' is none of highest, high, medium"):
+        xla.set_float32_matmul_precision("best")
+
+
+def test_cudnn_flags_are_left_alone_without_cuda(device: torch.device) -> None:
+    before = torch.backends.cudnn.benchmark
+    xla.set_cudnn(benchmark=not before, deterministic=True)
+    assert torch.backends.cudnn.benchmark is before
+
+
+def test_cudnn_flags_are_set_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xla_migrate.runtime import precision
+
+    monkeypatch.setattr(precision, "accelerator_type", lambda: "cuda")
+    before = torch.backends.cudnn.benchmark
+    try:
+        xla.set_cudnn(benchmark=not before)
+        assert torch.backends.cudnn.benchmark is not before
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def test_no_warnings_from_autocast(device: torch.device) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _dtype(xla.autocast("cuda", dtype=torch.float16), device)
