@@ -14,14 +14,16 @@ WORDS = (b"torch", b"cuda", b"CUDA", b"NCCL", b"nvml", b"apex", b"deepspeed", b"
 _HOT = (
     "cuda gpu nccl accelerator apex bitsandbytes bnb deepspeed flash_attn xformers triton transformer_engine nvml "
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
-    "fused capturable cudnn tf32 matmul_precision record_stream map_location manual_seed rng_state no_grad "
+    "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state no_grad "
     "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
     "distributed xla"
 ).split()
 
-# These are hot only where a number, or what is called like one, follows: a device given by its index.
+# These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
 _INDEXED = (".to(", "device=", "device =")
-_INDEX = re.compile(r"\s*(?:\d|[\w.]*(?:rank|gpu|idx|index|ordinal)\b)")
+_INDEX = re.compile(
+    r"\s*(?:\d|[\w.]*(?:rank|gpu|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
+)
 
 # A file that trains is looked at whole.
 _TRAINS = (
@@ -31,6 +33,15 @@ _TRAINS = (
     "optimizer.step(",
     "optim.step(",
     "opt.step(",
+)
+# So is one in which these are given a name: that it is theirs cannot be seen where it is used.
+_NAMED = tuple(
+    f"cuda.{kind}"
+    for kind in (
+        *(f"{dtype}Tensor" for dtype in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool")),
+        "Stream(",
+        "get_device_properties(",
+    )
 )
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 
@@ -58,7 +69,7 @@ class HotLines:
 
 
 def _trains(text: str) -> bool:
-    for word in _TRAINS:
+    for word in (*_TRAINS, *_NAMED):
         for place in _places(word, text):
             line = text[text.rfind("\n", 0, place) + 1 : place]
             if not line.lstrip().startswith(_QUOTED):

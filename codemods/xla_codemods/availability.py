@@ -1,0 +1,134 @@
+"""Is there an accelerator? The ways to ask, and the choices of a device that hang on nothing else."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .devices import Spec
+from .known import RUNTIME
+
+if TYPE_CHECKING:
+    from .script import Script
+
+AVAILABLE = frozenset(
+    {
+        "torch.cuda.is_available",
+        "torch.accelerator.is_available",
+        "torch.cuda.is_initialized",
+        "torch.backends.cuda.is_built",
+        "torch.backends.cudnn.is_available",
+        f"{RUNTIME}.is_available",
+    }
+)
+_OTHERS_AVAILABLE = frozenset(
+    {
+        "torch.backends.mps.is_available",
+        "torch.backends.mps.is_built",
+        "torch.mps.is_available",
+        "torch.xpu.is_available",
+        "torch.npu.is_available",
+        "torch.mlu.is_available",
+        "torch.hpu.is_available",
+        "torch.musa.is_available",
+        "torch_npu.npu.is_available",
+    }
+)
+_COUNTS = frozenset(
+    {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
+)
+# Device types beside CUDA that are not the host.
+OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})
+
+
+def asks_availability(script: Script, node: ast.expr, *, others: bool = False) -> bool:
+    """Whether `node` asks just this: is there an accelerator? `others`: one of another make will do, too."""
+    match node:
+        case ast.Call(func=func):
+            dotted = script.dotted(func)
+            return dotted in AVAILABLE or (others and dotted in _OTHERS_AVAILABLE)
+        case ast.Compare(
+            left=ast.Call(func=func), ops=[ast.Gt()], comparators=[ast.Constant(value=0)]
+        ):
+            return script.dotted(func) in _COUNTS
+        case ast.BoolOp(op=ast.And(), values=values) if others:
+            return all(asks_availability(script, v, others=True) or _is_hasattr(v) for v in values)
+        case ast.Name(id=name):
+            return _bound_to_availability(script, node, name, others)
+        case ast.IfExp(test=test, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
+            return asks_availability(script, test, others=others)
+    return False
+
+
+def _bound_to_availability(script: Script, node: ast.Name, name: str, others: bool) -> bool:
+    """`use_cuda = torch.cuda.is_available()`, and nothing else."""
+    found = script.index.scope(node).find(name)
+    if found is None or len(found[1]) != 1:
+        return False
+    (binding,) = found[1]
+    if (
+        binding.how != "assign"
+        or binding.path
+        or not isinstance(binding.value, (ast.Call, ast.IfExp))
+    ):
+        return False
+    return asks_availability(script, binding.value, others=others)
+
+
+def whole_choice(script: Script, node: ast.expr) -> Spec | None:
+    """The device that `"cuda" if torch.cuda.is_available() else "cpu"` means: the accelerator, or else the host.
+
+    Chains over other makes (`"mps" if ...`) and choices between `torch.device(...)` calls are such choices too;
+    any other condition is not.
+    """
+    if not isinstance(node, ast.IfExp) or isinstance(node.test, ast.Name):
+        return None
+    if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):
+        return _choice(script, node.test.operand, node.orelse, node.body, node)
+    return _choice(script, node.test, node.body, node.orelse, node)
+
+
+def _choice(
+    script: Script, test: ast.expr, there: ast.expr, otherwise: ast.expr, node: ast.IfExp
+) -> Spec | None:
+    if not asks_availability(script, test, others=True):
+        return None
+    there, otherwise = _undressed(script, there), _undressed(script, otherwise)
+    rest: Spec | None = None
+    if not _is_text(otherwise, {"cpu", *OTHER_ACCELERATORS}):
+        rest = whole_choice(script, otherwise)
+        if rest is None:
+            return None
+    spec = script.devices.spec(there)
+    if spec is not None:
+        return spec._replace(node=node)
+    if _is_current_accelerator(script, there):
+        return Spec(node)
+    return rest._replace(node=node) if rest and _is_text(there, OTHER_ACCELERATORS) else None
+
+
+def _is_current_accelerator(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in {
+        "torch.accelerator.current_accelerator",
+        f"{RUNTIME}.xla_device",
+    }
+
+
+def _undressed(script: Script, node: ast.expr) -> ast.expr:
+    """`"cuda"` of `torch.device("cuda")`."""
+    match node:
+        case ast.Call(func=func, args=[inner], keywords=[]) if (
+            script.dotted(func) == "torch.device"
+        ):
+            return inner
+    return node
+
+
+def _is_text(node: ast.expr, texts: set[str] | frozenset[str]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in texts
+
+
+def _is_hasattr(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr"
+    )

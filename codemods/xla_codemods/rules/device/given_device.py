@@ -1,0 +1,181 @@
+"""A device that the user chose may be "cuda", whatever the host has.
+
+`xla.xla_device(...)` takes what CUDA scripts are given ("cuda", "cuda:1", "gpu", a number, None) for the accelerator,
+and leaves "cpu" and "meta" what they are.
+
+```diff
+ import argparse
+ import torch
++from xla_migrate import runtime as xla
+
+ parser = argparse.ArgumentParser()
+-parser.add_argument("--device", default="cuda")
++parser.add_argument("--device", default=xla.device_type())
+ args = parser.parse_args()
+-device = torch.device(args.device)
++device = xla.xla_device(args.device)
+ x = torch.ones(2).to(device)
+```
+
+Where it never becomes a `torch.device`, it does where it is used:
+
+```diff
+ import argparse
+ import torch
++from xla_migrate import runtime as xla
+
+ args = argparse.ArgumentParser().parse_args()
+-model = torch.nn.Linear(2, 2).to(args.device)
++model = torch.nn.Linear(2, 2).to(xla.xla_device(args.device))
+```
+
+What is a device already stays:
+
+```python
+import torch
+
+def like(x: torch.Tensor):
+    return torch.zeros(2, device=torch.device(x.device))
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument, leaves
+from ...edits import Edit, Replace
+from ...findings import WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import ARGUMENTS, DEVICE, DTYPE, GIVEN, HOST, MODULE, NUMBER, STRING, TENSOR
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA111", "given-device", severity=WARNING)
+
+_MESSAGE = "the device comes from outside and may say CUDA"
+
+
+@RULE.call("torch.device")
+def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    given = call.args[0] if call.args else keyword(call, "type") or keyword(call, "device")
+    if given is None or isinstance(given, ast.Starred) or script.places.is_inside(call):
+        return
+    if script.places.spec(given) is not None or not _is_open(script, given):
+        return
+    rest = [*call.args[1:], *(k.value for k in call.keywords if k.arg == "index")]
+    if len(call.args) + len(call.keywords) > 1 and not rest:
+        return
+    edits = list(_inner(script, given))
+    if rest:  # torch.device(args.device, rank): of the accelerator, that one
+        edits = [Replace(call, f"{script.xla}.xla_device({{0}})", (rest[0],))]
+    else:
+        edits.append(Replace(call, f"{script.xla}.xla_device({{0}})", (given,)))
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.method("to", "to_empty")
+def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`.to(args.device)`."""
+    assert isinstance(call.func, ast.Attribute)
+    kinds = script.value(call.func.value, scope).kinds
+    if kinds and not kinds & {TENSOR, MODULE}:
+        return
+    yield from _handed(script, device_argument(call))
+
+
+@RULE.node(ast.keyword)
+def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`torch.zeros(2, device=args.device)`."""
+    call = script.parent(argument)
+    if argument.arg == "device" and isinstance(call, ast.Call):
+        dotted = script.dotted(call.func, scope) or ""
+        if dotted.startswith("torch.") and dotted not in {"torch.device", "torch.Generator"}:
+            yield from _handed(script, argument.value)
+
+
+def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
+    if not isinstance(given, (ast.Attribute, ast.Subscript)) or not script.devices.is_device(given):
+        return
+    value = script.value(given)
+    if value.has(GIVEN) and not value.has(DEVICE) and not _is_made_device(script, given):
+        edit = Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
+        yield RULE.at(script, given, _MESSAGE, edit)
+
+
+def _is_made_device(script: Script, given: ast.expr) -> bool:
+    """Whether the file puts a torch.device in its place: `args.device = torch.device(...)`."""
+    text = ast.unparse(given)
+    for statement, scope in script.index.of(ast.Assign):
+        if any(ast.unparse(target) == text for target in statement.targets):
+            value = script.value(statement.value, scope)
+            if value.has(DEVICE) and not value.has(STRING):
+                return True
+    return False
+
+
+def _is_open(script: Script, node: ast.expr) -> bool:
+    """Whether `node` can be what the file does not say: not a literal, nor a device, nor the host."""
+    return any(_is_unknown(script, part) for part in leaves(node))
+
+
+def _is_unknown(script: Script, part: ast.expr) -> bool:
+    if isinstance(part, ast.Constant) or script.devices.spec(part) is not None:
+        return False
+    if script.devices.is_index(part):
+        return False  # XLA106's
+    value = script.value(part)
+    if value.has(GIVEN) or _is_parameter(script, part):
+        return not (value.has(DEVICE) and not value.has(STRING))
+    if isinstance(part, ast.Attribute) and part.attr == "device":
+        owner = script.value(part.value)
+        return owner.has(ARGUMENTS) or (
+            not owner.kinds & {TENSOR, MODULE} and not value.kinds and _is_settings(part.value)
+        )
+    if isinstance(part, ast.JoinedStr):
+        return True
+    return not value.kinds & {DEVICE, HOST, DTYPE, NUMBER, TENSOR}
+
+
+def _is_settings(node: ast.expr) -> bool:
+    """Whether `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name.lower().lstrip("_") in _SETTINGS
+
+
+_SETTINGS = frozenset(
+    "self cls args arg opt opts options option cfg conf config configs hparams hps hp params settings flags exp_config".split()
+)
+
+
+def _is_parameter(script: Script, part: ast.expr) -> bool:
+    """Whether `part` is a parameter, for which other files may pass anything."""
+    if not isinstance(part, ast.Name):
+        return False
+    found = script.index.scope(part).find(part.id)
+    return found is not None and all(binding.how == "parameter" for binding in found[1])
+
+
+def _inner(script: Script, node: ast.expr) -> Iterator[Edit]:
+    """Names of CUDA devices inside, which become names of the accelerator."""
+    for part in _choices(script, node):
+        spec = script.places.spec(part)
+        if spec is not None:
+            yield Replace(part, *script.devices.string(spec))
+
+
+def _choices(script: Script, node: ast.expr) -> Iterator[ast.expr]:
+    """The branches of `node`, down to choices that are wholes."""
+    if script.places.spec(node) is not None:
+        yield node
+    elif isinstance(node, ast.IfExp):
+        yield from _choices(script, node.body)
+        yield from _choices(script, node.orelse)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from _choices(script, value)

@@ -1,0 +1,110 @@
+"""An integer where a device is asked for means a CUDA device.
+
+`.to(0)` and `.to(rank)` fail on XLA, where a device is no number. The number is handed on to the runtime: it
+chooses among several CUDA devices, and means nothing where a process drives one XLA device.
+
+```diff
+ import torch
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def run(model, gpu):
+     rank = dist.get_rank()
+-    model = model.to(rank)
++    model = model.to(xla.xla_device(rank))
+-    x = torch.zeros(2, device=gpu).to(0)
++    x = torch.zeros(2, device=xla.xla_device(gpu)).to(xla.xla_device())
+-    y = torch.ones(2, device=x.get_device())
++    y = torch.ones(2, device=x.device)
+-    return model(x + y), torch.device(rank)
++    return model(x + y), xla.xla_device(rank)
+```
+
+Data types, devices, and `to` of other things stay:
+
+```python
+import torch
+
+def convert(x, dtype, device, money, rank):
+    return x.to(dtype), x.to(device), money.to("EUR"), print(rank, file=rank)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import Spec, device_argument
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...values import CLASS, DATASET, INSTANCE, MODULE, TENSOR
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA106", "integer-device")
+
+_MESSAGE = "a number is taken for a CUDA device"
+
+
+@RULE.method("to", "to_empty")
+def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    index = device_argument(call)
+    if index is None or not _brings_torch(script):
+        return
+    kinds = script.value(call.func.value, scope).kinds
+    if kinds & {INSTANCE, CLASS, DATASET} and not kinds & {MODULE, TENSOR}:
+        return
+    yield from _numbered(script, index)
+
+
+@RULE.call("torch.device")
+def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1 and not call.keywords and script.devices.is_index(call.args[0]):
+        text, holes = script.devices.device(_spec(call.args[0]))
+        yield RULE.at(script, call, _MESSAGE, Replace(call, text, holes))
+
+
+@RULE.node(ast.keyword)
+def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`device=rank`."""
+    call = script.parent(argument)
+    if argument.arg != "device" or not isinstance(call, ast.Call):
+        return
+    dotted = script.dotted(call.func, scope)
+    if dotted is None:
+        if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("new_"):
+            yield from _numbered(script, argument.value)
+    elif dotted == "transformers.pipeline" or (
+        dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accelerator."))
+    ):
+        yield from _numbered(script, argument.value)
+
+
+def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
+    match index:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+            yield RULE.at(script, index, _MESSAGE, Replace(index, "{0}.device", (owner,)))
+            return
+    if script.devices.is_index(index):
+        text, holes = script.devices.device(_spec(index))
+        yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+
+
+def _spec(index: ast.expr) -> Spec:
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return Spec(index, index.value)
+    return Spec(index, index)
+
+
+def _brings_torch(script: Script) -> bool:
+    """Whether the file imports torch, so that `.to(0)` can be a tensor's."""
+    return any(
+        (script.module.dotted(name) or "").partition(".")[0] in {"torch", "transformers", "timm"}
+        for name in script.module.bindings
+    )
