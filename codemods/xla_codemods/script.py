@@ -16,6 +16,8 @@ from .triggers import HotLines
 from .values import ACCEL, CLASS, DEVICE, INSTANCE, MODULE, OPTIMIZER, SCALER, TENSOR, Value
 
 if TYPE_CHECKING:
+    from .devices import Devices
+    from .places import Places
     from .training import Training
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
@@ -25,6 +27,11 @@ _OPTIMIZER_NAME = re.compile(
 _SCHEDULER_NAME = re.compile(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
+
+# What a file that computes on an accelerator has somewhere.
+_ACCELERATED = re.compile(
+    r"cuda|torch\.accelerator|torch_xla|xla_migrate|\bgpu\b|\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device|\bdevice\s*="
+)
 
 
 class Script:
@@ -39,6 +46,7 @@ class Script:
         self.inference = self.index.inference
         self.parents = self.index.parents
         self.module = self.index.module
+        self.needed: set[str] = set()  # modules that new text names and the file does not import
 
     # Names and values.
 
@@ -52,6 +60,24 @@ class Script:
             if not re.search(rf"\b{name}\b(?!\.py)", self.source.text):
                 return name
         return "_xla_migrate_runtime"
+
+    def spell(self, dotted: str, scope: Scope) -> str:
+        """How `dotted` is written in `scope`: by the longest part of it that the file has a name for.
+
+        Where it has none, its first part is imported with the edits that use it; `needed` says so.
+        """
+        best = ""
+        for name in self.module.bindings:
+            home = self.module.dotted(name)
+            if home is None or not f"{dotted}.".startswith(f"{home}."):
+                continue
+            text = name + dotted[len(home) :]
+            if scope.dotted(name) == home and (not best or len(text) < len(best)):
+                best = text
+        if best:
+            return best
+        self.needed.add(dotted.rpartition(".")[0] if dotted.startswith("timm.") else "torch")
+        return dotted
 
     def dotted(self, node: ast.AST | None, scope: Scope | None = None) -> str | None:
         """The dotted name that `node` stands for."""
@@ -177,12 +203,31 @@ class Script:
         )
 
     @cached_property
+    def accelerated(self) -> bool:
+        """Whether anything in this file speaks of an accelerator, or of a device to compute on."""
+        return _ACCELERATED.search(self.source.text) is not None
+
+    @cached_property
     def uses_accelerate(self) -> bool:
         """Whether Hugging Face accelerate drives the devices: it has its own XLA support."""
         return any(
             (self.module.dotted(name) or "").startswith("accelerate.Accelerator")
             for name in self.module.bindings
         )
+
+    @cached_property
+    def devices(self) -> Devices:
+        """What the script says of devices."""
+        from .devices import Devices
+
+        return Devices(self)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where it names them."""
+        from .places import Places
+
+        return Places(self)
 
     @cached_property
     def training(self) -> Training:
