@@ -26,19 +26,38 @@ def tidy_imports(text: str, script: Script) -> str:
         }
         text = rewrite(source, edits, parents).text
         source = source.edited(text)
-    return _with_runtime(source, script)
+    return _with_imports(source, script)
 
 
-def _with_runtime(source: Source, script: Script) -> str:
-    alias = script.xla
-    if not re.search(rf"(?<![\w.]){alias}\.", source.text) or _is_imported(source.tree, alias):
+def _with_imports(source: Source, script: Script) -> str:
+    """`source` with what the new text in it needs: other modules, and the runtime."""
+    wanted = [
+        f"import {module}"
+        for module in sorted(script.needed)
+        if _is_used(module, source) and not _binds(source.tree, module)
+    ]
+    if _is_used(script.xla, source) and not _is_imported(source.tree, script.xla):
+        wanted.append(f"{RUNTIME_IMPORT}{script.xla}")
+    if not wanted:
         return source.text
     line = after_imports(source.tree)
     lines = list(source.lines)
     if line and not lines[line - 1].endswith(("\n", "\r")):
         lines[line - 1] += source.newline
-    lines.insert(line, f"{RUNTIME_IMPORT}{alias}{source.newline}")
+    lines[line:line] = [text + source.newline for text in wanted]
     return "".join(lines)
+
+
+def _is_used(name: str, source: Source) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}\.", source.text) is not None
+
+
+def _binds(tree: ast.Module, module: str) -> bool:
+    """Whether the file imports `module` under its own name."""
+    return any(
+        isinstance(node, ast.Import) and any(a.name == module and not a.asname for a in node.names)
+        for node in tree.body
+    )
 
 
 def _is_imported(tree: ast.Module, alias: str) -> bool:

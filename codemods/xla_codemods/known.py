@@ -61,6 +61,8 @@ _RESULTS: dict[str, Value] = {
     "torch.amp.grad_scaler.GradScaler": of(SCALER),
     "torch.cpu.amp.GradScaler": of(SCALER),
     "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": of(SCALER),
+    "fairscale.optim.grad_scaler.GradScaler": of(SCALER),
+    "fairscale.optim.grad_scaler.ShardedGradScaler": of(SCALER),
     "torch.cuda.amp.autocast": of(AUTOCAST),
     "torch.cuda.amp.autocast_mode.autocast": of(AUTOCAST),
     "torch.amp.autocast": of(AUTOCAST),

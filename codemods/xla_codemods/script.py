@@ -155,10 +155,11 @@ class Script:
         """A parameter or attribute of unknown origin whose `scale(...)` result is used for backward."""
         if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute)):
             return False
-        return ast.unparse(node) in self._scalers_by_use
+        return ast.unparse(node) in self.scalers_by_use
 
     @cached_property
-    def _scalers_by_use(self) -> frozenset[str]:
+    def scalers_by_use(self) -> frozenset[str]:
+        """What `scale(loss).backward()` is called on, as text."""
         names = set()
         for call, _ in self.index.of(ast.Call):
             match call.func:

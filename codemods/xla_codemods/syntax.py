@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .names import FunctionNode
 
@@ -58,3 +58,29 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 def is_static(function: FunctionNode) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+
+
+def is_pure(test: ast.expr) -> bool:
+    """Whether evaluating `test` can be left out: names, attributes and comparisons, and questions of torch's,
+    a dict's or a builtin's.
+    """
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call):
+            func = node.func
+            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            if last not in _QUESTIONS:
+                return False
+        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+_QUESTIONS = frozenset(
+    "is_available device_count get keys is_enabled hasattr getattr isinstance len bool".split()
+)
+
+
+def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether `node` is the `elif` of another `if`, or all that stands in its `else`."""
+    parent = parents.get(node)
+    return isinstance(parent, ast.If) and node in parent.orelse

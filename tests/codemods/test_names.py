@@ -130,3 +130,32 @@ def test_scopes_are_read_once() -> None:
     scope = Scope(tree, None)
     assert scope.bindings is scope.bindings
     assert set(scope.bindings) == {"torch", "f"}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # a stand-in for an old torch: the torch at hand has the name
+        (
+            "try:\n from torch.cuda.amp import GradScaler\nexcept ImportError:\n class GradScaler: pass\n",
+            "torch.cuda.amp.GradScaler",
+        ),
+        (
+            "try:\n from torch.amp import GradScaler\nexcept ImportError:\n from torch.cuda.amp import GradScaler\n",
+            "torch.amp.GradScaler",
+        ),
+        # other libraries may really be missing
+        (
+            "try:\n from apex import GradScaler\nexcept ImportError:\n class GradScaler: pass\n",
+            None,
+        ),
+        # and this is a choice
+        (
+            "if 1:\n from torch.cuda.amp import GradScaler\nelse:\n class GradScaler: pass\n",
+            None,
+        ),
+    ],
+)
+def test_fallbacks_for_an_old_torch(source: str, expected: str | None) -> None:
+    tree = ast.parse(source)
+    assert Scope(tree, None).dotted("GradScaler") == expected
