@@ -68,6 +68,8 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
 
 
 def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+    if values.own is not None and (own := values.own(dotted)) is not None:
+        return own
     if dotted in {"torch.device", f"{known.RUNTIME}.xla_device"}:
         return _device(values, dotted, node, scope)
     last = dotted.rpartition(".")[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
@@ -17,13 +17,20 @@ from .source import Source
 from .suppress import Suppressions
 from .syntax import is_elif, is_pure
 
+if TYPE_CHECKING:
+    from .own import Own
+
 
 class Options(NamedTuple):
-    """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all."""
+    """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all.
+
+    `own` are the names of the user's own that the settings map.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool = False
+    own: tuple[Own, ...] = ()
 
     def selects(self, code: str) -> bool:
         """Whether findings with `code` are wanted."""
@@ -33,12 +40,14 @@ class Options(NamedTuple):
 
 class Migration(NamedTuple):
     """What became of one file: `data` is the new source, `migrated` what the edits dealt with (places in the old
-    source), `left` what is still there (places in the new one).
+    source), `left` what is still there (places in the new one), `refused` the lines (of the old one) whose edits
+    could not be made, with the reason.
     """
 
     data: bytes
     migrated: list[Finding]
     left: list[Finding]
+    refused: tuple[tuple[int, str], ...] = ()
 
 
 def check(data: bytes, options: Options = Options(), path: str = "<source>") -> list[Finding]:  # noqa: B008
@@ -47,7 +56,7 @@ def check(data: bytes, options: Options = Options(), path: str = "<source>") -> 
     Raises:
         SourceError: it cannot be decoded or parsed.
     """
-    return _findings(Script(Source(data), path), options)
+    return _findings(Script(Source(data), path, options.own), options)
 
 
 def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -> Migration:  # noqa: B008
@@ -57,7 +66,7 @@ def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -
         SourceError: it cannot be decoded or parsed, or the result could not be.
     """
     source = Source(data)
-    script = Script(source, path)
+    script = Script(source, path, options.own)
     findings = _findings(script, options)
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
@@ -68,12 +77,13 @@ def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -
     edits = _collapsed([edit for finding in chosen for edit in finding.edits], script)
     text, refusals = rewrite(source, _without_lost(edits, script), script.parents)
     refused = {edit for refusal in refusals for edit in refusal.edits}
+    reasons = tuple((refusal.line, refusal.reason) for refusal in refusals)
     if text == source.text:
-        return Migration(data, [], findings)
+        return Migration(data, [], findings, reasons)
     result = source.encode(tidy_imports(text, script))
-    left = _findings(Script(Source(result), path), options)
+    left = _findings(Script(Source(result), path, options.own), options)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
-    return Migration(result, migrated, left)
+    return Migration(result, migrated, left, reasons)
 
 
 def _applies(finding: Finding, options: Options) -> bool:
@@ -122,10 +132,16 @@ def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
 
 
 def _findings(script: Script, options: Options) -> list[Finding]:
-    found = [f for f in _DISPATCH.run(script) if options.selects(f.code)]
+    found = _DISPATCH.run(script)
+    if options.own:
+        from .own import findings
+
+        found += findings(script, options.own)
     suppressions = Suppressions(script.source)
-    kept = [f for f in found if not suppressions.covers(f)]
-    kept += [f for f in suppressions.unused(script) if options.selects(f.code)]
+    # Asked of all findings: a suppression is in use even where its code is not selected.
+    found = [f for f in found if not suppressions.covers(f)]
+    found += suppressions.unused(script)
+    kept = [f for f in found if options.selects(f.code)]
     kept.sort(key=lambda f: (f.line, f.column, f.code))
     return kept
 

@@ -46,6 +46,7 @@ class Inference:
     def __init__(self, module: Scope, calls: Callable[[str], list[tuple[ast.Call, Scope]]]) -> None:
         self.module = module
         self.calls = calls
+        self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
         self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth

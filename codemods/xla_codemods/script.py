@@ -17,6 +17,7 @@ from .values import ACCEL, CLASS, DEVICE, INSTANCE, MODULE, OPTIMIZER, SCALER, T
 
 if TYPE_CHECKING:
     from .devices import Devices
+    from .own import Own
     from .places import Places
     from .training import Training
 
@@ -37,13 +38,19 @@ _ACCELERATED = re.compile(
 class Script:
     """One parsed file with its index and values. `xla` is the name that the runtime has, or will have, in it."""
 
-    def __init__(self, source: Source, path: str = "<source>") -> None:
+    def __init__(
+        self, source: Source, path: str = "<source>", own_names: tuple[Own, ...] = ()
+    ) -> None:
         self.source = source
         self.path = path
         self.tree = source.tree
-        hot = HotLines(source.text)
+        hot = HotLines(source.text, tuple(name.last for name in own_names))
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
+        if own_names:
+            from .own import value
+
+            self.inference.own = lambda dotted: value(own_names, dotted, path)
         self.parents = self.index.parents
         self.module = self.index.module
         self.needed: set[str] = set()  # modules that new text names and the file does not import

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 # A file without any of these is none of our business. Few and short: they are searched in every file.
-WORDS = (b"torch", b"cuda", b"CUDA", b"NCCL", b"nvml", b"apex", b"deepspeed", b"triton")
+WORDS = (b"torch", b"cuda", b"CUDA", b"NCCL", b"nvml", b"apex", b"deepspeed", b"triton", b"xla-migrate:")
 
 # A line without any of these, in small letters, holds nothing that a rule looks at. Plain strings, each searched
 # on its own: forty such searches take a seventh of the time of one regular expression of forty branches.
@@ -52,13 +52,16 @@ def concerns(data: bytes) -> bool:
 
 
 class HotLines:
-    """The lines of `text` on which something of interest stands; all of them where the file trains."""
+    """The lines of `text` on which something of interest stands; all of them where the file trains.
 
-    def __init__(self, text: str) -> None:
+    `words` are of interest beside those that always are.
+    """
+
+    def __init__(self, text: str, words: tuple[str, ...] = ()) -> None:
         self.trains = _trains(text)
         self.lines: list[int] = []
         if not self.trains:
-            self.lines = _line_numbers(text)
+            self.lines = _line_numbers(text, words)
 
     def between(self, first: int, last: int) -> bool:
         """Whether any line from `first` to `last` is hot."""
@@ -77,12 +80,13 @@ def _trains(text: str) -> bool:
     return False
 
 
-def _line_numbers(text: str) -> list[int]:
+def _line_numbers(text: str, words: tuple[str, ...]) -> list[int]:
     """Numbers (from 1, ascending) of the hot lines."""
     lowered = text.lower()
     places = {place for word in _HOT if word in lowered for place in _places(word, lowered)}
     for word in _INDEXED:
         places.update(p for p in _places(word, lowered) if _INDEX.match(lowered, p + len(word)))
+    places.update(place for word in words for place in _places(word, text))
     return _lines_of(sorted(places), text)
 
 
