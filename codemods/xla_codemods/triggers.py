@@ -7,7 +7,17 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 # A file without any of these is none of our business. Few and short: they are searched in every file.
-WORDS = (b"torch", b"cuda", b"CUDA", b"NCCL", b"nvml", b"apex", b"deepspeed", b"triton", b"xla-migrate:")
+WORDS = (
+    b"torch",
+    b"cuda",
+    b"CUDA",
+    b"NCCL",
+    b"nvml",
+    b"apex",
+    b"deepspeed",
+    b"triton",
+    b"xla-migrate:",
+)
 
 # A line without any of these, in small letters, holds nothing that a rule looks at. Plain strings, each searched
 # on its own: forty such searches take a seventh of the time of one regular expression of forty branches.
