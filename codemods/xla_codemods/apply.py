@@ -88,10 +88,11 @@ class Transformer(cst.CSTTransformer):
         if isinstance(updated, cst.Call):
             updated = _drop_arguments(cast(cst.Call, original), updated, edits)
         result: Left = updated
-        for edit in edits:
+        for edit in sorted(edits, key=_order):
             if not isinstance(result, Node):
                 break
             if isinstance(edit, Replace):
+                self.updated[id(original)] = result  # the node may be a hole of its own replacement
                 result = self._replaced(edit, result)
             elif isinstance(edit, AddArgument):
                 result = self._add_argument(edit, cast(cst.Call, result))
@@ -403,6 +404,24 @@ def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionD
         comments = [*node.leading_lines, *comments]
         return node.with_changes(decorators=decorators, leading_lines=comments)
     return node.with_changes(decorators=decorators)
+
+
+def _order(edit: Edit) -> tuple[int, int, int]:
+    """Edits of one node: parts are dropped from the last to the first, whose places count; a new text comes last."""
+    part: ast.AST | None = None
+    if isinstance(edit, DropAlias):
+        part = edit.alias
+    elif isinstance(edit, DropEntry):
+        part = edit.key
+    elif isinstance(edit, DropElement):
+        part = edit.element
+    elif isinstance(edit, DropItem):
+        part = edit.item.context_expr
+    elif isinstance(edit, DropDecorator):
+        part = edit.decorator
+    if part is not None:
+        return (0, -getattr(part, "lineno", 0), -getattr(part, "col_offset", 0))
+    return (2 if isinstance(edit, Replace) else 1, 0, 0)
 
 
 def _drop_alias(edit: DropAlias, updated: Node) -> Left:
