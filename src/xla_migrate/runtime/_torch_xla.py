@@ -222,10 +222,11 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
         positions = torch.arange(length, device=tensor.device) + start
         return tensor.index_select(dim, positions)
     size = tensor.shape[dim]
-    start = int(start)
-    if not -size <= start <= size or (start % size if size else 0) + length > size:
-        raise IndexError(f"narrow: {start}, {length} is outside dimension {dim} of size {size}")
-    first = start + size if start < 0 else start
+    first = int(start) + (size if start < 0 else 0)
+    if length < 0 or first < 0 or first + length > size:
+        raise IndexError(
+            f"narrow: start {start}, length {length} is outside dimension {dim} of size {size}"
+        )
     # Counted on the host and uploaded: data, not a constant of the graph.
     return tensor.index_select(dim, torch.arange(first, first + length).to(tensor.device))
 

@@ -16,8 +16,8 @@ is done here:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -47,17 +47,18 @@ class _Segment:
             name: options[name] for name in ("determinism_check", "debug") if name in options
         }
         self._user_contexts = options.get("context_fn")
-        self._preserve_rng = options.get("preserve_rng_state", True)
-        self._gradients: list[torch.Tensor] = []
-
-    def run(self) -> Any:
-        self._rng = xm.get_rng_state(), torch.get_rng_state()
-        self._autocast: dict[str, Any] = {
+        self.rng: tuple[int, torch.Tensor] | None = None
+        if options.get("preserve_rng_state", True):
+            self.rng = xm.get_rng_state(), torch.get_rng_state()
+        self.autocast: dict[str, Any] = {
             "device_type": "xla",
             "enabled": torch.is_autocast_enabled("xla"),
             "dtype": torch.get_autocast_dtype("xla"),
             "cache_enabled": torch.is_autocast_cache_enabled(),
         }
+        self._gradients: list[torch.Tensor] = []
+
+    def run(self) -> Any:
         output = torch.utils.checkpoint.checkpoint(
             self._call,
             use_reentrant=False,
@@ -75,27 +76,11 @@ class _Segment:
         return self._function(*args, **kwargs)
 
     def _contexts(self) -> tuple[Any, Any]:
-        if self._user_contexts is None:
-            return nullcontext(), self._recomputation(nullcontext())
-        forward, recomputation = self._user_contexts()
-        return forward, self._recomputation(recomputation)
+        forward, again = self._user_contexts() if self._user_contexts else (nullcontext(),) * 2
+        return forward, _Recomputation(self, again)
 
-    @contextmanager
-    def _recomputation(self, user_context: Any) -> Iterator[None]:
-        self._current = self._behind_barrier()
-        with ExitStack() as stack:
-            stack.callback(setattr, self, "_current", self._inputs)
-            stack.enter_context(torch.random.fork_rng(devices=[], enabled=self._preserve_rng))
-            stack.enter_context(xm.fork_rng(enabled=self._preserve_rng))
-            if self._preserve_rng:
-                xm.set_rng_state(self._rng[0])
-                torch.set_rng_state(self._rng[1])
-            stack.enter_context(torch.autocast(**self._autocast))
-            stack.enter_context(user_context)
-            yield
-
-    def _behind_barrier(self) -> Any:
-        """The inputs again, of which nothing is known before the gradients are there."""
+    def renew_inputs(self) -> None:
+        """Recompute from inputs of which nothing is known before the gradients are there."""
         fresh: list[torch.Tensor] = []
 
         def renewed(tensor: torch.Tensor) -> torch.Tensor:
@@ -104,9 +89,38 @@ class _Segment:
             fresh.append(tensor.detach())
             return fresh[-1].requires_grad_(tensor.requires_grad)
 
-        inputs = tree_map_only(torch.Tensor, renewed, self._inputs)
+        self._current = tree_map_only(torch.Tensor, renewed, self._inputs)
         arrived = [gradient for gradient in self._gradients if gradient.device.type == "xla"]
         self._gradients.clear()
         if fresh:
             xm.optimization_barrier_(fresh + arrived)
-        return inputs
+
+    def restore_inputs(self) -> None:
+        """Let go of them."""
+        self._current = self._inputs
+
+
+class _Recomputation:
+    """What the recomputation runs in; entered once for each backward pass."""
+
+    def __init__(self, segment: _Segment, user_context: Any) -> None:
+        self._segment = segment
+        self._user_context = user_context
+
+    def __enter__(self) -> None:
+        segment = self._segment
+        segment.renew_inputs()
+        with ExitStack() as stack:
+            stack.callback(segment.restore_inputs)
+            if segment.rng is not None:
+                stack.enter_context(torch.random.fork_rng(devices=[]))
+                stack.enter_context(xm.fork_rng())
+                on_device, on_cpu = segment.rng
+                xm.set_rng_state(on_device)
+                torch.set_rng_state(on_cpu)
+            stack.enter_context(torch.autocast(**segment.autocast))
+            stack.enter_context(self._user_context)
+            self._exit = stack.pop_all()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._exit.__exit__(*error)
