@@ -1,0 +1,1 @@
+"""Run a CUDA training script and its migrated copy, and compare them step by step."""

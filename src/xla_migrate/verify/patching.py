@@ -1,0 +1,38 @@
+"""Replacing attributes of other people's modules and classes, and putting them back.
+
+The harness changes nothing in the user's files: it changes what `torch` means to them. Every change
+goes through one `Patches`, so that a test (or a second run in the same process) can take all of it
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """A stack of attribute replacements, undone last first."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set `owner.name`; an attribute that was inherited is removed again on undo."""
+        before = vars(owner).get(name, _ABSENT)
+        setattr(owner, name, value)
+        if before is _ABSENT:
+            self._undo.append(lambda: delattr(owner, name))
+        else:
+            self._undo.append(lambda: setattr(owner, name, before))
+
+    def on_undo(self, action: Callable[[], None]) -> None:
+        """Run `action` when the patches are taken back."""
+        self._undo.append(action)
+
+    def undo(self) -> None:
+        """Put everything back."""
+        while self._undo:
+            self._undo.pop()()

@@ -1,0 +1,55 @@
+"""The ways in which scripts name a CUDA device, and the state that `torch.cuda` keeps about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class State:
+    """How many devices the script may see, and which one is current."""
+
+    count: int = 1
+    current: int = 0
+    default: torch.device | None = None  # what set_default_device / default tensor type chose
+
+
+state = State()
+
+
+def is_spec(value: Any) -> bool:
+    """Whether a positional argument of `.to()` and the like names a device."""
+    return isinstance(value, (str, torch.device)) or type(value) is int
+
+
+def cuda_index(spec: Any) -> int | None:
+    """The index of the CUDA device that `spec` names; None for any other device and for None.
+
+    Accepted as CUDA accepts them: "cuda", "cuda:1", 1, torch.device("cuda"), torch.device("cuda", 1).
+
+    Raises:
+        RuntimeError: the index is beyond `torch.cuda.device_count()`, as on a real machine.
+    """
+    if type(spec) is int:
+        index: int | None = spec
+    elif isinstance(spec, torch.device):
+        if spec.type != "cuda":
+            return None
+        index = spec.index
+    elif isinstance(spec, str) and spec.startswith("cuda"):
+        index = torch.device(spec).index
+    else:
+        return None
+    if index is None or index == -1:
+        return state.current
+    if index >= state.count:
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal: cuda:{index} of {state.count} redirected device(s)"
+        )
+    return index
+
+
+def device(index: int) -> torch.device:
+    """The torch.device that a tensor on that index answers with."""
+    return torch.device("cuda", index)

@@ -1,0 +1,69 @@
+"""CUDA-only packages that a script imports: reference implementations in their place.
+
+A stand-in answers only to the user's own code. A library that probes for an optional package
+(`importlib.util.find_spec("flash_attn")`, `try: import apex` in transformers or timm) must go on
+finding none, or it would change its path.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..patching import Patches
+
+_HERE = Path(__file__).parent.parent / "standins"
+# None of these computes anything without CUDA, installed or not.
+ALWAYS = ("apex", "amp_C", "bitsandbytes", "flash_attn", "pynvml")
+# deepspeed is more than its fused optimizers: an installed one is left alone.
+WHEN_MISSING = ("deepspeed",)
+
+
+class StandIns:
+    """A meta-path finder for the stand-ins' top-level names."""
+
+    def find_spec(
+        self, name: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The stand-in for `name`, when it is the user's code that imports it."""
+        if name not in ALWAYS and not (name in WHEN_MISSING and PathFinder.find_spec(name) is None):
+            return None
+        if not _asked_by_user():
+            return None
+        folder = _HERE / name
+        if folder.is_dir():
+            return importlib.util.spec_from_file_location(
+                name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+            )
+        return importlib.util.spec_from_file_location(name, folder.with_suffix(".py"))
+
+
+def _asked_by_user() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.endswith(("importlib/util.py", "importlib.util>")):  # the second where frozen
+            return False  # probing
+        if "importlib" not in file:
+            return "site-packages" not in file and "dist-packages" not in file
+        assert frame.f_back is not None
+        frame = frame.f_back
+    return False
+
+
+def install(patches: Patches) -> None:
+    """Let `import apex` and its like find the stand-ins."""
+    finder = StandIns()
+    sys.meta_path.insert(0, finder)
+    patches.on_undo(lambda: sys.meta_path.remove(finder))
+
+    def forget() -> None:
+        for name in [n for n in sys.modules if n.partition(".")[0] in (*ALWAYS, *WHEN_MISSING)]:
+            if str(_HERE) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+    patches.on_undo(forget)

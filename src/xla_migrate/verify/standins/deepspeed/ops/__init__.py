@@ -1,0 +1,5 @@
+"""deepspeed.ops."""
+
+from . import adam, lamb
+
+__all__ = ["adam", "lamb"]
