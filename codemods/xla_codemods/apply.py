@@ -289,7 +289,7 @@ class _Fill(cst.CSTTransformer):
         self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
     ) -> cst.BooleanOperation:
         return updated_node.with_changes(
-            left=_operand(updated_node.left), right=_operand(updated_node.right)
+            left=_clause(updated_node.left), right=_clause(updated_node.right)
         )
 
 

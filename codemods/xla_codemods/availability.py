@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from .devices import Spec
@@ -37,6 +38,14 @@ _OTHERS_AVAILABLE = frozenset(
 _COUNTS = frozenset(
     {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
 )
+# Code that is CUDA's own: where it is chosen by asking for CUDA, the other choice is the one for XLA.
+_KERNELS = re.compile(
+    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
+    r"|torch\.ops\.(?!aten)|_kernels?\b|_cuda_ext|cuda_ext|transformer_engine|mamba_ssm|causal_conv1d|selective_scan",
+    re.IGNORECASE,
+)
+_MOVES = re.compile(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
+
 # Device types beside CUDA that are not the host.
 OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})
 
@@ -132,3 +141,26 @@ def _is_hasattr(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr"
     )
+
+
+def chooses_kernels(script: Script, node: ast.expr) -> bool:
+    """Whether `node` asks for CUDA to choose code that only CUDA runs: answered with no, it chooses the right code."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
+            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            return _is_kernel_code("\n".join(script.segment(part) for part in body))
+        if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
+            targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
+            return any(_KERNELS.search(ast.unparse(target)) for target in targets)
+        if isinstance(ancestor, ast.Return):
+            function = script.function(ancestor)
+            return function is not None and _KERNELS.search(function.name) is not None
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_kernel_code(text: str) -> bool:
+    return _KERNELS.search(text) is not None and _MOVES.search(text) is None

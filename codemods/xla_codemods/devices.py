@@ -120,12 +120,12 @@ class Devices:
 
     def device(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's device for `spec`."""
-        text, holes = self._index(spec)
+        text, holes = self.index(spec)
         return f"{self.script.xla}.xla_device({text})", holes
 
     def string(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's name for the device `spec`: a string, as it was."""
-        text, holes = self._index(spec)
+        text, holes = self.index(spec)
         if not text:
             return f"{self.script.xla}.device_type()", ()
         return f"str({self.script.xla}.xla_device({text}))", holes
@@ -135,9 +135,10 @@ class Devices:
         if node is None or self.is_current(node):
             return "", ()
         spec = self.spec(node)
-        return self._index(spec) if spec is not None else ("{0}", (node,))
+        return self.index(spec) if spec is not None else ("{0}", (node,))
 
-    def _index(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
+    def index(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
+        """Text and holes of the index of `spec`; nothing for the current device."""
         index = spec.ordinal
         if isinstance(index, int):
             return (str(index) if index else ""), ()

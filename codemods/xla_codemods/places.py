@@ -165,16 +165,22 @@ class Places:
 
     def _found(self) -> Iterator[Placed]:
         script, index = self.script, self.script.index
-        for choice, _ in index.of(ast.IfExp):
+        for choice, scope in index.of(ast.IfExp):
             if choice in self._inside:
                 continue
             spec = whole_choice(script, choice)
-            if spec is not None:
+            if spec is None:
+                continue
+            found = place(script, choice)
+            parent = script.parent(choice)
+            of_devices = any(isinstance(leaf, ast.Call) for leaf in (choice.body, choice.orelse))
+            if of_devices or found in {SINK, NAME}:
                 self._inside.update(node for node in ast.walk(choice) if node is not choice)
-                of_devices = any(
-                    isinstance(leaf, ast.Call) for leaf in (choice.body, choice.orelse)
-                )
-                yield Placed(spec, place(script, choice), of_devices)
+                yield Placed(spec, found, of_devices)
+            elif (
+                isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
+            ):
+                self._inside.update(ast.walk(choice))  # is looked at from the call
         for kind in (ast.JoinedStr, ast.BinOp, ast.Call, ast.Constant):
             for node, _ in index.of(kind):
                 if node in self._inside:

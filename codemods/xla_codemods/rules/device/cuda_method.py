@@ -45,6 +45,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...devices import device_argument
 from ...edits import Replace
 from ...findings import Finding
 from ...rule import Rule
@@ -63,19 +64,11 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     owner = call.func.value
     if _has_its_own(script, owner, scope) or call in script.training.moves_in_loading:
         return  # the latter is XLA405's: it does not belong there at all
-    index = (
-        call.args[0]
-        if call.args
-        else next((k.value for k in call.keywords if k.arg == "device"), None)
-    )
-    if (
-        index is None
-        or _is_constant_none(index)
-        or script.dotted(index, scope) == "torch.cuda.current_device"
-    ):
-        edit = Replace(call, f"{{0}}.to({script.xla}.xla_device())", (owner,))
-    else:
-        edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({{1}}))", (owner, index))
+    if call.args and any(isinstance(a, ast.Starred) for a in call.args):
+        return
+    text, holes = script.devices.given(device_argument(call))
+    text = text.replace("{0}", "{1}")
+    edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
     yield RULE.at(script, call, "`.cuda()` needs a CUDA device", edit)
 
 
@@ -87,7 +80,3 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     ):
         return True
     return bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
-
-
-def _is_constant_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

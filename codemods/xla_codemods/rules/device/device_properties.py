@@ -1,0 +1,174 @@
+"""What CUDA tells of a device, an XLA device does not have.
+
+Its name and its memory can be asked of the runtime. Compute capability, multiprocessors and architectures have no
+counterpart; a test for capability 8, where it chooses bfloat16, asks whether there is bfloat16.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-properties = torch.cuda.get_device_properties(0)
+-print(properties.name, properties.total_memory / 2**30)
++print(xla.device_name(), xla.memory_info()["bytes_limit"] / 2**30)
+-dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
++dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
+```
+
+Properties of anything else stay.
+
+```python
+def describe(device):
+    return device.get_device_properties().name
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument
+from ...edits import Edit, Replace, remove
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA113", "device-properties")
+
+_ABSENT = {
+    "get_arch_list": "no CUDA architectures",
+    "get_gencode_flags": "no CUDA architectures",
+    "can_device_access_peer": "no peer access: devices reach each other through collectives",
+    "is_tf32_supported": "no TF32: set the precision with `set_float32_matmul_precision`",
+    "current_blas_handle": "no cuBLAS",
+    "has_half": "no such flag: ask `is_bf16_supported()`",
+    "has_magma": "no MAGMA",
+}
+_SHOWING = frozenset(["print", "info", "debug", "warning", "log", "write", "str", "format"])
+
+
+@RULE.call("torch.cuda.get_device_properties")
+def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "XLA devices have no CUDA properties"
+    edits = _of_properties(script, call)
+    if edits is None:
+        message += "; the runtime tells `device_name()` and `memory_info()`"
+        yield RULE.at(script, call, message, effort=MEDIUM)
+    else:
+        yield RULE.at(script, call, message, *edits)
+
+
+def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
+    """The edits where nothing but name and memory is asked for, directly or through a variable."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.Attribute):
+        edit = _property(script, parent, call)
+        return [edit] if edit else None
+    if isinstance(parent, ast.FormattedValue) or (
+        isinstance(parent, ast.Call)
+        and getattr(parent.func, "id", getattr(parent.func, "attr", "")) in _SHOWING
+    ):
+        text, holes = script.devices.given(device_argument(call))
+        return [Replace(call, f"{script.xla}.device_name({text})", holes)]
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return _through(script, parent, name, call)
+    return None
+
+
+def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -> list[Edit] | None:
+    """`p = get_device_properties(0)`, then `p.name`: each use asks by itself, and the variable goes."""
+    scope = script.index.scope(statement)
+    found = scope.find(name)
+    argument = device_argument(call)
+    if found is None or len(found[1]) != 1 or not _is_stable(script, argument):
+        return None
+    edits: list[Edit] = [remove(statement)]
+    for node, other in script.index.of(ast.Name):
+        if node.id != name or not isinstance(node.ctx, ast.Load):
+            continue
+        home = other.find(name)
+        if home is None or home[0] is not found[0]:
+            continue
+        parent = script.parent(node)
+        edit = _property(script, parent, call) if isinstance(parent, ast.Attribute) else None
+        if edit is None:
+            return None
+        edits.append(edit)
+    return edits
+
+
+def _is_stable(script: Script, argument: ast.expr | None) -> bool:
+    return argument is None or script.devices.is_current(argument)
+
+
+def _property(script: Script, node: ast.Attribute, call: ast.Call) -> Edit | None:
+    text, holes = script.devices.given(device_argument(call))
+    if node.attr == "name":
+        return Replace(node, f"{script.xla}.device_name({text})", holes)
+    if node.attr == "total_memory":
+        return Replace(node, f'{script.xla}.memory_info({text})["bytes_limit"]', holes)
+    return None
+
+
+@RULE.call("torch.cuda.get_device_capability")
+def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "XLA devices have no compute capability"
+    asked = _asked_for_eight(script, call)
+    if asked is not None and _chooses_bfloat16(script, asked):
+        edit = Replace(asked, f"{script.xla}.is_bf16_supported()")
+        yield RULE.at(script, call, message, edit)
+    else:
+        message += "; for bfloat16 ask `is_bf16_supported()`"
+        yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+def _asked_for_eight(script: Script, call: ast.Call) -> ast.expr | None:
+    """`get_device_capability()[0] >= 8` and `get_device_capability() >= (8, 0)`."""
+    node: ast.expr = call
+    parent = script.parent(call)
+    if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant):
+        if parent.slice.value != 0:
+            return None
+        node, parent = parent, script.parent(parent)
+    match parent:
+        case ast.Compare(left=left, ops=[op], comparators=[other]) if left is node:
+            if isinstance(op, ast.GtE) and ast.unparse(other) in {"8", "(8, 0)"}:
+                return parent
+            if isinstance(op, ast.Gt) and ast.unparse(other) == "7":
+                return parent
+    return None
+
+
+def _chooses_bfloat16(script: Script, test: ast.expr) -> bool:
+    for ancestor in script.ancestors(test):
+        if isinstance(ancestor, (ast.IfExp, ast.If)):
+            chosen = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            text = " ".join(script.segment(part) for part in chosen)
+            return "bf16" in text or "bfloat16" in text
+        if isinstance(ancestor, ast.Assign):
+            return any(
+                "bf16" in ast.unparse(t) or "bfloat16" in ast.unparse(t) for t in ancestor.targets
+            )
+        if isinstance(ancestor, ast.stmt):
+            return False
+    return False
+
+
+@RULE.call(*(f"torch.cuda.{name}" for name in _ABSENT))
+def absent(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _no_such(script, call, call.func, scope)
+
+
+@RULE.reference(*(f"torch.cuda.{name}" for name in _ABSENT))
+def absent_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield from _no_such(script, node, node, scope)
+
+
+def _no_such(script: Script, node: ast.expr, name: ast.expr, scope: Scope) -> Iterator[Finding]:
+    last = (script.dotted(name, scope) or "").rpartition(".")[2]
+    yield RULE.at(script, node, f"XLA has {_ABSENT[last]}", effort=MEDIUM)

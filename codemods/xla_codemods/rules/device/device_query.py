@@ -1,0 +1,203 @@
+"""`torch.cuda.is_available()` is False on an XLA host, and the script goes on without an accelerator.
+
+Nothing fails: the CPU is chosen, no device is counted, float16 is preferred. `torch.accelerator` says the same
+(xla-facts 1.4). The runtime answers for the accelerator that there is.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-use_cuda = torch.cuda.is_available()
++use_cuda = xla.is_available()
+-if torch.cuda.device_count() > 1:
++if xla.device_count() > 1:
+-    print("Let's use", torch.cuda.device_count(), torch.cuda.get_device_name(0))
++    print("Let's use", xla.device_count(), xla.device_name())
+```
+
+A count that is only asked whether it is zero asks for an accelerator; an index is one where a number is needed.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def place(x):
+-    if torch.cuda.device_count() == 0:
++    if not xla.is_available():
+         return x
+-    print(f"device {torch.cuda.current_device()}")
++    print(f"device {(xla.xla_device().index or 0)}")
+-    return x.to(torch.cuda.current_device())
++    return x.to(xla.xla_device())
+```
+
+Where CUDA is asked for to choose code that only CUDA runs, no is the right answer on XLA:
+
+```python
+import torch
+
+if torch.cuda.is_available():
+    from flash_attn import flash_attn_func as attention
+else:
+    from torch.nn.functional import scaled_dot_product_attention as attention
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...availability import chooses_kernels
+from ...devices import device_argument
+from ...edits import Replace, remove
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA102", "device-query")
+
+_AVAILABLE = (
+    "torch.cuda.is_available",
+    "torch.cuda.is_initialized",
+    "torch.cuda._is_compiled",
+    "torch.backends.cuda.is_built",
+    "torch.accelerator.is_available",
+)
+_COUNTS = ("torch.cuda.device_count", "torch.accelerator.device_count")
+_INDICES = (
+    "torch.cuda.current_device",
+    "torch.accelerator.current_device_index",
+    "torch.accelerator.current_device_idx",
+)
+_NONE = "is False on an XLA host"
+
+
+@RULE.call(*_AVAILABLE)
+def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.places.is_inside(call) or chooses_kernels(script, call):
+        return
+    edit = Replace(call, f"{script.xla}.is_available()")
+    yield RULE.at(script, call, f"`{_written(call.func)}()` {_NONE}", edit)
+
+
+@RULE.reference(*_AVAILABLE, "torch.has_cuda")
+def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """The function handed on, or (as a flag) tested without being called."""
+    if chooses_kernels(script, node) or not isinstance(getattr(node, "ctx", None), ast.Load):
+        return
+    called = "()" if script.dotted(node, scope) == "torch.has_cuda" else ""
+    edit = Replace(node, f"{script.xla}.is_available{called}")
+    yield RULE.at(script, node, f"`{_written(node)}` {_NONE}", edit)
+
+
+@RULE.call("torch.cuda.is_availble", "torch.cuda.is_avaliable", "torch.cuda.is_avaialble")
+def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"`{_written(call.func)}` does not exist, on CUDA either; `is_available` is meant"
+    yield RULE.at(script, call, message)
+
+
+@RULE.call(*_COUNTS)
+def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.places.is_inside(call) or chooses_kernels(script, call):
+        return
+    message = f"`{_written(call.func)}()` is 0 on an XLA host"
+    asked, answer = _asked_whether_any(script, call)
+    if asked is None:
+        yield RULE.at(script, call, message, Replace(call, f"{script.xla}.device_count()"))
+    else:
+        text = f"{'' if answer else 'not '}{script.xla}.is_available()"
+        yield RULE.at(script, call, message, Replace(asked, text))
+
+
+@RULE.reference(*_COUNTS)
+def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    message = f"`{_written(node)}()` is 0 on an XLA host"
+    yield RULE.at(script, node, message, Replace(node, f"{script.xla}.device_count"))
+
+
+@RULE.call(*_INDICES)
+def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device = f"{script.xla}.xla_device()"
+    text = f"({device}.index or 0)" if _wants_number(script, call) else device
+    message = f"`{_written(call.func)}()` fails without a CUDA driver"
+    yield RULE.at(script, call, message, Replace(call, text))
+
+
+@RULE.reference("torch.cuda.current_device")
+def current_device_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    message = "`torch.cuda.current_device` fails without a CUDA driver"
+    yield RULE.at(script, node, message, Replace(node, f"{script.xla}.xla_device"))
+
+
+@RULE.call("torch.cuda.get_device_name")
+def device_name(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    text, holes = script.devices.given(device_argument(call))
+    edit = Replace(call, f"{script.xla}.device_name({text})", holes)
+    yield RULE.at(script, call, "`get_device_name` fails without a CUDA driver", edit)
+
+
+@RULE.reference("torch.cuda.get_device_name")
+def device_name_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    edit = Replace(node, f"{script.xla}.device_name")
+    yield RULE.at(script, node, "`get_device_name` fails without a CUDA driver", edit)
+
+
+@RULE.call("torch.cuda.init", "torch.cuda._lazy_init")
+def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"`{_written(call.func)}()` fails without a CUDA driver"
+    edit = remove(script.statement(call)) if script.is_statement(call) else Replace(call, "None")
+    yield RULE.at(script, call, message, edit)
+
+
+def _asked_whether_any(script: Script, call: ast.Call) -> tuple[ast.expr | None, bool]:
+    """The expression that asks of a count only whether there is any, and which answer it takes for yes."""
+    parent = script.parent(call)
+    match parent:
+        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]) if (
+            left is call
+        ):
+            if (type(op), number) in {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}:
+                return parent, True
+            if (type(op), number) in {(ast.Eq, 0), (ast.Lt, 1), (ast.LtE, 0)}:
+                return parent, False
+        case (
+            ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test)
+        ):
+            if test is call:
+                return call, True
+        case ast.UnaryOp(op=ast.Not()):
+            return call, True
+        case ast.BoolOp() if _is_test(script, parent):
+            return call, True
+        case ast.Call(func=ast.Name(id="bool")):
+            return parent, True
+    return None, True
+
+
+def _is_test(script: Script, node: ast.expr) -> bool:
+    parent = script.parent(node)
+    if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+        return _is_test(script, parent)
+    return isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)) and parent.test is node
+
+
+def _wants_number(script: Script, call: ast.Call) -> bool:
+    """Whether the index is computed with, compared or printed, where a device would not do."""
+    parent = script.parent(call)
+    if isinstance(parent, (ast.BinOp, ast.Compare, ast.FormattedValue)):
+        return True
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is call
+    if isinstance(parent, ast.Call):
+        name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
+        return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}
+    return False
+
+
+def _written(node: ast.expr) -> str:
+    return ast.unparse(node)

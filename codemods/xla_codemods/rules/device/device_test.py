@@ -1,0 +1,235 @@
+"""A test for CUDA is False on XLA, and the branch for the accelerator is not taken.
+
+Nothing fails. `xla.is_accelerator` asks of a device, of its name or of a tensor what was meant.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def step(x, device):
+-    if device.type == "cuda":
++    if xla.is_accelerator(device):
+         x = x.to(device)
+-    if x.is_cuda and "cuda" in str(device):
++    if xla.is_accelerator(x) and xla.is_accelerator(device):
+         x = x * 2
+-    return x if device != torch.device("cuda") else x.clone()
++    return x if not xla.is_accelerator(device) else x.clone()
+```
+
+Among several kinds, the other accelerators are meant as well; the host is asked for as before.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def check(device):
+-    assert device in ("cuda", "cpu")
++    assert (xla.is_accelerator(device) or device == "cpu")
+-    if device.startswith("cuda"):
++    if xla.is_accelerator(device):
+         print("fast")
+-    return torch.device(device).type in ["cuda", "xpu"]
++    return xla.is_accelerator(xla.xla_device(device))
+```
+
+Tests for the host, and words that are no devices, stay:
+
+```python
+import torch
+
+def choose(device, backend):
+    if device.type != "cpu" and backend == "cuda":
+        return torch.version.cuda
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...availability import OTHER_ACCELERATORS, chooses_kernels
+from ...edits import Replace
+from ...findings import WARNING, Finding
+from ...known import RUNTIME
+from ...rule import Rule
+from ...values import ARGUMENTS, CLASS, DEVICE, GIVEN, INSTANCE, MODULE, STRING, TENSOR
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA107", "device-test")
+
+_MESSAGE = "tests for CUDA, which is False on XLA"
+_UNKNOWN = "tests for CUDA, of what cannot be told"
+
+
+@RULE.node(ast.Attribute)
+def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
+    if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+        return
+    parent = script.parent(node)
+    if (isinstance(parent, ast.Call) and parent.func is node) or script.dotted(node, scope):
+        return
+    if _is_its_own(script, node.value, scope) or chooses_kernels(script, node):
+        return
+    edit = Replace(node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
+    yield RULE.at(script, node, _MESSAGE, edit)
+
+
+@RULE.node(ast.Compare)
+def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
+    if len(node.ops) != 1 or script.places.is_inside(node) or chooses_kernels(script, node):
+        return
+    left, op, right = node.left, node.ops[0], node.comparators[0]
+    if isinstance(op, (ast.Eq, ast.NotEq)):
+        if _says_cuda(script, left):
+            left, right = right, left
+        if _says_cuda(script, right):
+            yield from _test(script, node, left, isinstance(op, ast.NotEq))
+    elif isinstance(op, (ast.In, ast.NotIn)):
+        negated = isinstance(op, ast.NotIn)
+        if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
+            if not isinstance(right, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+                yield from _test(script, node, right, negated, unknown=False)
+        elif isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+            yield from _among(script, node, left, right.elts, negated)
+
+
+@RULE.method("startswith")
+def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if len(call.args) != 1 or chooses_kernels(script, call):
+        return
+    match call.args[0]:
+        case ast.Constant(value="cuda" | "cuda:"):
+            yield from _test(script, call, call.func.value, False, unknown=False)
+        case ast.Tuple(elts=elements) if _rest(elements) == []:
+            yield from _test(script, call, call.func.value, False, unknown=False)
+
+
+@RULE.node(ast.Match)
+def matched(script: Script, node: ast.Match, scope: Scope) -> Iterator[Finding]:
+    asked, sure = _asked(script, node.subject)
+    if asked is None or not sure:
+        return
+    for case in node.cases:
+        for pattern in ast.walk(case.pattern):
+            match pattern:
+                case ast.MatchValue(value=ast.Constant(value="cuda")):
+                    message = (
+                        "this case is not taken on XLA: add one for `xla`, or ask `is_accelerator`"
+                    )
+                    yield RULE.at(script, pattern, message)
+
+
+def _test(
+    script: Script, node: ast.expr, subject: ast.expr, negated: bool, unknown: bool = True
+) -> Iterator[Finding]:
+    """The finding at `node`, which asks whether `subject` is CUDA's; `unknown` ones are reported."""
+    asked, sure = _asked(script, subject)
+    if asked is None:
+        return
+    if sure:
+        text = f"{'not ' if negated else ''}{script.xla}.is_accelerator({{0}})"
+        yield RULE.at(script, node, _MESSAGE, Replace(node, text, (asked,)))
+    elif unknown:
+        yield RULE.at(script, node, _UNKNOWN, severity=WARNING)
+
+
+def _among(
+    script: Script, node: ast.expr, subject: ast.expr, elements: list[ast.expr], negated: bool
+) -> Iterator[Finding]:
+    """`device in ("cuda", "cpu")`."""
+    rest = _rest(elements)
+    if rest is None:
+        return
+    asked, sure = _asked(script, subject)
+    if asked is None or not sure:
+        return
+    no = "not " if negated else ""
+    text = f"{script.xla}.is_accelerator({{0}})"
+    if not rest:
+        yield RULE.at(script, node, _MESSAGE, Replace(node, no + text, (asked,)))
+    elif rest == ["cpu"] and isinstance(subject, (ast.Name, ast.Attribute)):
+        text = f'{no}({text} or {{1}} == "cpu")'
+        yield RULE.at(script, node, _MESSAGE, Replace(node, text, (asked, subject)))
+    else:
+        yield RULE.at(script, node, "XLA is not among these", severity=WARNING)
+
+
+def _rest(elements: list[ast.expr]) -> list[str] | None:
+    """What is in a list of kinds beside accelerators; None where CUDA is not, or XLA is."""
+    texts = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+    if len(texts) != len(elements) or "xla" in texts:
+        return None
+    kinds = [text.partition(":")[0] for text in texts]
+    if "cuda" not in kinds:
+        return None
+    return [k for k in kinds if k != "cuda" and k not in OTHER_ACCELERATORS]
+
+
+def _says_cuda(script: Script, node: ast.expr) -> bool:
+    """`"cuda"`, `"cuda:0"`, `torch.device("cuda")`."""
+    match node:
+        case ast.Call(func=func, args=[inner], keywords=[]) if (
+            script.dotted(func) == "torch.device"
+        ):
+            node = inner
+    if not isinstance(node, ast.Constant):
+        return False
+    spec = script.devices.spec(node)
+    return spec is not None and spec.ordinal in {None, 0}
+
+
+def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
+    """What is asked whether it is CUDA's, and whether it surely is a device; None: certainly something else."""
+    devices = script.devices
+    match node:
+        case ast.Attribute(value=owner, attr="type"):
+            return _asked_type(script, owner)
+        case ast.Call(func=ast.Name(id="str"), args=[inner]) if devices.is_device(inner):
+            return inner, True
+        case ast.Subscript(value=owner, slice=ast.Slice()) if devices.is_device(owner):
+            return owner, True
+        case ast.Subscript(
+            value=ast.Call(func=ast.Attribute(value=owner, attr="split" | "partition"))
+        ):
+            asked, sure = _asked(script, owner)
+            return (asked, True) if sure else (None, False)
+        case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
+            return None, False  # `xla.device_type() == "cuda"` asks for CUDA itself
+    return (node, True) if devices.is_device(node) else (None, False)
+
+
+def _asked_type(script: Script, owner: ast.expr) -> tuple[ast.expr | None, bool]:
+    if script.devices.is_device(owner):
+        return owner, True
+    value = script.value(owner)
+    if value.has(DEVICE) and not value.has(STRING):
+        return owner, True
+    if value.kinds or (isinstance(owner, ast.Name) and owner.id in {"self", "cls"}):
+        return None, False
+    return owner, False
+
+
+def _is_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
+    """Whether `owner.is_cuda` is something that the script itself keeps under that name."""
+    value = script.value(owner, scope)
+    if value.kinds & {ARGUMENTS, GIVEN, CLASS, STRING}:
+        return True
+    if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
+        if "is_cuda" in script.inference.class_attributes(value.definition):
+            return True
+        return not value.kinds & {MODULE, TENSOR} or isinstance(owner, ast.Name)
+    return isinstance(owner, ast.Name) and owner.id in {
+        "self",
+        "cls",
+        "args",
+        "opt",
+        "cfg",
+        "config",
+    }

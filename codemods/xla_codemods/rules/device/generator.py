@@ -1,0 +1,119 @@
+"""`torch.Generator(device="cuda")` fails on an XLA host, and XLA has no generators of its own.
+
+`xla.generator()` is one on CUDA, and elsewhere one of the CPU: right for loaders, samplers and `randperm`. A random
+function with an XLA tensor or `device=` takes it but draws from the device's one generator, which `xla.manual_seed`
+seeds (xla-facts 1.33): where it is handed to such a one, or where that cannot be told, the fix is unsafe.
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def make(dataset):
+-    generator = torch.Generator(device="cuda")
++    generator = xla.generator()
+     return DataLoader(dataset, shuffle=True, generator=generator)
+```
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def noise(n, seed):
+-    generator = torch.Generator("cuda").manual_seed(seed)
++    generator = xla.generator().manual_seed(seed)
+-    return torch.randn(n, generator=generator, device="cuda")
++    return torch.randn(n, generator=generator, device=xla.xla_device())
+```
+
+Generators of the CPU stay.
+
+```python
+import torch
+
+generator = torch.Generator().manual_seed(0)
+host = torch.Generator(device="cpu")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument
+from ...edits import Replace
+from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...rule import Rule
+from ...values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA112", "generator")
+
+# Takers of a generator that draw on the host.
+_ON_HOST = frozenset({"torch.utils.data.random_split", "torch.randperm"})
+
+
+@RULE.call("torch.Generator")
+def generator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device = device_argument(call)
+    if device is None:
+        return
+    value = script.value(device, scope)
+    if script.places.spec(device) is None and value.has(DEVICE) and value.has(HOST):
+        return
+    if isinstance(device, ast.Constant) and script.devices.spec(device) is None:
+        return
+    message = "XLA has no generators of its own"
+    if script.places.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
+        if script.devices.is_device(device):
+            edit = Replace(call, f"{script.xla}.generator({{0}})", (device,))
+            yield RULE.at(script, call, message, edit, safety=UNSAFE, severity=WARNING)
+        return
+    spec = script.places.spec(device)
+    text, holes = script.devices.given(device) if spec is None else script.devices.index(spec)
+    edit = Replace(call, f"{script.xla}.generator({text})", holes)
+    if _draws_on_host(script, call):
+        yield RULE.at(script, call, message, edit, safety=SAFE)
+    else:
+        yield RULE.at(script, call, message, edit, safety=UNSAFE, effort=MEDIUM)
+
+
+def _draws_on_host(script: Script, call: ast.Call) -> bool:
+    """Whether every use of the generator in the file is a loader, a sampler, or another taker that draws on the host."""
+    node: ast.AST = call
+    parent = script.parent(call)
+    while isinstance(parent, ast.Attribute):  # `.manual_seed(0)` returns the generator
+        node = script.parents[parent]
+        parent = script.parent(node)
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            uses = [
+                node
+                for node, _ in script.index.of(ast.Name)
+                if node.id == name and isinstance(node.ctx, ast.Load)
+            ]
+            return bool(uses) and all(_is_host_use(script, use) for use in uses)
+        case ast.keyword():
+            return _takes_on_host(script, parent)
+    return False
+
+
+def _is_host_use(script: Script, use: ast.Name) -> bool:
+    parent = script.parent(use)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"manual_seed", "seed", "initial_seed", "get_state", "set_state"}
+    return isinstance(parent, ast.keyword) and _takes_on_host(script, parent)
+
+
+def _takes_on_host(script: Script, argument: ast.keyword) -> bool:
+    taker = script.parent(argument)
+    if argument.arg != "generator" or not isinstance(taker, ast.Call):
+        return False
+    if script.dotted(taker.func) in _ON_HOST:
+        return not any(k.arg == "device" for k in taker.keywords)
+    return bool(script.value(taker).kinds & {LOADER, SAMPLER})

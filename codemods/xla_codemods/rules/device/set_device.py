@@ -1,0 +1,93 @@
+"""`torch.cuda.set_device` fails without a CUDA driver.
+
+A process drives one XLA device, so there is none to choose; on a machine with several CUDA devices the choice stays
+what it was: `xla.set_device` makes it there and does nothing on XLA, and so does the context `xla.device_index`.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def run(model, local_rank):
+-    torch.cuda.set_device(local_rank)
++    xla.set_device(local_rank)
+-    model.cuda()
++    model.to(xla.xla_device())
+-    with torch.cuda.device(f"cuda:{local_rank}"):
++    with xla.device_index(local_rank):
+         return model.half
+```
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def prepare(rank, x):
+-    torch.accelerator.set_device_index(rank)
++    xla.set_device(rank)
+-    with torch.cuda.device_of(x):
++    with xla.device_index(x.device):
+         return x + 1
+```
+
+A method of that name of something else stays.
+
+```python
+def route(mixer, device):
+    mixer.set_device(device)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA103", "set-device")
+
+_SETTERS = (
+    "torch.cuda.set_device",
+    "torch.accelerator.set_device_index",
+    "torch.accelerator.set_device_idx",
+)
+_CONTEXTS = ("torch.cuda.device", "torch.accelerator.device_index")
+
+
+@RULE.call(*_SETTERS)
+def set_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _renamed(script, call, "set_device")
+
+
+@RULE.call(*_CONTEXTS)
+def device_context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _renamed(script, call, "device_index")
+
+
+@RULE.call("torch.cuda.device_of")
+def device_of(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1:
+        edit = Replace(call, f"{script.xla}.device_index({{0}}.device)", (call.args[0],))
+        yield RULE.at(script, call, "chooses a CUDA device", edit)
+
+
+@RULE.reference(*_SETTERS)
+def set_device_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, node, "chooses a CUDA device", Replace(node, f"{script.xla}.set_device"))
+
+
+def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
+    given = device_argument(call)
+    if given is None or len(call.args) + len(call.keywords) != 1:
+        return
+    text, holes = script.devices.given(given)
+    edit = Replace(call, f"{script.xla}.{name}({text or 0})", holes)
+    yield RULE.at(script, call, f"`{ast.unparse(call.func)}` chooses a CUDA device", edit)

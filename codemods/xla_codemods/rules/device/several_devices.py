@@ -1,0 +1,133 @@
+"""A script that spreads one model over several CUDA devices has one XLA device per process.
+
+Its placements are mapped, and all name the same device: what was split to fit into memory may not fit now. On XLA a
+model is divided by sharding it (SPMD), not by placing its layers; that is for a person to decide.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Halves(torch.nn.Module):
+     def __init__(self, first, second):
+         super().__init__()
+-        self.first = first.to("cuda:0")
++        self.first = first.to(xla.xla_device())
+-        self.second = second.to("cuda:1")
++        self.second = second.to(xla.xla_device(1))
+```
+
+One device other than the first is still one device:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-device = torch.device("cuda:1")
++device = xla.xla_device(1)
+```
+
+```python
+import torch
+
+def copy(x, y):
+    return x.to("cpu"), y.to(torch.device("cpu"))
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument
+from ...findings import HIGH, Finding
+from ...known import RUNTIME
+from ...places import NAME, SINK
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA114", "several-devices", effort=HIGH)
+
+_SETS = frozenset({"torch.cuda.set_device", f"{RUNTIME}.set_device"})
+
+
+@RULE.whole
+def several_devices(script: Script) -> Iterator[Finding]:
+    first: dict[int, ast.expr] = {}
+    for node, index in _placements(script):
+        if isinstance(index, int):
+            first.setdefault(index, node)
+        elif _counts_devices(script, index):
+            yield RULE.at(script, node, "one process uses several devices; on XLA it drives one")
+            return
+    if len(first) > 1 and not any(
+        script.dotted(c.func, s) in _SETS for c, s in script.index.of(ast.Call)
+    ):
+        node = first[max(first)]
+        yield RULE.at(script, node, "a second device in one process; on XLA it drives one")
+
+
+def _placements(script: Script) -> Iterator[tuple[ast.expr, int | ast.expr]]:
+    """What is put on a device, or names one, with its index."""
+    for placed in script.places.all:
+        spec = placed.spec
+        if placed.place == SINK or placed.of_devices:
+            yield spec.node, 0 if spec.ordinal is None else spec.ordinal
+        elif placed.place == NAME and spec.ordinal is not None:
+            yield spec.node, spec.ordinal
+    for call, scope in script.index.of(ast.Call):
+        yield from _called(script, call, scope)
+
+
+def _called(
+    script: Script, call: ast.Call, scope: Scope
+) -> Iterator[tuple[ast.expr, int | ast.expr]]:
+    func = call.func
+    last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    if last not in {"device", "xla_device", "cuda", "to"}:
+        return
+    dotted = script.dotted(func, scope)
+    given = device_argument(call)
+    if dotted == f"{RUNTIME}.xla_device" or (dotted is None and last == "cuda"):
+        if given is None:
+            yield call, 0
+    elif dotted == "torch.device" and given is not None:
+        spec = script.places.spec(given)
+        index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
+        if spec is None:
+            return
+        if index is None and (spec.ordinal is None or not isinstance(spec.node, ast.IfExp)):
+            yield call, 0 if spec.ordinal is None else spec.ordinal
+        given = index
+    elif dotted is not None:
+        return
+    if isinstance(given, ast.Constant):
+        if type(given.value) is int and given.value >= 0:
+            yield call, given.value
+    elif isinstance(given, ast.Name) and last != "to":
+        yield call, given
+
+
+def _counts_devices(script: Script, index: ast.expr) -> bool:
+    """Whether `index` runs through `range(torch.cuda.device_count())`."""
+    if not isinstance(index, ast.Name):
+        return False
+    found = script.index.scope(index).find(index.id)
+    if found is None or len(found[1]) != 1 or found[1][0].how != "for":
+        return False
+    iterated = found[1][0].value
+    return (
+        isinstance(iterated, ast.Call)
+        and isinstance(iterated.func, ast.Name)
+        and iterated.func.id == "range"
+        and any(
+            isinstance(n, ast.Call)
+            and (script.dotted(n.func) or "").rpartition(".")[2] == "device_count"
+            for n in ast.walk(iterated)
+        )
+    )

@@ -1,0 +1,186 @@
+"""A name for CUDA's tensor type, such as `Tensor`, makes and converts tensors all over a script.
+
+The name comes to stand for the CPU's type, which makes the same tensors, and every use of it moves them. Where one use
+is something else, nothing is changed and a person decides.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-cuda = True if torch.cuda.is_available() else False
++cuda = True if xla.is_available() else False
+-Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
++Tensor = torch.FloatTensor
+
+ def train(generator, images, noise):
+-    valid = Tensor(images.size(0), 1).fill_(1.0)
++    valid = Tensor(images.size(0), 1).to(xla.xla_device()).fill_(1.0)
+-    real = images.type(Tensor)
++    real = images.to(xla.xla_device(), torch.float32)
+     generator(noise)
+     return valid, real
+```
+
+A choice by anything but availability is made where the name is used:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def zeros(args, n):
+-    Long = torch.cuda.LongTensor if args.cuda else torch.LongTensor
++    Long = torch.LongTensor
+-    return Long(n).zero_()
++    return Long(n).to(xla.xla_device() if args.cuda else "cpu").zero_()
+```
+
+Names for the CPU's types stay.
+
+```python
+import torch
+
+Tensor = torch.FloatTensor
+ones = Tensor([1.0])
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...availability import asks_availability
+from ...edits import Edit, Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA116", "tensor-type-name")
+
+
+class _Given(NamedTuple):
+    """One assignment of a type to a name: on CUDA, or where `test` is true; None for the CPU's type alone."""
+
+    value: ast.expr
+    cuda: TensorType | None
+    test: ast.expr | None
+
+
+@RULE.reference(*CUDA_TYPES)
+def tensor_type_name(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    statement = _assignment(script, node)
+    if statement is None:
+        return
+    (target,) = statement.targets
+    found = cuda_type(script, node)
+    assert found is not None
+    given = _all_given(script, ast.unparse(target), scope)
+    first = next((g for g in given or () if g.cuda is not None), None)
+    if first is None or first.cuda is None or first.cuda.node is not node:
+        if given is None:
+            yield _by_hand(script, node, found)
+        return
+    edits = _edits(script, target, given or [], found, scope)
+    if edits is None:
+        yield _by_hand(script, node, found)
+    else:
+        message = f"`{ast.unparse(target)}` stands for a type that no XLA tensor has"
+        yield RULE.at(script, node, message, *edits)
+
+
+def _by_hand(script: Script, node: ast.expr, found: TensorType) -> Finding:
+    message = (
+        f"a name for `torch.cuda.{found.kind}`: use `torch.{found.kind}`, and move what it makes"
+    )
+    return RULE.at(script, node, message, effort=MEDIUM)
+
+
+def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
+    """The assignment that gives the type one name."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.IfExp) and parent.test is not node:
+        parent = script.parent(parent)
+    match parent:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute()]):
+            return parent
+    return None
+
+
+def _all_given(script: Script, name: str, scope: Scope) -> list[_Given] | None:
+    """Everything that `name` is assigned; None where one thing is no such type."""
+    found: list[_Given] = []
+    for statement, other in script.index.of(ast.Assign):
+        if not any(ast.unparse(target) == name for target in statement.targets):
+            continue
+        if "." not in name and not _same(name, other, scope):
+            continue
+        given = _given(script, statement)
+        if given is None:
+            return None
+        found.append(given)
+    kinds = {g.cuda.kind for g in found if g.cuda is not None}
+    return found if len(kinds) == 1 else None
+
+
+def _given(script: Script, statement: ast.Assign) -> _Given | None:
+    value = statement.value
+    cuda = cuda_type(script, value)
+    if cuda is not None:
+        parent = script.parent(statement)
+        test = parent.test if isinstance(parent, ast.If) and statement in parent.body else None
+        return _Given(value, cuda, test)
+    if host_type(script, value) is not None:
+        return _Given(value, None, None)
+    if isinstance(value, ast.IfExp):
+        cuda, host = cuda_type(script, value.body), host_type(script, value.orelse)
+        if cuda is not None and host is not None and cuda.kind == host.kind:
+            return _Given(value, cuda, value.test)
+    return None
+
+
+def _same(name: str, one: Scope, other: Scope) -> bool:
+    """Whether `name` is the same variable in both scopes."""
+    a, b = one.find(name), other.find(name)
+    return a is not None and b is not None and a[0] is b[0]
+
+
+def _edits(
+    script: Script, target: ast.expr, given: list[_Given], found: TensorType, scope: Scope
+) -> list[Edit] | None:
+    """The name for the CPU's type, and every use; None where a use is neither a constructor nor `.type(name)`."""
+    test = next((g.test for g in given if g.test is not None), None)
+    if test is not None and asks_availability(script, test):
+        test = None
+    if test is not None and not isinstance(test, (ast.Name, ast.Attribute)):
+        return None
+    torch = script.spell("torch", scope)
+    choice = f' if {ast.unparse(test)} else "cpu"' if test is not None else ""
+    device = f"{script.xla}.xla_device(){choice}"
+    edits: list[Edit] = [
+        Replace(g.value, f"{torch}.{found.kind}") for g in given if g.cuda is not None
+    ]
+    uses = list(_uses(script, target, scope))
+    for use in uses:
+        parent = script.parent(use)
+        match parent:
+            case ast.Call(func=func) if func is use:
+                edits.append(Replace(parent, f"{{0}}.to({device})", (parent,)))
+            case ast.Call(func=ast.Attribute(value=x, attr="type"), args=[kind]) if kind is use:
+                text = f"{{0}}.to({device}, {torch}.{found.dtype})"
+                edits.append(Replace(parent, text, (x,)))
+            case _:
+                return None
+    return edits if uses else None
+
+
+def _uses(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:
+    text = ast.unparse(target)
+    for node, other in script.index.of(type(target)):
+        if isinstance(getattr(node, "ctx", None), ast.Load) and ast.unparse(node) == text:
+            if not isinstance(target, ast.Name) or _same(text, other, scope):
+                yield node
