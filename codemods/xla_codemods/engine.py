@@ -10,7 +10,7 @@ from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
 from .index import Index
 from .names import Scope, resolve
-from .rule import Rule
+from .rule import Rest, Rule
 from .rules import RULES
 from .script import Script
 from .source import Source
@@ -105,17 +105,20 @@ def _without_conflicts(findings: list[Finding]) -> list[Finding]:
 
 
 def _collapsed(edits: list[Edit], script: Script) -> list[Edit]:
-    """Where every statement of an `if` is removed, the `if` goes too: its test has nothing left to decide."""
+    """Where every statement of an `if` is removed the `if` goes too: its test has nothing left to decide. So does a
+    `for` over what is there anyway.
+    """
     removed = {e.node for e in edits if isinstance(e, ReplaceStatement) and not e.text}
     work = list(removed)
     while work:
         parent = script.parent(work.pop())
-        if not isinstance(parent, ast.If) or parent.orelse or parent in removed:
+        if not isinstance(parent, (ast.If, ast.For)) or parent.orelse or parent in removed:
             continue
+        header = parent.test if isinstance(parent, ast.If) else parent.iter
         if (
             all(s in removed for s in parent.body)
-            and is_pure(parent.test)
-            and not is_elif(parent, script.parents)
+            and is_pure(header)
+            and not (isinstance(parent, ast.If) and is_elif(parent, script.parents))
         ):
             removed.add(parent)
             work.append(parent)
@@ -156,6 +159,8 @@ class _Dispatch:
         self.references = _merged(rule.references for rule in rules)
         self.nodes = _merged(rule.nodes for rule in rules)
         self.wholes = [check for rule in rules for check in rule.wholes]
+        self.rests = [check for rule in rules for check in rule.rests]
+        self.rest_codes = frozenset(rule.code for rule in rules if rule.rests)
         # The last part of a dotted name tells at once whether any rule can care.
         self.call_ends = {name.rpartition(".")[2] for name in self.calls}
         self.reference_ends = {name.rpartition(".")[2] for name in self.references}
@@ -164,7 +169,14 @@ class _Dispatch:
         found: dict[tuple[str, ast.AST], Finding] = {}
         for finding in self._all(script):
             found.setdefault((finding.code, finding.node), finding)
+        rest = Rest(list(found.values()), self._hears, self.rest_codes)
+        for check in self.rests:
+            for finding in check(script, rest):
+                found.setdefault((finding.code, finding.node), finding)
         return list(found.values())
+
+    def _hears(self, dotted: str, called: bool) -> bool:
+        return dotted in (self.calls if called else self.references)
 
     def _all(self, script: Script) -> Iterable[Finding]:
         index = script.index

@@ -41,7 +41,7 @@ def module_of(rule: Rule) -> str:
     for checks in (rule.calls, rule.methods, rule.references, rule.nodes):
         for check in checks.values():
             return str(check.__module__)
-    return rule.wholes[0].__module__
+    return str((*rule.wholes, *rule.rests)[0].__module__)
 
 
 def _example(match: re.Match[str], text: str) -> Example:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .edits import Edit
 from .findings import ERROR, LOW, SAFE, Finding
@@ -22,6 +22,19 @@ CallCheck = Callable[["Script", ast.Call, "Scope"], Iterable[Finding]]
 ReferenceCheck = Callable[["Script", ast.expr, "Scope"], Iterable[Finding]]
 NodeCheck = Callable[["Script", Any, "Scope"], Iterable[Finding]]
 WholeCheck = Callable[["Script"], Iterable[Finding]]
+RestCheck = Callable[["Script", "Rest"], Iterable[Finding]]
+
+
+class Rest(NamedTuple):
+    """What the other rules made of a file: what they `found`, and which names they listen to at all.
+
+    `hears(dotted, called)` tells whether a rule looks at the name, called or not: then its silence means something.
+    `codes` are those of the rules that look at the rest.
+    """
+
+    found: list[Finding]
+    hears: Callable[[str, bool], bool]
+    codes: frozenset[str]
 
 
 class Rule:
@@ -37,6 +50,7 @@ class Rule:
         self.references: dict[str, ReferenceCheck] = {}
         self.nodes: dict[type[ast.AST], NodeCheck] = {}
         self.wholes: list[WholeCheck] = []
+        self.rests: list[RestCheck] = []
 
     def call(self, *dotted: str) -> Callable[[CallCheck], CallCheck]:
         """Listen to calls of these dotted names."""
@@ -57,6 +71,11 @@ class Rule:
     def whole(self, check: WholeCheck) -> WholeCheck:
         """Look at the file as a whole."""
         self.wholes.append(check)
+        return check
+
+    def rest(self, check: RestCheck) -> RestCheck:
+        """Look at what the other rules have left."""
+        self.rests.append(check)
         return check
 
     def at(

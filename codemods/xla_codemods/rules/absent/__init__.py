@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ...rule import Rule
+from . import cuda_only
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (cuda_only.RULE,)

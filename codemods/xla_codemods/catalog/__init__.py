@@ -1,0 +1,118 @@
+"""The table of CUDA-only names: one row each, with what becomes of it on XLA.
+
+Loaded when somebody asks for a row; `families` tells cheaply whether a name is CUDA-only at all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .row import (
+    ABSENT,
+    HARMLESS,
+    RAISES,
+    REMOVED,
+    REWRITTEN,
+    RUNTIME,
+    SILENT,
+    SLOW,
+    STAYS,
+    Row,
+)
+
+__all__ = [
+    "ABSENT",
+    "HARMLESS",
+    "RAISES",
+    "REMOVED",
+    "REWRITTEN",
+    "RUNTIME",
+    "SILENT",
+    "SLOW",
+    "STAYS",
+    "Row",
+    "covering",
+    "lookup",
+    "nearest",
+    "table",
+]
+
+
+@cache
+def table() -> dict[str, Row]:
+    """Every row by its name, in the order of the rooms they stand in."""
+    from . import (
+        attention,
+        backends,
+        cuda,
+        deepspeed,
+        distributed,
+        environment,
+        frameworks,
+        fused,
+        kernels,
+        memory,
+        submodules,
+        tensors,
+    )
+
+    ours = (cuda, memory, submodules, backends, tensors, distributed)
+    others = (fused, deepspeed, attention, kernels, frameworks, environment)
+    return {row.name: row for room in (*ours, *others) for row in room.ROWS}
+
+
+def lookup(dotted: str) -> Row | None:
+    """The row of `dotted`, under any of the spellings that mean it; None where there is none."""
+    rows = table()
+    for spelling in _spellings(dotted):
+        if spelling in rows:
+            return rows[spelling]
+    return None
+
+
+def covering(dotted: str) -> Row | None:
+    """The row of `dotted` or of what it is a part of: of the class of a method, of the package of a function."""
+    while dotted:
+        row = lookup(dotted)
+        if row is not None:
+            return row
+        dotted = dotted.rpartition(".")[0]
+    return None
+
+
+def nearest(text: str, count: int = 5) -> list[str]:
+    """Names of rows that `text` may have meant, best first."""
+    import difflib  # rarely needed, and it costs a tenth of a check to import
+
+    wanted = text.removesuffix("()").lower()
+    rows = table()
+    ends = [name for name in rows if _end(name) == _end(wanted)]
+    inside = [name for name in rows if wanted in name.lower()]
+    close = difflib.get_close_matches(wanted, rows, n=count, cutoff=0.6)
+    close += [
+        name
+        for end in difflib.get_close_matches(_end(wanted), {_end(n) for n in rows}, n=count)
+        for name in rows
+        if _end(name) == end
+    ]
+    return list(dict.fromkeys((*ends, *inside, *close)))[:count]
+
+
+def _end(name: str) -> str:
+    """The last part of a name: its method, or its argument in parentheses."""
+    return name.lower().rstrip(")").replace("(", ".").rpartition(".")[2]
+
+
+def _spellings(dotted: str) -> tuple[str, ...]:
+    """`torch.cuda.Stream()` is asked for as often as `torch.cuda.Stream`; so is `cuda.Stream`."""
+    plain = dotted.strip().removesuffix("()")
+    home = _HOMES.get(plain.partition(".")[0])
+    return (plain,) if home is None else (plain, home + plain[plain.find(".") :])
+
+
+# Modules under their usual second names.
+_HOMES = {
+    "pytorch_lightning": "lightning",
+    "hvd": "horovod.torch",
+    "bnb": "bitsandbytes",
+}

@@ -1,0 +1,103 @@
+"""DeepSpeed: its engine, its optimizers, its kernels."""
+
+from __future__ import annotations
+
+from .row import ABSENT, ARGUMENTS, NONE, RAISES, RENAMED, REWRITTEN, Row, rows
+
+ENGINE = "XLA has no DeepSpeed engine: train with the model, its optimizer and `xla.optimizer_step`; for shards of ZeRO's kind use FSDPv2 under SPMD"
+_OP = "a CUDA kernel of DeepSpeed's: use torch's own, XLA fuses it"
+
+DEEPSPEED: tuple[Row, ...] = (
+    *rows(
+        "deepspeed",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "initialize": ENGINE,
+            "init_inference": ENGINE,
+            "tp_model_init": ENGINE,
+            "DeepSpeedEngine": ENGINE,
+            "DeepSpeedConfig": ENGINE,
+            "DeepSpeedTransformerConfig": _OP,
+            "DeepSpeedTransformerLayer": _OP,
+            "OnDevice": "build on the host, then move",
+            "add_config_arguments": "arguments of DeepSpeed's launcher",
+            "zero.Init": "shards as it builds: build on the host, shard with FSDPv2 under SPMD",
+            "zero.GatheredParameters": "parameters of ZeRO's shards; XLA's are whole",
+            "pipe.PipelineModule": "pipelines over NCCL: shard with SPMD",
+            "moe": "mixtures of experts over NCCL: shard with SPMD",
+            "moe.layer.MoE": "mixtures of experts over NCCL: shard with SPMD",
+            "sequence": "sequence parallelism over NCCL: shard with SPMD",
+            "comm": ("torch.distributed", "DeepSpeed's copy of torch.distributed"),
+            "accelerator": ("xla.xla_device()", "DeepSpeed's own devices: XLA is none of them"),
+            "get_accelerator": ("xla.xla_device()", "DeepSpeed's own devices: XLA is none of them"),
+            "checkpointing": (
+                "xla.checkpoint(fn, *args)",
+                "activation checkpointing with CUDA's streams and generators",
+            ),
+            "compression": ENGINE,
+            "module_inject": _OP,
+            "runtime": ENGINE,
+            "io": "writes with GPUDirect and asynchronous I/O: use `xla.save`",
+        },
+        rule="XLA804",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "deepspeed",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"init_distributed": "xla.init_process_group()"},
+        rule="XLA804",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "deepspeed.ops",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            "adam.FusedAdam": "torch.optim.AdamW(...)",
+            "adam.DeepSpeedCPUAdam": "torch.optim.AdamW(...)",
+            "lamb.FusedLamb": "timm.optim.Lamb(...)",
+            "lion.FusedLion": "timm.optim.Lion(...)",
+            "lion.DeepSpeedCPULion": "timm.optim.Lion(...)",
+            "adagrad.DeepSpeedCPUAdagrad": "torch.optim.Adagrad(...)",
+        },
+        rule="XLA306",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "deepspeed",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "ops": _OP,
+            "ops.op_builder": _OP,
+            "ops.sparse_attention": ("torch.nn.functional.scaled_dot_product_attention", _OP),
+            "ops.transformer": _OP,
+            "ops.aio": "asynchronous I/O of DeepSpeed's own",
+        },
+        rule="XLA804",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        NONE,
+        RAISES,
+        {"deepspeed": ENGINE},
+        rule="XLA804",
+        torch="any",
+        evidence="docs",
+    ),
+)
+
+ROWS: tuple[Row, ...] = DEEPSPEED

@@ -1,0 +1,77 @@
+"""`torch.distributed`: backends and options that are CUDA's."""
+
+from __future__ import annotations
+
+from .row import ABSENT, ARGUMENTS, CONTEXT, HARMLESS, NONE, RAISES, REWRITTEN, SILENT, Row, rows
+
+_NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
+
+ROWS: tuple[Row, ...] = (
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            'torch.distributed.init_process_group("nccl")': "xla.init_process_group()",
+            'torch.distributed.new_group(backend="nccl")': "torch.distributed.new_group()",
+        },
+        rule="XLA601",
+        evidence="fact 2",
+    ),
+    *rows(
+        "torch.distributed",
+        ABSENT,
+        NONE,
+        SILENT,
+        {
+            "is_nccl_available": "says yes where no CUDA device is: do not branch on it",
+            "Backend.NCCL": _NCCL,
+        },
+        rule="XLA911",
+    ),
+    *rows(
+        "torch.distributed",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "ProcessGroupNCCL": _NCCL,
+            "ProcessGroupNCCL.Options": _NCCL,
+            "distributed_c10d.ProcessGroupNCCL": _NCCL,
+            "all_reduce_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
+            "broadcast_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
+            "all_gather_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
+            "reduce_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
+            "_symmetric_memory": "memory shared between CUDA devices: XLA has none",
+        },
+        rule="XLA911",
+        evidence="docs",
+    ),
+    *rows(
+        "torch.distributed.fsdp",
+        ABSENT,
+        CONTEXT,
+        RAISES,
+        {
+            "FullyShardedDataParallel": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
+            "fully_shard": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
+            "sharded_grad_scaler.ShardedGradScaler": "XLA computes in bfloat16, which needs no loss scaling",
+        },
+        rule="XLA604",
+        evidence="fact 1.105",
+    ),
+    *rows(
+        "torch.distributed.algorithms.ddp_comm_hooks",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        {
+            "default_hooks.fp16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
+            "default_hooks.bf16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
+            "powerSGD_hook.powerSGD_hook": "gradients are reduced within the graph: there is no hook",
+        },
+        rule="XLA602",
+        evidence="docs",
+    ),
+)

@@ -1,0 +1,139 @@
+"""Which names are CUDA-only at all: by what they begin with, so that asking costs next to nothing."""
+
+from __future__ import annotations
+
+# Packages all of whose names are.
+PACKAGES = frozenset(
+    {
+        "GPUtil",
+        "amp_C",
+        "apex",
+        "apex_C",
+        "bitsandbytes",
+        "bmtrain",
+        "causal_conv1d",
+        "colossalai",
+        "cucim",
+        "cudf",
+        "cugraph",
+        "cuml",
+        "cupy",
+        "cupyx",
+        "cutlass",
+        "cuvs",
+        "deepspeed",
+        "fairscale",
+        "fla",
+        "flash_attn",
+        "flash_attn_2_cuda",
+        "flash_attn_interface",
+        "flashinfer",
+        "gpustat",
+        "grouped_gemm",
+        "horovod",
+        "liger_kernel",
+        "mamba_ssm",
+        "megatron",
+        "modelopt",
+        "msamp",
+        "nvidia_smi",
+        "nvitop",
+        "nvsmi",
+        "nvtx",
+        "polygraphy",
+        "py3nvml",
+        "pycuda",
+        "pynvml",
+        "rmm",
+        "sageattention",
+        "sgl_kernel",
+        "tensorrt",
+        "tensorrt_llm",
+        "thunderkittens",
+        "tilelang",
+        "torch2trt",
+        "torch_tensorrt",
+        "transformer_engine",
+        "transformer_engine_torch",
+        "triton",
+        "unsloth",
+        "xformers",
+    }
+)
+
+# Parts of other packages: the name itself and all below it.
+PARTS = (
+    "torch.accelerator",
+    "torch.backends.cuda",
+    "torch.backends.cudnn",
+    "torch.cuda",
+    "torch.distributed.ProcessGroupNCCL",
+    "torch.distributed._symmetric_memory",
+    "torch.distributed.distributed_c10d.ProcessGroupNCCL",
+    "cuda.bindings",
+    "cuda.cuda",
+    "cuda.cudart",
+    "cuda.nvrtc",
+    "kernels.get_kernel",
+    "numba.cuda",
+    "nvidia.dali",
+    "nvidia.nvimgcodec",
+    "torchao.float8",
+    "torchao.optim",
+    "torchao.prototype.mx_formats",
+)
+
+# Single names of torch.
+NAMES = frozenset(
+    {
+        "torch.amp.GradScaler",
+        "torch.amp.grad_scaler.GradScaler",
+        "torch.autograd.profiler.emit_nvtx",
+        "torch.cudnn_affine_grid_generator",
+        "torch.cudnn_batch_norm",
+        "torch.cudnn_convolution",
+        "torch.cudnn_convolution_add_relu",
+        "torch.cudnn_convolution_relu",
+        "torch.cudnn_convolution_transpose",
+        "torch.cudnn_grid_sampler",
+        "torch.cudnn_is_acceptable",
+        "torch.distributed.Backend.NCCL",
+        "torch.distributed.all_gather_multigpu",
+        "torch.distributed.all_reduce_multigpu",
+        "torch.distributed.broadcast_multigpu",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+        "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
+        "torch.distributed.is_nccl_available",
+        "torch.distributed.reduce_multigpu",
+        "torch.get_autocast_gpu_dtype",
+        "torch.nn.DataParallel",
+        "torch.nn.attention.SDPBackend",
+        "torch.nn.attention.sdpa_kernel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel",
+        "torch.profiler.ProfilerActivity.CUDA",
+        "torch.set_autocast_gpu_dtype",
+        "torch.utils.cpp_extension.CUDAExtension",
+        "torch.utils.cpp_extension.CUDA_HOME",
+        "torch.utils.cpp_extension.CUDNN_HOME",
+        "torch.utils.cpp_extension.load",
+        "torch.utils.cpp_extension.load_inline",
+    }
+)
+
+# The first part of any of them: what has none of these as its root is not ours.
+ROOTS = PACKAGES | {name.partition(".")[0] for name in (*PARTS, *NAMES)}
+
+# Of torch, what stands behind the first dot.
+_TORCH = frozenset(name.split(".")[1] for name in (*PARTS, *NAMES) if name.startswith("torch."))
+
+
+def is_cuda_only(dotted: str) -> bool:
+    """Whether `dotted` is a name, or a part of one, that only CUDA devices have."""
+    root, _, rest = dotted.partition(".")
+    if root in PACKAGES:
+        return True
+    if root not in ROOTS or (root == "torch" and rest.partition(".")[0] not in _TORCH):
+        return False
+    return dotted in NAMES or any(dotted == part or dotted.startswith(part + ".") for part in PARTS)

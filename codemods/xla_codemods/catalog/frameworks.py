@@ -1,0 +1,170 @@
+"""CUDA-only arguments and parts of transformers, accelerate, Lightning, timm and Horovod."""
+
+from __future__ import annotations
+
+from .deepspeed import ENGINE
+from .fused import MEGATRON, QUANTISED
+from .row import ABSENT, ARGUMENTS, CONTEXT, NONE, RAISES, REWRITTEN, RUNTIME, SILENT, Row, rows
+
+_HOROVOD = "averages over NCCL or MPI: `xla.launch` and `xla.optimizer_step` do so on XLA"
+
+FRAMEWORKS: tuple[Row, ...] = (
+    *rows(
+        "horovod.torch",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "init": ("xla.init_process_group()", _HOROVOD),
+            "rank": ("xla.rank()", _HOROVOD),
+            "local_rank": ("xla.local_rank()", _HOROVOD),
+            "size": ("xla.world_size()", _HOROVOD),
+            "DistributedOptimizer": ("xla.optimizer_step(optimizer)", _HOROVOD),
+            "broadcast_parameters": ("xla.DistributedDataParallel(model)", _HOROVOD),
+            "broadcast_optimizer_state": _HOROVOD,
+            "allreduce": ("xla.all_reduce(tensor)", _HOROVOD),
+            "Compression": _HOROVOD,
+        },
+        rule="XLA805",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "", ABSENT, NONE, RAISES, {"horovod": _HOROVOD}, rule="XLA805", torch="any", evidence="docs"
+    ),
+    *rows(
+        "timm",
+        REWRITTEN,
+        CONTEXT,
+        SILENT,
+        {
+            "utils.NativeScaler": (
+                "loss.backward(); xla.optimizer_step(optimizer)",
+                "a GradScaler inside",
+            ),
+            "utils.ApexScaler": ("loss.backward(); xla.optimizer_step(optimizer)", "apex inside"),
+            "data.create_loader(use_prefetcher)": (
+                "use_prefetcher=False",
+                "its prefetcher copies over CUDA's streams",
+            ),
+            "data.loader.PrefetchLoader": (
+                "xla.MpDeviceLoader(loader)",
+                "copies over CUDA's streams",
+            ),
+        },
+        rule="XLA806",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "transformers",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            "TrainingArguments(optim)": (
+                'optim="adamw_torch"',
+                "the default is a fused AdamW, which fails on XLA",
+            ),
+            "TrainingArguments(fp16)": (
+                "bf16=True",
+                "float16 needs a GradScaler: one more run and one more host read per step",
+            ),
+            "TrainingArguments(tf32)": ("", "asks for an NVIDIA device: dropped"),
+            "TrainingArguments(torch_compile)": ("", "the inductor knows no XLA tensors: dropped"),
+        },
+        rule="XLA801",
+        torch="any",
+        evidence="fact 7.3",
+    ),
+    *rows(
+        "transformers",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "BitsAndBytesConfig": QUANTISED,
+            "AutoModel.from_pretrained(load_in_8bit)": QUANTISED,
+            "AutoModel.from_pretrained(load_in_4bit)": QUANTISED,
+        },
+        rule="XLA808",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "transformers",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            'AutoModel.from_pretrained(attn_implementation="flash_attention_2")': 'attn_implementation="sdpa"'
+        },
+        rule="XLA904",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "transformers",
+        ABSENT,
+        NONE,
+        SILENT,
+        {
+            "AutoModel.from_pretrained(device_map)": "places modules on CUDA devices: load on the host, then `.to(xla.xla_device())`"
+        },
+        rule="XLA807",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "accelerate",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            "Accelerator(mixed_precision)": (
+                'mixed_precision="bf16"',
+                "float16 needs a GradScaler, which synchronises at every step",
+            )
+        },
+        rule="XLA802",
+        torch="any",
+        evidence="fact 7.4",
+    ),
+    *rows(
+        "accelerate",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "DeepSpeedPlugin": ENGINE,
+            "FullyShardedDataParallelPlugin": "torch's FSDP knows no XLA devices: use FSDPv2 under SPMD",
+            "MegatronLMPlugin": MEGATRON,
+            "Accelerator.save_state": "fails on the wrapped loader: save the unwrapped model and the optimizer with `xla.save`",
+        },
+        rule="XLA802",
+        torch="any",
+        evidence="fact 7.4",
+    ),
+    *rows(
+        "lightning",
+        RUNTIME,
+        ARGUMENTS,
+        RAISES,
+        {
+            "Trainer(accelerator)": (
+                'accelerator="auto"',
+                "Lightning has its own XLA support: its TPU accelerator",
+            ),
+            "Trainer(precision)": ('precision="bf16-mixed"', "float16 needs a GradScaler"),
+            "Trainer(strategy)": (
+                'strategy="auto"',
+                'strategies "ddp", "fsdp" and "deepspeed" need CUDA or the CPU',
+            ),
+        },
+        rule="XLA803",
+        torch="any",
+        evidence="docs",
+    ),
+)
+
+ROWS: tuple[Row, ...] = FRAMEWORKS

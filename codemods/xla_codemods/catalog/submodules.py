@@ -1,0 +1,242 @@
+"""The modules below `torch.cuda`: amp, comm, gds, graphs, nccl, nvtx, profiler, streams, tunable ..."""
+
+from __future__ import annotations
+
+from .cuda import GRAPHS, SYNCHRONIZATION
+from .row import (
+    ABSENT,
+    ARGUMENTS,
+    CONTEXT,
+    HARMLESS,
+    NONE,
+    RAISES,
+    REMOVED,
+    REWRITTEN,
+    SILENT,
+    Row,
+    also,
+    rows,
+)
+
+_COLLECTIVE = (
+    "between CUDA devices of one process: XLA runs one process per device, use the collectives"
+)
+_GDS = "GPUDirect storage has no counterpart: read into host memory and move"
+_TUNABLE = "tunes cuBLAS and rocBLAS: XLA chooses its own kernels"
+_PLAIN = "works as the plain function that it decorates"
+
+_AUTOCAST = "left as it is it changes nothing: tensors of XLA stay float32"
+_SCALER = "XLA computes in bfloat16, which needs no loss scaling; left as it is it scales, and synchronises"
+
+AMP: tuple[Row, ...] = (
+    *rows(
+        "torch.cuda.amp",
+        REWRITTEN,
+        ARGUMENTS,
+        SILENT,
+        {"autocast": ("xla.autocast()", _AUTOCAST)},
+        rule="XLA201",
+        evidence="fact 1.71",
+    ),
+    *rows(
+        "torch.cuda.amp",
+        REMOVED,
+        CONTEXT,
+        SILENT,
+        {"GradScaler": _SCALER},
+        rule="XLA202",
+        evidence="fact 1.74",
+    ),
+    *rows(
+        "torch.cuda.amp",
+        REWRITTEN,
+        ARGUMENTS,
+        HARMLESS,
+        {
+            "custom_fwd": ("torch.amp.custom_fwd(device_type=xla.device_type())", _PLAIN),
+            "custom_bwd": ("torch.amp.custom_bwd(device_type=xla.device_type())", _PLAIN),
+        },
+        rule="XLA203",
+        evidence="fact 2",
+    ),
+    *rows(
+        "torch.cuda.amp",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        {"amp_definitely_not_available": "an internal question of torch's: do not ask it"},
+    ),
+)
+
+_BRANCH = (
+    "one process drives one device, and reaches others through torch.distributed or `xla.launch`"
+)
+
+COMMUNICATION: tuple[Row, ...] = (
+    *rows(
+        "torch.cuda.comm",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(
+            (
+                "broadcast",
+                "broadcast_coalesced",
+                "gather",
+                "reduce_add",
+                "reduce_add_coalesced",
+                "scatter",
+            ),
+            _COLLECTIVE,
+        ),
+        rule="XLA911",
+    ),
+    *rows(
+        "torch.cuda.nccl",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(
+            ("all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"), _COLLECTIVE
+        ),
+        rule="XLA911",
+    ),
+    *rows(
+        "torch.cuda.nccl",
+        ABSENT,
+        NONE,
+        SILENT,
+        {
+            "version": "says that NCCL is there, also where no device is: do not branch on it",
+            "is_available": "do not branch on it: " + _BRANCH,
+        },
+        rule="XLA911",
+    ),
+    *rows(
+        "torch.cuda.nccl",
+        ABSENT,
+        NONE,
+        RAISES,
+        {"init_rank": _COLLECTIVE, "unique_id": _COLLECTIVE},
+        rule="XLA911",
+        evidence="docs",
+    ),
+)
+
+
+PROFILING: tuple[Row, ...] = (
+    *rows(
+        "torch.cuda.nvtx",
+        REMOVED,
+        CONTEXT,
+        HARMLESS,
+        dict.fromkeys(
+            ("mark", "range", "range_end", "range_pop", "range_push", "range_start"),
+            "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`",
+        ),
+        rule="XLA127",
+    ),
+    *rows(
+        "torch.cuda.profiler",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(
+            ("init", "profile", "start", "stop"),
+            "drives NVIDIA's profiler; XLA's is `torch_xla.debug.profiler`",
+        ),
+    ),
+)
+
+_TUNABLE_RAISING = ("get_results", "tune_gemm_in_file", "mgpu_tune_gemm_in_file")
+_TUNABLE_QUIET = (
+    "enable",
+    "get_filename",
+    "get_max_tuning_duration",
+    "get_max_tuning_iterations",
+    "get_rotating_buffer_size",
+    "get_validators",
+    "is_enabled",
+    "read_file",
+    "record_untuned_enable",
+    "record_untuned_is_enabled",
+    "set_filename",
+    "set_max_tuning_duration",
+    "set_max_tuning_iterations",
+    "set_rotating_buffer_size",
+    "tuning_enable",
+    "tuning_is_enabled",
+    "write_file",
+    "write_file_on_exit",
+)
+
+KERNELS: tuple[Row, ...] = (
+    *rows(
+        "torch.cuda.tunable",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(_TUNABLE_RAISING, _TUNABLE),
+        torch="2.3+",
+    ),
+    *rows(
+        "torch.cuda.tunable",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        dict.fromkeys(_TUNABLE_QUIET, _TUNABLE),
+        torch="2.3+",
+    ),
+    *rows(
+        "torch.cuda.gds",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(("GdsFile", "gds_deregister_buffer", "gds_register_buffer"), _GDS),
+        torch="2.6+",
+    ),
+    *rows(
+        "torch.cuda.jiterator",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(
+            ("_create_jit_fn", "_create_multi_output_jit_fn"),
+            "compiles a CUDA kernel: write the expression with torch's operations, XLA fuses them",
+        ),
+        rule="XLA902",
+    ),
+    *rows(
+        "torch.cuda",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "_compile_kernel": "compiles a CUDA kernel: write it with torch's operations, XLA fuses them"
+        },
+        rule="XLA902",
+        torch="2.9+",
+        evidence="docs",
+    ),
+    *rows(
+        "torch.cuda.green_contexts",
+        ABSENT,
+        NONE,
+        RAISES,
+        {"GreenContext": "shares of one CUDA device: a process has an XLA device to itself"},
+        torch="2.10+",
+        evidence="docs",
+    ),
+)
+
+ROWS: tuple[Row, ...] = (
+    *AMP,
+    *also("torch.cuda.amp.autocast_mode", ("autocast", "custom_bwd", "custom_fwd"), AMP),
+    *also("torch.cuda.amp.common", ("amp_definitely_not_available",), AMP),
+    *also("torch.cuda.amp.grad_scaler", ("GradScaler",), AMP),
+    *also("torch.cuda.graphs", [row.name.rpartition(".")[2] for row in GRAPHS], GRAPHS),
+    *also("torch.cuda.streams", ("Event", "ExternalStream", "Stream"), SYNCHRONIZATION),
+    *COMMUNICATION,
+    *PROFILING,
+    *KERNELS,
+)

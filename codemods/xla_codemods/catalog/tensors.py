@@ -1,0 +1,383 @@
+"""CUDA-only methods, arguments and functions of torch itself; its profilers and its extension builder."""
+
+from __future__ import annotations
+
+from .row import (
+    ABSENT,
+    ARGUMENTS,
+    CONTEXT,
+    HARMLESS,
+    NONE,
+    RAISES,
+    REMOVED,
+    RENAMED,
+    REWRITTEN,
+    SAME,
+    SILENT,
+    SLOW,
+    STAYS,
+    Row,
+    rows,
+)
+
+_PINNED = "pinned memory serves CUDA's copies only; `xla.MpDeviceLoader` moves batches ahead of use"
+_BUILD = "builds CUDA code: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
+_CUDNN = "calls cuDNN directly: use the function of torch.nn.functional"
+
+METHODS: tuple[Row, ...] = (
+    *rows(
+        "torch.Tensor",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"cuda": "x.to(xla.xla_device())"},
+        rule="XLA101",
+    ),
+    *rows(
+        "torch.nn.Module",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"cuda": "model.to(xla.xla_device())"},
+        rule="XLA101",
+    ),
+    *rows(
+        "torch.UntypedStorage",
+        ABSENT,
+        NONE,
+        RAISES,
+        {"cuda": "XLA tensors have no storage: move the tensor", "pin_memory": _PINNED},
+    ),
+    *rows(
+        "torch.UntypedStorage",
+        ABSENT,
+        NONE,
+        SILENT,
+        {"is_cuda": "ask `xla.is_accelerator(tensor)`"},
+        evidence="docs",
+    ),
+    *rows(
+        "torch.Tensor",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {
+            "is_cuda": (
+                "xla.is_accelerator(x)",
+                "False of every XLA tensor: the other branch is taken",
+            )
+        },
+        rule="XLA107",
+    ),
+    *rows("torch.Tensor", REMOVED, CONTEXT, RAISES, {"pin_memory": _PINNED}, rule="XLA402"),
+    *rows(
+        "torch.Tensor",
+        REMOVED,
+        CONTEXT,
+        SILENT,
+        {"is_pinned": f"False always: {_PINNED}"},
+        rule="XLA402",
+    ),
+    *rows(
+        "torch.Tensor",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {"record_stream": "XLA orders the work itself"},
+        rule="XLA123",
+    ),
+    *rows(
+        "torch.Tensor",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "__cuda_array_interface__": "shares CUDA memory with other libraries: pass `.cpu().numpy()`"
+        },
+        evidence="docs",
+    ),
+    *rows("torch.Tensor", STAYS, SAME, HARMLESS, {"get_device": "the index of the XLA device"}),
+)
+
+ARGUMENTS_OF: tuple[Row, ...] = (
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        HARMLESS,
+        {
+            "torch.utils.data.DataLoader(pin_memory)": f"a warning only; {_PINNED}",
+            "torch.utils.data.DataLoader(pin_memory_device)": f"a warning only; {_PINNED}",
+        },
+        rule="XLA402",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {"torch.zeros(pin_memory)": _PINNED},
+        rule="XLA402",
+    ),
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        HARMLESS,
+        {
+            "torch.Tensor.to(non_blocking)": "XLA's copies do not block",
+            "torch.Tensor.cuda(non_blocking)": "XLA's copies do not block",
+            "torch.Tensor.copy_(non_blocking)": "XLA's copies do not block",
+        },
+        rule="XLA403",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            "torch.optim.AdamW(fused)": "fused=xla.supports_fused()",
+            "torch.optim.Adam(fused)": "fused=xla.supports_fused()",
+            "torch.optim.SGD(fused)": "fused=xla.supports_fused()",
+            "torch.optim.Adagrad(fused)": "fused=xla.supports_fused()",
+        },
+        rule="XLA301",
+        torch="2.0+",
+        evidence="fact 3.26",
+    ),
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        SLOW,
+        {
+            "torch.optim.Adam(capturable)": "serves CUDA graphs; with foreach=True it fails",
+            "torch.optim.AdamW(capturable)": "serves CUDA graphs; with foreach=True it fails",
+        },
+        rule="XLA302",
+        torch="1.12+",
+        evidence="fact 3.26",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            'torch.device("cuda")': (
+                "xla.xla_device()",
+                'torch.device("cuda") itself is quiet: what is put there fails',
+            ),
+            'torch.Tensor.to("cuda")': "x.to(xla.xla_device())",
+            "torch.Tensor.to(0)": ("x.to(xla.xla_device(0))", "an index means CUDA"),
+            'torch.zeros(device="cuda")': "torch.zeros(..., device=xla.xla_device())",
+            'torch.Generator(device="cuda")': (
+                "torch.Generator()",
+                "there are no generators on XLA (fact 1.33)",
+            ),
+        },
+        rule="XLA104",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            'torch.load(map_location="cuda")': (
+                "xla.load(path)",
+                "no map_location names an XLA device (fact 1.44)",
+            )
+        },
+        rule="XLA702",
+        evidence="fact 1.44",
+    ),
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {
+            "torch.nn.parallel.DistributedDataParallel(device_ids)": "a process drives one XLA device",
+            "torch.nn.parallel.DistributedDataParallel(output_device)": "a process drives one XLA device",
+        },
+        rule="XLA602",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        {
+            "torch.autograd.profiler.profile(use_cuda)": "profile XLA with `torch_xla.debug.profiler`",
+            "torch.profiler.profile(use_cuda)": "profile XLA with `torch_xla.debug.profiler`",
+        },
+        evidence="measured",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "torch.random.fork_rng(devices)": "names CUDA devices: `torch.random.fork_rng()` forks the host's generator"
+        },
+        evidence="fact 1.3",
+    ),
+)
+
+FUNCTIONS: tuple[Row, ...] = (
+    *rows(
+        "torch",
+        REWRITTEN,
+        ARGUMENTS,
+        SILENT,
+        {
+            "set_default_tensor_type": ("", "the next tensor that is made fails"),
+            "set_default_device": (
+                "torch.set_default_device(xla.xla_device())",
+                "the next tensor that is made fails",
+            ),
+        },
+        rule="XLA109",
+        evidence="fact 2",
+    ),
+    *rows(
+        "torch",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "cudnn_affine_grid_generator": _CUDNN,
+            "cudnn_batch_norm": _CUDNN,
+            "cudnn_convolution": _CUDNN,
+            "cudnn_convolution_add_relu": _CUDNN,
+            "cudnn_convolution_relu": _CUDNN,
+            "cudnn_convolution_transpose": _CUDNN,
+            "cudnn_grid_sampler": _CUDNN,
+        },
+        evidence="docs",
+    ),
+    *rows("torch", ABSENT, NONE, SILENT, {"cudnn_is_acceptable": _CUDNN}, evidence="docs"),
+    *rows(
+        "torch",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "Stream": "a stream of CUDA's: XLA orders the work itself",
+            "get_device_module": "there is no `torch.xla` module (fact 1.3)",
+        },
+        torch="2.6+",
+        evidence="fact 1.3",
+    ),
+    *rows(
+        "torch",
+        ABSENT,
+        NONE,
+        SILENT,
+        {"Event": ("xla.Event(enable_timing=True)", "an event of CUDA's")},
+        torch="2.6+",
+    ),
+    *rows(
+        "torch.version",
+        STAYS,
+        CONTEXT,
+        SILENT,
+        {"cuda": "true of the build, not of the machine: do not branch on it"},
+        evidence="fact 2",
+    ),
+    *rows(
+        "torch.nn.attention",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        {
+            "sdpa_kernel": "chooses between CUDA kernels: `scaled_dot_product_attention` has one form on XLA",
+            "SDPBackend": "names CUDA kernels: `scaled_dot_product_attention` has one form on XLA",
+        },
+        torch="2.3+",
+    ),
+    *rows(
+        "torch.nn",
+        REMOVED,
+        CONTEXT,
+        SILENT,
+        {
+            "DataParallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
+            "parallel.DataParallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
+            "parallel.data_parallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
+        },
+        rule="XLA603",
+        evidence="fact 2",
+    ),
+)
+
+PROFILERS: tuple[Row, ...] = (
+    *rows(
+        "torch.profiler",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        {
+            "ProfilerActivity.CUDA": "records nothing of XLA: use `torch_xla.debug.profiler`; alone it fails (fact 1.107)"
+        },
+    ),
+    *rows(
+        "torch.autograd.profiler",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {
+            "emit_nvtx": "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`"
+        },
+        rule="XLA127",
+    ),
+)
+
+EXTENSIONS: tuple[Row, ...] = (
+    *rows(
+        "torch.utils.cpp_extension",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "CUDAExtension": _BUILD,
+            "CUDA_HOME": "the folder of a CUDA toolkit, which an XLA host lacks",
+            "CUDNN_HOME": "the folder of cuDNN, which an XLA host lacks",
+            "load": f"with `.cu` sources it {_BUILD}",
+            "load_inline": f"with `cuda_sources` it {_BUILD}",
+        },
+        rule="XLA902",
+        evidence="docs",
+    ),
+    *rows(
+        "torch.utils.cpp_extension",
+        STAYS,
+        SAME,
+        HARMLESS,
+        {
+            "BuildExtension": "builds C++ as well; only CUDA sources are lost",
+            "CppExtension": "C++ for the host: it runs on host tensors",
+            "SyclExtension": "builds for Intel's devices",
+            "check_compiler_is_gcc": "asks about the host's compiler",
+            "check_compiler_ok_for_platform": "asks about the host's compiler",
+            "get_compiler_abi_compatibility_and_version": "asks about the host's compiler",
+            "get_cxx_compiler": "asks about the host's compiler",
+            "get_default_build_root": "a folder of the host",
+            "include_paths": 'asks about the host; with "cuda", about a CUDA toolkit',
+            "library_paths": 'asks about the host; with "cuda", about a CUDA toolkit',
+            "is_ninja_available": "asks about the host",
+            "remove_extension_h_precompiler_headers": "removes files of the host",
+            "verify_ninja_availability": "asks about the host",
+        },
+        evidence="docs",
+    ),
+)
+
+ROWS: tuple[Row, ...] = (*METHODS, *ARGUMENTS_OF, *FUNCTIONS, *PROFILERS, *EXTENSIONS)

@@ -1,0 +1,67 @@
+"""A name that only CUDA has, and that no other rule deals with.
+
+The catalog has a row for every such name of torch, and for the packages that compute on CUDA devices only; the
+message says what the row says. `xla-migrate explain torch.cuda.cudart` prints the row, and docs/catalog.md all of
+them.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-if torch.cuda.is_available():
++if xla.is_available():
+     torch.cuda.cudart().cudaProfilerStart()
+```
+
+What is imported only where it is installed is no fault, but worth knowing. What stays right without CUDA is no
+finding at all:
+
+```python
+import torch
+
+print(torch.version.cuda)
+```
+
+Names of one's own are not confused with the libraries':
+
+```python
+class apex:
+    def initialize(self):
+        return self
+
+apex().initialize()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...catalog import covering
+from ...catalog.families import is_cuda_only
+from ...cuda_only import Use
+from ...findings import MEDIUM, Finding
+from ...rule import Rest, Rule
+from .leftovers import CATCH_ALL, found, leftovers
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule(CATCH_ALL, "cuda-only")
+
+
+@RULE.rest
+def cuda_only(script: Script, rest: Rest) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, rest)
+
+
+@RULE.call("importlib.import_module")
+def imported_by_name(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    match call.args:
+        case [ast.Constant(value=str(name)), *_] if is_cuda_only(name):
+            row = covering(name)
+            if row is not None:
+                yield found(RULE, script, Use(call, name, True), row, MEDIUM)
