@@ -28,7 +28,6 @@ _MAY_MIX = {
     Tensor.type_as,
     Tensor.__getitem__,
     Tensor.__setitem__,
-    Tensor.data.__set__,  # type: ignore[attr-defined]
 }
 
 
@@ -46,11 +45,14 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if any(tensor.device.type == "xla" for tensor in tensors):
+        if not any(tensor.device.type == "xla" for tensor in tensors):
+            return func(*args, **kwargs)
+        if func in _INDEXED:
+            _check_indices(func, _INDEXED[func](*args, **kwargs))
+        result = func(*args, **kwargs)
+        if any(isinstance(leaf, Tensor) for leaf in tree_leaves(result)):
             _check_operands(func, tensors)
-            if func in _INDEXED:
-                _check_indices(func, _INDEXED[func](*args, **kwargs))
-        return func(*args, **kwargs)
+        return result
 
 
 def _check_operands(func: Any, tensors: list[Tensor]) -> None:

@@ -18,16 +18,9 @@ import torch.distributed as dist
 
 from . import _debug, _host, _xla_gru
 from ._backend import METRICS, Sender, replica_of_environment
-from ._cpu_notice import cpu_notice
 from ._xla_checkpoint import checkpoint as checkpoint
+from ._xla_modules import matmul, met, torch_xla, xm, xr
 from .batches import move
-
-with cpu_notice():
-    torch_xla: Any = importlib.import_module("torch_xla")
-    xm: Any = importlib.import_module("torch_xla.core.xla_model")
-    xr: Any = importlib.import_module("torch_xla.runtime")
-    matmul: Any = importlib.import_module("torch_xla.backends")
-    met: Any = importlib.import_module("torch_xla.debug.metrics")
 
 _xla_gru.accept_cpu()
 

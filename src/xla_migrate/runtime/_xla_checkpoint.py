@@ -15,7 +15,6 @@ is done here:
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from typing import Any
@@ -24,9 +23,8 @@ import torch
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_map_only
 
+from ._xla_modules import xm
 from .batches import tensors_in
-
-xm: Any = importlib.import_module("torch_xla.core.xla_model")
 
 
 def checkpoint(

@@ -1,11 +1,17 @@
-"""One clear line when torch_xla takes the CPU because it found nothing else."""
+"""The modules of torch_xla that the backend uses, imported with one clear line where that means the
+CPU.
+
+They are untyped, so they are ``Any`` here.
+"""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -37,3 +43,22 @@ def cpu_notice() -> Iterator[None]:
 
 def _is_no_default(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Defaulting to PJRT_DEVICE=CPU")
+
+
+def _torch_xla() -> Any:
+    try:
+        with cpu_notice():
+            return importlib.import_module("torch_xla")
+    except ImportError as error:
+        raise ImportError(
+            f"torch_xla does not load beside torch {torch.__version__} ({error}): install the "
+            "torch that it is made for (torch_xla 2.9 needs torch 2.9), or set "
+            "XLA_MIGRATE_BACKEND=eager"
+        ) from error
+
+
+torch_xla = _torch_xla()
+xm: Any = importlib.import_module("torch_xla.core.xla_model")
+xr: Any = importlib.import_module("torch_xla.runtime")
+matmul: Any = importlib.import_module("torch_xla.backends")
+met: Any = importlib.import_module("torch_xla.debug.metrics")

@@ -1,0 +1,254 @@
+"""One process: every name of several processes does the right thing for one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import _backend, _eager, _torch_xla
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture(params=["device", "eager"])
+def _both(request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(request.param)
+
+
+both = pytest.mark.usefixtures("_both")
+
+
+def in_a_fresh_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PJRT_DEVICE"}
+    kept |= {"PYTHONPATH": str(SOURCE), **environment}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=kept, capture_output=True, text=True, timeout=120
+    )
+
+
+@both
+def test_one_process_is_rank_0_of_1() -> None:
+    assert (xla.rank(), xla.local_rank(), xla.world_size()) == (0, 0, 1)
+    assert xla.is_master()
+    xla.rendezvous("here")
+
+
+@both
+def test_launch_runs_in_this_process() -> None:
+    calls: list[Any] = []
+    assert xla.launch(lambda *args: calls.append(args), args=("a", 2)) is None
+    assert xla.launch(calls.append, nprocs=1, join=False).join()
+    assert calls == [(0, "a", 2), 0], "a lambda, after the device was in use (xla-facts 1.9)"
+
+
+@both
+def test_an_exception_of_the_launched_function_is_raised() -> None:
+    def fails(rank: int) -> None:
+        raise LookupError(rank)
+
+    with pytest.raises(LookupError):
+        xla.launch(fails)
+    with pytest.raises(ValueError, match="nprocs=0"):
+        xla.launch(fails, nprocs=0)
+
+
+@both
+def test_a_group_made_in_a_launch_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a script can launch training and then evaluation."""
+
+    def main(rank: int) -> None:
+        xla.init_process_group("nccl", rank=rank, world_size=1)
+        assert dist.is_initialized()
+        assert (xla.rank(), xla.world_size()) == (0, 1)
+
+    for _ in range(2):
+        xla.launch(main)
+        assert not dist.is_initialized()
+
+
+@both
+def test_a_group_of_one_needs_no_address() -> None:
+    xla.init_process_group("nccl", init_method="env://")
+    try:
+        assert dist.get_world_size() == 1
+        gathered: list[Any] = [None]
+        dist.all_gather_object(gathered, {"a": 1})
+        assert gathered == [{"a": 1}]
+    finally:
+        xla.destroy_process_group()
+    assert not dist.is_initialized()
+    xla.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend", ["device", "eager"])
+def test_collectives_of_one(backend: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(backend)
+    device = xla.xla_device()
+    x = torch.arange(3.0).to(device)
+    assert xla.all_reduce(x) is None
+    assert xla.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True).wait()
+    xla.reduce(x, dst=0)
+    xla.broadcast(x, src=0)
+    into = [torch.zeros(3).to(device)]
+    xla.all_gather(into, x)
+    assert x.tolist() == into[0].tolist() == [0, 1, 2]
+    xla.mark_step()
+    x.add_(1)
+    xla.mark_step()
+    assert into[0].tolist() == [0, 1, 2], "a copy with a buffer of its own (xla-facts 3.12)"
+    objects: list[Any] = [None]
+    xla.all_gather_object(objects, "o")
+    xla.broadcast_object_list(objects)
+    assert objects == ["o"]
+
+
+@both
+def test_data_parallel_of_one() -> None:
+    xla.init_process_group()
+    try:
+        device = xla.xla_device()
+        module = nn.Linear(2, 1).to(device)
+        model = xla.DistributedDataParallel(module, find_unused_parameters=False)
+        assert isinstance(model, xla.DistributedDataParallel)
+        assert model.module is module
+        assert set(model.state_dict()) == {"module.weight", "module.bias"}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        with model.no_sync():
+            model(torch.ones(1, 2, device=device)).sum().backward()
+        model(torch.ones(1, 2, device=device)).sum().backward()
+        assert module.bias.grad is not None
+        assert module.bias.grad.item() == 2
+        before = module.bias.item()
+        xla.optimizer_step(optimizer)
+        assert module.bias.item() == pytest.approx(before - 1)
+    finally:
+        xla.destroy_process_group()
+
+
+def test_on_eager_backends_it_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
+    assert xla.DistributedDataParallel is nn.parallel.DistributedDataParallel
+
+
+def test_fact_3_10_several_processes_on_xla_cpu_are_refused(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch_xla would make each of them rank 0 of 1, silently."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert _torch_xla.xr.world_size() == 1
+    with pytest.raises(RuntimeError, match="rank 0 of 1"):
+        xla.world_size()
+
+
+def test_torchruns_variables_are_read(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "5"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8")):
+        monkeypatch.setenv(name, value)
+    assert (xla.rank(), xla.local_rank(), xla.world_size()) == (5, 1, 8)
+    assert not xla.is_master()
+    calls: list[Any] = []
+    xla.launch(calls.append)
+    assert calls == [1], "the processes are there already"
+
+
+def test_xla_starts_a_process_for_each_device_or_one(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[Any] = []
+
+    def torch_launch(function: Any, args: Any, start_method: str) -> None:
+        launched.append((args, start_method))
+        function(6, *args)  # The rank among all hosts; on this host it is 0.
+
+    monkeypatch.setattr(_torch_xla.torch_xla, "launch", torch_launch)
+    monkeypatch.setattr(_torch_xla, "device_count", lambda: 4)
+    seen: list[Any] = []
+    xla.launch(lambda rank, name: seen.append((rank, name)), args=("n",), nprocs=4)
+    assert launched == [(("n",), "spawn")]
+    assert seen == [(0, "n")]
+    with pytest.raises(ValueError, match="nprocs=3"):
+        xla.launch(print, nprocs=3)
+    with pytest.raises(ValueError, match="join=False"):
+        xla.launch(print, join=False)
+
+
+def test_eager_processes_know_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "unset")
+    ranks: list[Any] = []
+    _eager._Process(lambda rank, name: ranks.append((rank, name, os.environ["LOCAL_RANK"])))(3, "n")
+    assert ranks == [(3, "n", "3")]
+
+
+def test_fact_1_9_nothing_that_a_script_asks_before_launch_starts_the_runtime() -> None:
+    script = """
+import sys
+from xla_migrate import runtime as xla
+assert "torch_xla" not in sys.modules, "importing is cheap"
+assert (xla.device_type(), xla.is_available(), xla.device_count()) == ("xla", True, 1)
+assert xla.is_accelerator("cuda") and xla.is_bf16_supported() and xla.is_master()
+xla.world_size(), xla.rank(), xla.local_rank(), xla.metrics()
+xla.autocast("cuda"), xla.inference_mode(), xla.compile(print)
+xla.MpDeviceLoader([], "cuda")
+import torch_xla
+assert not torch_xla._XLAC._xla_runtime_is_initialized()
+import torch_xla.core.xla_model as xm
+seed = xm.get_rng_state()
+assert seed == 101, seed  # xla-facts 1.31
+xla.xla_device()
+assert torch_xla._XLAC._xla_runtime_is_initialized()
+assert xm.get_rng_state() == __import__("torch").initial_seed()
+"""
+    result = in_a_fresh_process(script)
+    assert result.returncode == 0, result.stderr
+    # xla-facts 1.11: one line, ours, and nothing of torch_xla's.
+    lines = [line for line in result.stderr.splitlines() if "PJRT_DEVICE" in line]
+    assert len(lines) == 1
+    assert "no TPU or Neuron device found" in lines[0]
+
+
+def test_without_torch_xla_the_same_script_trains() -> None:
+    script = """
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from xla_migrate import runtime as xla
+xla.manual_seed(0)
+device = xla.xla_device("cuda")
+model = xla.compile(torch.nn.Linear(4, 2)).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+data = TensorDataset(torch.randn(64, 4), torch.randint(0, 2, (64,)))
+losses = []
+for epoch in range(3):
+    for x, y in xla.MpDeviceLoader(DataLoader(data, batch_size=16, num_workers=epoch % 2), device):
+        optimizer.zero_grad()
+        with xla.autocast("cuda", dtype=torch.float16, enabled=False):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        losses.append(loss.item())
+assert losses[-1] < losses[0]
+assert "torch_xla" not in sys.modules
+xla.synchronize()
+"""
+    result = in_a_fresh_process(script, XLA_MIGRATE_BACKEND="eager")
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+
+
+def test_the_backend_is_chosen_once(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
+    assert _backend.backend() is _torch_xla
+    monkeypatch.setattr(_backend, "_chosen", None)
+    assert _backend.backend() is _eager
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "jax")
+    with pytest.raises(ValueError, match="XLA_MIGRATE_BACKEND=jax"):
+        _backend.uses_torch_xla()
