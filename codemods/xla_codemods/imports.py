@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from .chunks import first_line
 from .edits import DropAlias, Edit, remove
 from .known import RUNTIME
 from .rewrite import rewrite
@@ -82,7 +83,7 @@ def after_imports(tree: ast.Module) -> int:
         anchor = imports[0] if imports else None
     if anchor is None:
         first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
-        return _end(tree.body[0]) if first else (tree.body[0].lineno - 1 if tree.body else 0)
+        return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
     while anchor + 1 < len(tree.body) and isinstance(tree.body[anchor + 1], _IMPORTS):
         anchor += 1
     return _end(tree.body[anchor])
@@ -115,8 +116,9 @@ def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
     if not gone:
         return
     dropped: dict[ast.stmt, list[ast.alias]] = {}
+    telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in _tells(node)}
     for node in ast.walk(tree):
-        if isinstance(node, _IMPORTS) and _may_go(node):
+        if isinstance(node, _IMPORTS) and _may_go(node) and node not in telling:
             aliases = [a for a in node.names if (a.asname or a.name.partition(".")[0]) in gone]
             if aliases:
                 dropped[node] = aliases
@@ -167,7 +169,25 @@ def _only_complains(statement: ast.stmt, gone: set[str]) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
             return name in gone
+        case (
+            ast.ClassDef(name=name) | ast.FunctionDef(name=name)
+        ):  # a stand-in for what was missing
+            return name in gone
     return False
+
+
+def _tells(guard: ast.Try) -> Iterator[ast.stmt]:
+    """The imports of `try: import apex; HAS_APEX = True`: they stay, for what they tell."""
+    if any(isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in guard.body):
+        for statement in guard.body:
+            if isinstance(statement, _IMPORTS) and not _brings_torch_itself(statement):
+                yield statement
+
+
+def _brings_torch_itself(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0] == "torch"
+    return all(a.name.partition(".")[0] == "torch" for a in node.names)
 
 
 def _used(tree: ast.Module) -> set[str]:

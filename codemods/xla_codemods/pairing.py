@@ -27,6 +27,12 @@ _KINDS: dict[type[ast.AST], Any] = {
     ast.Set: cst.Set,
     ast.Tuple: cst.Tuple,
     ast.Lambda: cst.Lambda,
+    ast.ListComp: cst.ListComp,
+    ast.SetComp: cst.SetComp,
+    ast.DictComp: cst.DictComp,
+    ast.GeneratorExp: cst.GeneratorExp,
+    ast.NamedExpr: cst.NamedExpr,
+    ast.Await: cst.Await,
     ast.Name: cst.Name,
     ast.JoinedStr: cst.BaseString,
     ast.Constant: cst.BaseString,
@@ -59,6 +65,10 @@ _KINDS: dict[type[ast.AST], Any] = {
 }
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
+
+
+class _Word(cst.Name):
+    """`True`, `False` and `None`: names to libcst, constants to `ast`. Stands for their kind only."""
 
 
 class Unpaired(Exception):
@@ -109,11 +119,9 @@ def _kind(node: ast.AST) -> type[cst.CSTNode] | None:
     if isinstance(node, ast.Constant):
         if isinstance(node.value, (str, bytes)):
             return cst.BaseString
-        return (
-            cst.BaseNumber
-            if isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool)
-            else None
-        )
+        if node.value is None or isinstance(node.value, bool):
+            return _Word
+        return cst.BaseNumber if isinstance(node.value, (int, float, complex)) else None
     return _KINDS.get(type(node))
 
 
@@ -257,7 +265,7 @@ def _collect(
 
 def _cst_kind(node: cst.CSTNode) -> type[cst.CSTNode] | None:
     if isinstance(node, cst.Name):
-        return None if node.value in {"True", "False", "None"} else cst.Name  # constants to `ast`
+        return _Word if node.value in {"True", "False", "None"} else cst.Name
     if isinstance(node, cst.BaseString):
         return cst.BaseString
     if isinstance(node, _NUMBERS):
@@ -294,7 +302,7 @@ def _cst_children(node: cst.CSTNode) -> list[cst.CSTNode]:
             return [n for part in (node.left, node.right) for n in _string_parts(part)]
         case cst.FormattedString():
             return _string_parts(node)
-        case cst.Name():
+        case cst.Name() | cst.MatchSingleton():
             return []
         case cst.MatchAs() | cst.MatchStar():
             return (

@@ -12,7 +12,7 @@ from . import known
 from .index import Index, build
 from .names import FunctionNode, Scope, resolve
 from .source import Source
-from .triggers import HotLines
+from .triggers import HotLines, imported
 from .values import ACCEL, CLASS, DEVICE, INSTANCE, MODULE, OPTIMIZER, SCALER, TENSOR, Value
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ _OPTIMIZER_NAME = re.compile(
     r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE
 )
 _SCHEDULER_NAME = re.compile(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
+
+
+def _is_called_a_scaler(node: ast.expr) -> bool:
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return last.lower().endswith("scaler")
+
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
@@ -44,7 +50,8 @@ class Script:
         self.source = source
         self.path = path
         self.tree = source.tree
-        hot = HotLines(source.text, tuple(name.last for name in own_names))
+        words = (*imported(source.tree), *(name.last for name in own_names))
+        hot = HotLines(source.text, words)
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
         if own_names:
@@ -166,16 +173,33 @@ class Script:
 
     @cached_property
     def scalers_by_use(self) -> frozenset[str]:
-        """What `scale(loss).backward()` is called on, as text."""
+        """What is used as only a GradScaler is, as text: `scale(loss).backward()`, `unscale_(optimizer)`, and
+        `step(optimizer)` of what is called a scaler.
+        """
         names = set()
         for call, _ in self.index.of(ast.Call):
-            match call.func:
-                case ast.Attribute(
-                    value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_]),
-                    attr="backward",
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_]),
+                        attr="backward",
+                    )
                 ):
                     names.add(ast.unparse(scaler))
+                case ast.Call(func=ast.Attribute(value=scaler, attr="unscale_"), args=[_]):
+                    names.add(ast.unparse(scaler))
+                case ast.Call(func=ast.Attribute(value=scaler, attr="step"), args=[optimizer, *_]):
+                    if _is_called_a_scaler(scaler) and self.is_optimizer(optimizer):
+                        names.add(ast.unparse(scaler))
         return frozenset(names)
+
+    def is_scaling_step(self, call: ast.Call) -> bool:
+        """`loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
+        return (
+            _is_called_a_scaler(call.func)
+            and len(call.args) > 1
+            and self.is_optimizer(call.args[1])
+        )
 
     def is_optimizer(self, node: ast.expr) -> bool:
         """Whether `node` is a torch optimizer: known to be one, or unknown and used and named as one."""

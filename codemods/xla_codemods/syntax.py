@@ -76,7 +76,7 @@ def is_pure(test: ast.expr) -> bool:
 
 
 _QUESTIONS = frozenset(
-    "is_available device_count get keys is_enabled hasattr getattr isinstance len bool".split()
+    "is_available device_count get keys is_enabled get_scale hasattr getattr isinstance len bool".split()
 )
 
 

@@ -20,6 +20,7 @@ from .values import (
     ACCELERATOR,
     DATASET,
     DEVICE_LOADER,
+    INSTANCE,
     LOADER,
     MODULE,
     NUMBER,
@@ -265,8 +266,13 @@ class Training:
         if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return self.function_effects(definition)
         method = self.local_method(func, scope)
-        if method is not None and not self.script.value(call.func, scope).has(MODULE):
+        if method is None and isinstance(definition, ast.ClassDef) and value.has(INSTANCE):
+            found = self.script.inference.method(definition, "__call__")
+            method = found[0] if found else None
+        if method is not None and not value.has(MODULE):
             return self.function_effects(method)
+        if self.script.is_scaling_step(call):
+            return frozenset({BACKWARD, STEP})
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
 
     def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:

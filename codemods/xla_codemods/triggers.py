@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ _HOT = (
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state no_grad "
     "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
-    "distributed xla"
+    "distributed xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
+    "safetensors torch.half"
 ).split()
 
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
@@ -45,13 +47,31 @@ _TRAINS = (
     "opt.step(",
 )
 # So is one in which these are given a name: that it is theirs cannot be seen where it is used.
-_NAMED = tuple(
-    f"cuda.{kind}"
-    for kind in (
-        *(f"{dtype}Tensor" for dtype in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool")),
-        "Stream(",
-        "get_device_properties(",
-    )
+_NAMED = (
+    "Scaler(",
+    *(
+        f"cuda.{kind}"
+        for kind in (
+            *(
+                f"{dtype}Tensor"
+                for dtype in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool")
+            ),
+            "Stream(",
+            "get_device_properties(",
+        )
+    ),
+)
+# What is imported from these is hot by its local name.
+_HOMES = (
+    "torch.cuda",
+    "torch.amp",
+    "torch.distributed",
+    "torch.multiprocessing",
+    "torch.nn.parallel",
+    "torch.utils.checkpoint",
+    "apex",
+    "bitsandbytes",
+    "deepspeed",
 )
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 
@@ -59,6 +79,31 @@ _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 def concerns(data: bytes) -> bool:
     """Whether the bytes of a file hold a trigger word."""
     return any(word in data for word in WORDS)
+
+
+def imported(tree: ast.Module) -> tuple[str, ...]:
+    """Local names that the module imports from CUDA's homes, which their uses need not name."""
+    return tuple(
+        alias.asname or alias.name
+        for statement in _top_level(tree.body)
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+        for alias in statement.names
+        if _home(statement, alias).startswith(_HOMES)
+        and (alias.asname or isinstance(statement, ast.ImportFrom))
+    )
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.If, ast.Try)):
+            yield from _top_level([*statement.body, *statement.orelse])
+
+
+def _home(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    if isinstance(statement, ast.Import):
+        return alias.name
+    return f"{statement.module or ''}.{alias.name}"
 
 
 class HotLines:

@@ -27,6 +27,8 @@ def agree(source: bytes) -> int:
                 assert theirs.evaluated_value == text
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name), _:
                 assert theirs.name.value == name  # type: ignore[attr-defined]
+            case ast.Constant(value=bool() | None as word), cst.Name(value=value):
+                assert str(word) == value
             case ast.Constant(value=int(number)), cst.Integer():
                 assert theirs.evaluated_value == number
     return len(nodes)
@@ -55,6 +57,7 @@ def agree(source: bytes) -> int:
         "match a:\n    case B(c, d=e) | [f, *g]:\n        h\n    case {'i': j, **k} if l:\n        m\n    case None | True | 1:\n        n",
         "async def f():\n    async with a as b:\n        async for c in d:\n            await e",
         "print(None, True, ..., 1j, -1, b'x')",
+        "(a := None); {True: [False for b in c]}; (None if d else True)",
         "if a: b\nelif c: d\nelse: e",
         "while a:\n    b; c\n",
     ],

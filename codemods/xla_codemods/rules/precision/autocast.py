@@ -1,0 +1,186 @@
+"""CUDA's autocast does nothing to XLA tensors.
+
+`torch.autocast("cuda")` and `torch.cuda.amp.autocast()` leave XLA tensors in float32, without a warning (xla-facts 1.71).
+`xla.autocast()` is that of the accelerator at hand. It computes in bfloat16, also where float16 was asked for: that is
+what TPUs and Trainium are made for, and it needs no loss scaling (XLA204).
+
+```diff
+ import torch
+-from torch.cuda.amp import autocast
++from xla_migrate import runtime as xla
+
+ def forward(model, x, amp):
+-    with autocast():
++    with xla.autocast():
+         y = model(x)
+-    with torch.autocast(device_type="cuda", dtype=torch.float16, enabled=amp):
++    with xla.autocast(dtype=torch.bfloat16, enabled=amp):
+         z = model(y)
+-    with torch.cuda.amp.autocast(amp):
++    with xla.autocast(enabled=amp):
+         return model(z)
+```
+
+A device type and a data type that are variables are handed on: `xla.autocast` takes "cuda" for the accelerator, and
+float16 for bfloat16.
+
+```diff
+ import torch
+ from contextlib import nullcontext
++from xla_migrate import runtime as xla
+
+ def context(device_type, dtype):
+-    return nullcontext() if device_type == "cpu" else torch.amp.autocast(device_type=device_type, dtype=dtype)
++    return nullcontext() if device_type == "cpu" else xla.autocast(device_type=device_type, dtype=dtype)
+```
+
+Autocast on the CPU stays.
+
+```python
+import torch
+
+def forward(model, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return model(x)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, DropArgument, Edit, Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import is_cuda_string, keyword
+from .half import bfloat16_for
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA201", "autocast")
+
+_CUDA = ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast")
+_ANY = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast")
+_CUDA_ORDER = ("enabled", "dtype", "cache_enabled")
+_ANY_ORDER = ("device_type", "dtype", "enabled", "cache_enabled")
+_MESSAGE = "CUDA's autocast leaves XLA tensors in float32"
+_OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia", "meta", "xla"})
+
+
+@RULE.call(*_CUDA)
+def of_cuda(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    edits = [
+        Replace(call.func, f"{script.xla}.autocast"),
+        *_arguments(script, call, scope, _CUDA_ORDER),
+    ]
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.call(*_ANY)
+def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device = call.args[0] if call.args else keyword(call, "device_type")
+    if isinstance(device, ast.Constant) and device.value in _OTHERS:
+        return
+    edits = [
+        Replace(call.func, f"{script.xla}.autocast"),
+        *_arguments(script, call, scope, _ANY_ORDER),
+    ]
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.call("functools.partial")
+def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`partial(torch.autocast, "cuda", dtype=...)`: a call whose first argument is the callee."""
+    callee = script.dotted(call.args[0], scope) if call.args else None
+    if callee not in _CUDA and callee not in _ANY:
+        return
+    order = _CUDA_ORDER if callee in _CUDA else _ANY_ORDER
+    device = call.args[1] if len(call.args) > 1 else keyword(call, "device_type")
+    if order is _ANY_ORDER and isinstance(device, ast.Constant) and device.value in _OTHERS:
+        return
+    edits = _arguments(script, call, scope, order, first=1)
+    yield RULE.at(script, call, _MESSAGE, Replace(call.args[0], f"{script.xla}.autocast"), *edits)
+
+
+@RULE.reference(*_CUDA, *_ANY)
+def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`context = torch.cuda.amp.autocast if amp else nullcontext`."""
+    parent = script.parent(node)
+    if isinstance(parent, (ast.Compare, ast.BoolOp, ast.arg, ast.AnnAssign, ast.Subscript)):
+        return  # asked for, or a type
+    if isinstance(parent, ast.Call) and _takes_a_class(script, parent, scope):
+        return
+    if script.dotted(node, scope) in _ANY or _is_called_plainly(script, node):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
+    else:
+        yield RULE.at(script, node, f"{_MESSAGE}: use {script.xla}.autocast", effort=MEDIUM)
+
+
+def _takes_a_class(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """`isinstance(context, torch.autocast)`, `hasattr(torch.cuda.amp.autocast, ...)`, and what XLA201 has dealt with."""
+    if script.dotted(call.func, scope) == "functools.partial":
+        return True
+    return isinstance(call.func, ast.Name) and call.func.id in {
+        "isinstance",
+        "issubclass",
+        "hasattr",
+        "getattr",
+    }
+
+
+def _is_called_plainly(script: Script, node: ast.expr) -> bool:
+    """Whether what `node` is bound to is only called with keywords: CUDA's autocast takes others by position."""
+    value: ast.AST = node
+    parent = script.parent(value)
+    while isinstance(parent, ast.IfExp):
+        value, parent = parent, script.parent(parent)
+    if not isinstance(parent, ast.Assign):
+        return False
+    names = {ast.unparse(target) for target in parent.targets}
+    calls = [c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names]
+    return bool(calls) and not any(call.args for call in calls)
+
+
+def _arguments(
+    script: Script, call: ast.Call, scope: Scope, order: tuple[str, ...], first: int = 0
+) -> Iterator[Edit]:
+    """Arguments as `xla.autocast(device_type, dtype, enabled, cache_enabled)` takes them.
+
+    Those given by position keep their place where everything before them does; "cuda" is not needed.
+    """
+    kept = order is _ANY_ORDER
+    for name, argument in zip(order, call.args[first:]):
+        if isinstance(argument, ast.Starred):
+            return
+        new = bfloat16_for(script, argument, scope) if name == "dtype" else None
+        if name == "device_type" and _is_cuda(argument):
+            kept = False
+            yield DropArgument(call, argument)
+        elif kept:
+            if new is not None:
+                yield Replace(argument, new)
+        else:
+            yield DropArgument(call, argument)
+            if new is not None:
+                yield AddArgument(call, f"{name}={new}")
+            else:
+                yield AddArgument(call, f"{name}={{0}}", (argument,))
+    for given in call.keywords:
+        if given.arg == "device_type" and _is_cuda(given.value):
+            yield DropArgument(call, given)
+        elif given.arg in {"dtype", "fast_dtype"}:
+            new = bfloat16_for(script, given.value, scope)
+            if new is not None:
+                yield Replace(given.value, new)
+
+
+def _is_cuda(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and is_cuda_string(node.value)
+    )

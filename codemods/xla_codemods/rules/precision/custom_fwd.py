@@ -1,0 +1,119 @@
+"""Autograd functions of their own ask about CUDA's autocast.
+
+`torch.cuda.amp.custom_fwd` switches CUDA's autocast off around `forward`; on XLA tensors it does nothing. `torch.amp`'s
+takes the device type.
+
+```diff
+ import torch
+-from torch.cuda.amp import custom_bwd, custom_fwd
++from xla_migrate import runtime as xla
+
+ class Square(torch.autograd.Function):
+     @staticmethod
+-    @custom_fwd(cast_inputs=torch.float16)
++    @torch.amp.custom_fwd(device_type=xla.device_type(), cast_inputs=torch.bfloat16)
+     def forward(ctx, x):
+         ctx.save_for_backward(x)
+         return x * x
+
+     @staticmethod
+-    @custom_bwd
++    @torch.amp.custom_bwd(device_type=xla.device_type())
+     def backward(ctx, grad):
+         return 2 * ctx.saved_tensors[0] * grad
+```
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Double(torch.autograd.Function):
+     @staticmethod
+-    @torch.amp.custom_fwd(device_type="cuda")
++    @torch.amp.custom_fwd(device_type=xla.device_type())
+     def forward(ctx, x):
+         return 2 * x
+```
+
+Another device's stay.
+
+```python
+import torch
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x):
+        return 2 * x
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Edit, Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...syntax import keyword
+from .half import bfloat16_for
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA203", "custom-fwd")
+
+_CUDA = tuple(
+    f"torch.cuda.amp.{home}{name}"
+    for home in ("", "autocast_mode.")
+    for name in ("custom_fwd", "custom_bwd")
+)
+_ANY = ("torch.amp.custom_fwd", "torch.amp.custom_bwd")
+_MESSAGE = "this is about CUDA's autocast"
+
+
+@RULE.reference(*_CUDA)
+def bare(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`@custom_fwd`, or handed on."""
+    new = f"{_name(script, node, scope)}(device_type={script.xla}.device_type())"
+    yield RULE.at(script, node, _MESSAGE, Replace(node, new))
+
+
+@RULE.call(*_CUDA)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`@custom_fwd(cast_inputs=...)`, `custom_fwd(function)`."""
+    kind = f"device_type={script.xla}.device_type()"
+    given = [("", argument) for argument in call.args]
+    given += [(f"{k.arg}=" if k.arg else "**", k.value) for k in call.keywords]
+    texts: list[str] = []
+    holes: list[ast.expr] = []
+    for name, value in given:
+        half = bfloat16_for(script, value, scope)
+        texts.append(f"{name}{half or f'{{{len(holes)}}}'}")
+        if half is None:
+            holes.append(value)
+    first = texts[: len(call.args)]
+    text = ", ".join([*first, kind, *texts[len(call.args) :]])
+    edit = Replace(call, f"{_name(script, call.func, scope)}({text})", tuple(holes))
+    yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call(*_ANY)
+def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device = keyword(call, "device_type")
+    if not (isinstance(device, ast.Constant) and device.value == "cuda"):
+        return
+    edits: list[Edit] = [Replace(device, f"{script.xla}.device_type()")]
+    cast = keyword(call, "cast_inputs")
+    new = bfloat16_for(script, cast, scope) if cast is not None else None
+    if cast is not None and new is not None:
+        edits.append(Replace(cast, new))
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+def _name(script: Script, node: ast.expr, scope: Scope) -> str:
+    dotted = script.dotted(node, scope) or ""
+    return script.spell(f"torch.amp.{dotted.rpartition('.')[2]}", scope)

@@ -1,0 +1,57 @@
+"""timm's NativeScaler scales losses, and steps the optimizer itself.
+
+It does backward, clipping and the optimizer step around a GradScaler of its own: a host sync per step on XLA
+(xla-facts 1.73), and no reduction of gradients over replicas (1.74). `xla.NativeScaler` is called in the same way and
+scales nothing. Its state is empty, and it ignores the one of an old checkpoint.
+
+```diff
+ import torch
+-from timm.utils import NativeScaler
++from xla_migrate import runtime as xla
+
+-loss_scaler = NativeScaler()
++loss_scaler = xla.NativeScaler()
+```
+
+A class of the same name from elsewhere stays.
+
+```python
+import torch
+from util.misc import NativeScaler
+
+loss_scaler = NativeScaler()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA205", "native-scaler", severity=WARNING)
+
+_NAMES = tuple(
+    f"timm.utils.{home}{name}" for home in ("", "cuda.") for name in ("NativeScaler", "ApexScaler")
+)
+_MESSAGE = "bfloat16 needs no loss scaling, and this reduces no gradients over replicas"
+
+
+@RULE.call(*_NAMES)
+def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.NativeScaler()"))
+
+
+@RULE.reference(*_NAMES)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`scaler_class = NativeScaler`; in annotations it may stay."""
+    if isinstance(script.parent(node), (ast.Assign, ast.IfExp)):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.NativeScaler"))

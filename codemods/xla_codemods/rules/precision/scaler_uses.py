@@ -1,0 +1,392 @@
+"""Every use of a GradScaler in a file, and what becomes of it where losses are not scaled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...edits import DropArgument, DropEntry, Edit, Replace, remove
+from ...names import Scope
+from ...syntax import keyword
+from ...values import CLASS, SCALER, TENSOR
+from .branches import Changes, vanishes
+from .scaler_scale import fold_scales
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+MAKERS = frozenset(
+    f"{home}.{name}"
+    for home, names in {
+        "torch.amp": ("GradScaler",),
+        "torch.amp.grad_scaler": ("GradScaler",),
+        "torch.cuda.amp": ("GradScaler",),
+        "torch.cuda.amp.grad_scaler": ("GradScaler",),
+        "torch.cpu.amp": ("GradScaler",),
+        "torch.distributed.fsdp.sharded_grad_scaler": ("ShardedGradScaler",),
+        "fairscale.optim.grad_scaler": ("GradScaler", "ShardedGradScaler"),
+    }.items()
+    for name in names
+)
+_NAME = re.compile("scaler", re.IGNORECASE)
+_DROPPED = frozenset(
+    "unscale_ update load_state_dict set_growth_factor set_backoff_factor set_growth_interval".split()
+)
+_ASKING = frozenset({"isinstance", "print", "repr", "str", "id", "type", "hasattr"})
+
+
+class Creation(NamedTuple):
+    """`call` makes a scaler; `whole` is it, or the `... if amp else None` around it; `statement` only binds it."""
+
+    call: ast.Call
+    whole: ast.expr
+    statement: ast.stmt | None
+
+
+class Uses:
+    """What is found: `fixed` places with their edits, and the others by what they want of the scaler."""
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+        self.fixed: list[tuple[ast.expr | ast.stmt, tuple[Edit, ...]]] = []
+        self.flags: list[ast.expr] = []  # whether there is one
+        self.unclear: list[ast.expr] = []  # something that has no answer without one
+        self.passed = False  # to places of this file
+        self.handed_out = False  # to places that are not seen
+        self.creations: list[Creation] = []
+        self.dropped: set[ast.expr] = set()  # values that leave a dict with their key
+
+    def asked(self, script: Script, gone: set[ast.If | ast.IfExp]) -> bool:
+        """Whether anything that stays asks if there is a scaler. `gone` are the `if`s that do not stay."""
+        return any(not self._goes(flag, script, gone) for flag in self.flags)
+
+    def _goes(self, node: ast.expr, script: Script, gone: set[ast.If | ast.IfExp]) -> bool:
+        return any(
+            ancestor in gone
+            or ancestor in self.dropped
+            or ancestor in self.changes.removed
+            or (isinstance(ancestor, ast.If) and vanishes(ancestor, script, self.changes))
+            for ancestor in script.ancestors(node)
+        )
+
+
+def classify(script: Script) -> Uses:
+    """All uses of scalers in `script`."""
+    finder = _Finder(script)
+    for creation in _creations(script):
+        finder.uses.creations.append(creation)
+    for node, scope in _references(script, finder.uses.creations):
+        finder.use(node, scope)
+    for place, edits in fold_scales(script, finder.scales, finder.uses.changes):
+        finder.fix(place, *edits)
+    return finder.uses
+
+
+def in_a_scaler(script: Script, node: ast.AST) -> bool:
+    """Whether `node` stands in a class that derives from GradScaler."""
+    return any(
+        isinstance(a, ast.ClassDef)
+        and SCALER in script.inference.base_kind(a, script.index.scope(a))
+        for a in script.ancestors(node)
+    )
+
+
+def _creations(script: Script) -> Iterator[Creation]:
+    names = {"GradScaler", "ShardedGradScaler"}
+    names |= {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
+    for call, scope in script.index.of(ast.Call):
+        func = call.func
+        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if last in names and script.dotted(func, scope) in MAKERS and not in_a_scaler(script, call):
+            yield _creation(script, call)
+
+
+def _creation(script: Script, call: ast.Call) -> Creation:
+    whole: ast.expr = call
+    above = script.parent(call)
+    while isinstance(above, (ast.IfExp, ast.BoolOp)) and _chooses(above, whole):
+        whole, above = above, script.parent(above)
+    if isinstance(above, ast.Tuple) and all(_makes(script, e) for e in above.elts):
+        above = script.parent(above)  # `scaler_g, scaler_d = GradScaler(), GradScaler()`
+    statement = above if isinstance(above, (ast.Assign, ast.AnnAssign)) else None
+    if not all(isinstance(t, (ast.Name, ast.Attribute)) for t in _targets(statement)):
+        statement = None
+    return Creation(call, whole, statement)
+
+
+def idle_bindings(script: Script, creation: Creation) -> Iterator[ast.stmt]:
+    """`scaler = None` beside the statement that makes it."""
+    targets = {_place(script, target) for target in _targets(creation.statement)}
+    for statement, _ in script.index.of(ast.Assign):
+        if isinstance(statement.value, ast.Constant) and statement.value.value is None:
+            if all(_place(script, target) in targets for target in statement.targets):
+                yield statement
+
+
+def _targets(statement: ast.stmt | None) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return [
+            element
+            for target in statement.targets
+            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+    return [statement.target] if isinstance(statement, ast.AnnAssign) else []
+
+
+def _place(script: Script, target: ast.expr) -> tuple[str, ast.AST]:
+    """Which variable `target` is: its text, in its class or its function."""
+    kinds: tuple[type[ast.AST], ...] = (ast.ClassDef, ast.Module)
+    if isinstance(target, ast.Name):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+    owner = next((a for a in script.ancestors(target) if isinstance(a, kinds)), script.tree)
+    return ast.unparse(target), owner
+
+
+def _makes(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in MAKERS
+
+
+def _chooses(parent: ast.IfExp | ast.BoolOp, node: ast.expr) -> bool:
+    """`node if amp else None`, `amp and node`."""
+    if isinstance(parent, ast.BoolOp):
+        return isinstance(parent.op, ast.And) and parent.values[-1] is node
+    other = parent.orelse if node is parent.body else parent.body
+    return node is not parent.test and isinstance(other, ast.Constant) and other.value is None
+
+
+def _references(script: Script, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
+    """Names, attributes and subscripts that stand for a scaler where they are read (or deleted)."""
+    bound = {name for creation in creations for name in _bound_names(creation)}
+    bound |= {text.rpartition(".")[2] for text in script.scalers_by_use}
+    index = script.index
+    nodes: list[tuple[ast.Name | ast.Attribute | ast.Subscript, Scope]] = [
+        *index.of(ast.Name),
+        *index.of(ast.Attribute),
+        *index.of(ast.Subscript),
+    ]
+    for node, scope in nodes:
+        last = _last(node)
+        if last not in bound and not _NAME.search(last):
+            continue
+        if isinstance(node.ctx, ast.Store) or not script.is_scaler(node):
+            continue
+        value = script.value(node, scope)
+        if value.has(TENSOR) or isinstance(value.definition, ast.ClassDef):
+            continue
+        if not in_a_scaler(script, node):
+            yield node, scope
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _last(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _bound_names(creation: Creation) -> Iterator[str]:
+    yield from (_last(target) for target in _targets(creation.statement))
+
+
+class _Finder:
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.uses = Uses()
+        self.scales: list[ast.Call] = []  # `scaler.get_scale()`
+
+    def fix(self, node: ast.expr | ast.stmt, *edits: Edit) -> None:
+        self.uses.fixed.append((node, edits))
+
+    def use(self, node: ast.expr, scope: Scope) -> None:
+        """One reference, by what stands around it."""
+        parent = self.script.parent(node)
+        if isinstance(parent, ast.Attribute):
+            outer = self.script.parent(parent)
+            if isinstance(outer, ast.Call) and outer.func is parent:
+                self.method(parent.attr, outer, scope)
+            else:
+                self.attribute(parent, scope)
+        elif isinstance(parent, ast.keyword):
+            call = self.script.parent(parent)
+            self.argument(node, call, scope)
+        elif isinstance(parent, ast.Call):
+            self.argument(node, parent, scope)
+        elif isinstance(parent, ast.Compare) or _is_test(parent, node):
+            self.uses.flags.append(node)
+        elif isinstance(parent, _MOVES):
+            self.uses.passed = True
+        elif isinstance(parent, ast.Expr):
+            pass
+        else:
+            self.uses.handed_out = True
+
+    def argument(self, node: ast.expr, call: ast.AST | None, scope: Scope) -> None:
+        """A scaler handed to a call."""
+        if not isinstance(call, ast.Call) or call.func is node:
+            self.uses.unclear.append(node)
+        elif isinstance(call.func, ast.Name) and call.func.id in _ASKING:
+            self.uses.flags.append(node)
+        elif self.is_local(call, scope):
+            self.uses.passed = True
+        else:
+            self.uses.handed_out = True
+
+    def is_local(self, call: ast.Call, scope: Scope) -> bool:
+        value = self.script.value(call.func, scope)
+        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return True
+        if isinstance(value.definition, ast.ClassDef) and value.has(CLASS):
+            return self.script.inference.method(value.definition, "__init__") is not None
+        return self.script.training.local_method(call.func, scope) is not None
+
+    def method(self, name: str, call: ast.Call, scope: Scope) -> None:
+        """`scaler.<name>(...)`."""
+        changes = self.uses.changes
+        changes.changed.add(call)
+        if name == "scale" and (argument := _only_argument(call)) is not None:
+            changes.replaced[call] = argument
+            self.fix(call, Replace(call, "{0}", (argument,)))
+        elif name == "step":
+            self.step(call)
+        elif name in _DROPPED:
+            self.drop(call)
+        elif name == "state_dict":
+            self.state(call)
+        elif name == "get_scale":
+            self.scales.append(call)
+        elif name == "is_enabled":
+            self.enabled(call, scope)
+        else:
+            self.uses.unclear.append(call)
+
+    def step(self, call: ast.Call) -> None:
+        """`scaler.step(optimizer, ...)`: what XLA501 makes of `optimizer.step(...)`."""
+        optimizer = call.args[0] if call.args else keyword(call, "optimizer")
+        if optimizer is None or any(isinstance(a, ast.Starred) for a in call.args):
+            self.uses.unclear.append(call)
+            return
+        given = [("", a) for a in call.args if a is not optimizer]
+        given += [
+            (f"{k.arg}=" if k.arg else "**", k.value)
+            for k in call.keywords
+            if k.value is not optimizer
+        ]
+        text = "".join(f", {name}{{{k + 1}}}" for k, (name, _) in enumerate(given))
+        arguments = [value for _, value in given]
+        self.uses.changes.steps[call] = (optimizer, arguments)
+        new = f"{self.script.xla}.optimizer_step({{0}}{text})"
+        self.fix(call, Replace(call, new, (optimizer, *arguments)))
+
+    def drop(self, call: ast.Call) -> None:
+        """A call for its effect on the scaler."""
+        statement = self.script.parent(call)
+        if isinstance(statement, ast.Expr):
+            self.uses.changes.removed.add(statement)
+            self.fix(call, remove(statement))
+        else:
+            self.fix(call, Replace(call, "None"))
+
+    def state(self, call: ast.Call) -> None:
+        """`scaler.state_dict()`: its entry in a checkpoint goes."""
+        node: ast.expr = call
+        parent = self.script.parent(node)
+        while (
+            isinstance(parent, ast.IfExp)
+            and node is not parent.test
+            and _is_empty(_other(parent, node))
+        ):
+            node, parent = parent, self.script.parent(parent)
+        self.fix(call, *self.without_state(node, parent))
+
+    def without_state(self, node: ast.expr, parent: ast.AST | None) -> list[Edit]:
+        if isinstance(parent, ast.Dict):
+            key = parent.keys[parent.values.index(node)]
+            if key is not None:
+                self.uses.dropped.add(node)
+                return [DropEntry(parent, key)]
+        if isinstance(parent, ast.keyword):
+            call = self.script.parent(parent)
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "dict":
+                self.uses.dropped.add(node)
+                return [DropArgument(call, parent)]
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
+            self.uses.changes.removed.add(parent)
+            return [remove(parent)]
+        return [Replace(node, "{}")]
+
+    def enabled(self, call: ast.Call, scope: Scope) -> None:
+        """`scaler.is_enabled()` says whether mixed precision is on: what `enabled=` was given."""
+        given = {creation: keyword(creation.call, "enabled") for creation in self.uses.creations}
+        values = list(given.values())
+        if len(values) != 1:
+            self.uses.unclear.append(call)
+        elif values[0] is None:
+            self.fix(call, Replace(call, "True"))
+        elif self.is_same_there(values[0], scope):
+            self.fix(call, Replace(call, self.script.segment(values[0])))
+        else:
+            self.uses.unclear.append(call)
+
+    def is_same_there(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether `node` means the same in `scope`: constants, names and attributes of the same variable."""
+        home = self.script.index.scope(node)
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                here, there = home.find(part.id), scope.find(part.id)
+                if here is None or there is None or here[0] is not there[0]:
+                    return False
+            elif isinstance(part, (ast.Call, ast.NamedExpr, ast.Await, ast.Lambda)):
+                return False
+        return True
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        """`scaler._scale` and the like, not called."""
+        self.uses.changes.changed.add(node)
+        if node.attr == "_enabled" and isinstance(node.ctx, ast.Load):
+            self.uses.unclear.append(node)
+        elif node.attr == "_scale" and isinstance(node.ctx, ast.Load):
+            text = f"{self.script.spell('torch.tensor', scope)}(1.0)"
+            self.fix(node, Replace(node, text))
+        else:
+            self.uses.unclear.append(node)
+
+
+_MOVES = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.Return,
+    ast.Tuple,
+    ast.List,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.NamedExpr,
+    ast.arguments,
+    ast.Delete,
+    ast.Starred,
+)
+
+
+def _is_test(parent: ast.AST | None, node: ast.expr) -> bool:
+    """Whether `node` is asked for its truth."""
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return parent.test is node
+    if isinstance(parent, ast.BoolOp):
+        return parent.values[-1] is not node
+    return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+
+
+def _only_argument(call: ast.Call) -> ast.expr | None:
+    if len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred):
+        return call.args[0]
+    return keyword(call, "outputs") if not call.args else None
+
+
+def _other(node: ast.IfExp, one: ast.expr) -> ast.expr:
+    return node.orelse if one is node.body else node.body
+
+
+def _is_empty(node: ast.expr) -> bool:
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    return isinstance(node, ast.Constant) and node.value is None
