@@ -27,7 +27,7 @@ _HOT = (
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state no_grad "
     "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
-    "distributed xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
+    "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
     "safetensors torch.half"
 ).split()
 

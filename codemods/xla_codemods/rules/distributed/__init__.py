@@ -3,5 +3,26 @@
 from __future__ import annotations
 
 from ...rule import Rule
+from . import (
+    backend_test,
+    collective,
+    data_parallel,
+    launch,
+    process_group,
+    rank_guard,
+    single_process,
+    sync_batch_norm,
+    unsharded_loader,
+)
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    process_group.RULE,
+    collective.RULE,
+    data_parallel.RULE,
+    launch.RULE,
+    single_process.RULE,
+    rank_guard.RULE,
+    unsharded_loader.RULE,
+    backend_test.RULE,
+    sync_batch_norm.RULE,
+)

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA502", "step-mark")
 
-_READS = frozenset({"item", "tolist", "numpy", "cpu"})
+_READS = frozenset({"item", "tolist", "numpy", "cpu", "state_dict"})
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -181,10 +181,11 @@ def _read_after(script: Script, loop: Loop, anchor: ast.stmt) -> bool:
 
 
 def _reads(script: Script, statement: ast.stmt) -> bool:
-    """Whether `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`."""
+    """Whether `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _READS and not node.args:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if (name in _READS and not node.args) or name == "save":
                 return True
             if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
                 if any(script.on_accelerator(a) for a in node.args):

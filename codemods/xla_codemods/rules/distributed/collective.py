@@ -1,0 +1,93 @@
+"""Collectives of `torch.distributed` on XLA tensors can do nothing at all, silently.
+
+Between processes on the CPU, gloo returns without an error and leaves the tensor as it was (xla-facts 3.9); on
+devices, object collectives and averaging fail (5.3). The runtime's collectives have the same arguments and
+work on every backend.
+
+```diff
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def mean(value, world_size):
+-    dist.all_reduce(value, op=dist.ReduceOp.SUM)
++    xla.all_reduce(value, op=dist.ReduceOp.SUM)
+-    dist.barrier()
++    xla.barrier()
+     return value / world_size
+```
+
+Questions about the group are answered by torch itself:
+
+```python
+import torch.distributed as dist
+
+def is_main():
+    return not dist.is_initialized() or dist.get_rank() == 0
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropArgument, Edit, Replace
+from ...findings import HIGH, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from .process_group import is_host_backend
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA602", "collective")
+
+# The runtime has these under the same names, with the same arguments.
+COLLECTIVES = frozenset(
+    (
+        "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier "
+        "broadcast broadcast_object_list gather gather_object new_group reduce reduce_scatter "
+        "reduce_scatter_tensor scatter scatter_object_list"
+    ).split()
+)
+# No counterpart: point to point, monitored and coalesced forms.
+_MISSING = frozenset(
+    "send recv isend irecv batch_isend_irecv monitored_barrier all_reduce_coalesced all_gather_coalesced".split()
+)
+
+
+def _dotted(names: frozenset[str]) -> list[str]:
+    return [
+        f"torch.distributed.{home}{name}"
+        for name in sorted(names)
+        for home in ("", "distributed_c10d.")
+    ]
+
+
+@RULE.call(*_dotted(COLLECTIVES))
+def collective(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if _is_of_the_host(script):
+        return
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.{name}")]
+    devices = keyword(call, "device_ids")
+    if name == "barrier" and devices is not None:
+        edits.append(DropArgument(call, next(k for k in call.keywords if k.value is devices)))
+    yield RULE.at(script, call, f"`{name}` may do nothing to XLA tensors", *edits)
+
+
+@RULE.call(*_dotted(_MISSING))
+def without_counterpart(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if not _is_of_the_host(script):
+        name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+        message = f"`{name}` has no counterpart on XLA: send through all_gather or broadcast"
+        yield RULE.at(script, call, message, effort=HIGH)
+
+
+def _is_of_the_host(script: Script) -> bool:
+    """Whether the script's only process groups are the CPU's: it hands CPU tensors to them."""
+    inits = [c for c, _ in script.index.calls_of("init_process_group")]
+    backends = [c.args[0] if c.args else keyword(c, "backend") for c in inits]
+    return bool(inits) and all(is_host_backend(b) for b in backends)

@@ -1,0 +1,96 @@
+"""NCCL connects CUDA devices only.
+
+`xla.init_process_group` takes the backend that fits the device: torch_xla's on TPU and Trainium, NCCL on CUDA, gloo
+between processes on the CPU. What else the call says (address, rank, world size, timeout) is kept.
+
+```diff
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def setup(rank, world_size):
+-    dist.init_process_group("nccl", rank=rank, world_size=world_size)
++    xla.init_process_group(rank=rank, world_size=world_size)
+     return dist.get_rank()
+
+ def cleanup():
+-    dist.destroy_process_group()
++    xla.destroy_process_group()
+```
+
+A backend that the user chooses is handed on; the runtime reads "nccl" as the device's own.
+
+```diff
+ import os
+-from torch.distributed import init_process_group
++from xla_migrate import runtime as xla
+
+ def setup(args):
+-    init_process_group(backend=args.dist_backend, init_method="env://")
++    xla.init_process_group(backend=args.dist_backend, init_method="env://")
+```
+
+A group of the CPU's own stays:
+
+```python
+import torch.distributed as dist
+
+def setup():
+    dist.init_process_group("gloo")
+    dist.destroy_process_group()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropArgument, Edit, Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA601", "process-group")
+
+_INIT = "torch.distributed.init_process_group"
+_DESTROY = "torch.distributed.destroy_process_group"
+
+
+@RULE.call(_INIT, "torch.distributed.distributed_c10d.init_process_group")
+def init_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    backend = call.args[0] if call.args else keyword(call, "backend")
+    if is_host_backend(backend):
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.init_process_group")]
+    if isinstance(backend, ast.Constant):
+        edits.append(DropArgument(call, _argument(call, backend)))
+    yield RULE.at(script, call, "the NCCL backend needs CUDA devices", *edits)
+
+
+@RULE.call(_DESTROY, "torch.distributed.distributed_c10d.destroy_process_group")
+def destroy_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """The runtime may have made a second group, for objects and the host."""
+    inits = [c for c, s in script.index.calls_of("init_process_group")]
+    if inits and all(
+        is_host_backend(c.args[0] if c.args else keyword(c, "backend")) for c in inits
+    ):
+        return
+    edit = Replace(call.func, f"{script.xla}.destroy_process_group")
+    yield RULE.at(script, call, "the group is the runtime's", edit)
+
+
+def is_host_backend(node: ast.expr | None) -> bool:
+    """Whether `node` names a backend that has nothing to do with CUDA."""
+    return isinstance(node, ast.Constant) and node.value in {"gloo", "mpi", "ucc", "xla", "fake"}
+
+
+def _argument(call: ast.Call, value: ast.expr) -> ast.expr | ast.keyword:
+    for argument in call.keywords:
+        if argument.value is value:
+            return argument
+    return value

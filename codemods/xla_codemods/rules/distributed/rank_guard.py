@@ -1,0 +1,94 @@
+"""A collective that only some replicas call hangs the job.
+
+All replicas have to run the same graphs and join each collective. Under `if rank == 0:` the others never come.
+Saving needs no guard: `xla.save` is called by every replica and written by one; under a guard it is harmless as long as
+the step is marked before it, which the migration sees to (xla-facts 1.41).
+
+```diff
+ import torch
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def train(model, optimizer, loader, device):
+-    dist.init_process_group("nccl")
++    xla.init_process_group()
+-    for x, y in loader:
++    for x, y in xla.MpDeviceLoader(loader):
+         loss = model(x.to(device), y.to(device))
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+         if dist.get_rank() == 0:
+-            torch.save(model.state_dict(), "last.pt")
++            xla.save(model.state_dict(), "last.pt")
+```
+
+A barrier that the first replica reaches behind its work, and the others at once, is met by all of them:
+
+```python
+from xla_migrate import runtime as xla
+
+def prepare(rank, download):
+    if rank != 0:
+        xla.barrier()
+    download()
+    if rank == 0:
+        xla.barrier()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ... import known
+from ...findings import MEDIUM, Finding
+from ...ranks import Guard, guard
+from ...rule import Rule
+from .collective import COLLECTIVES
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
+
+_HOMES = ("torch.distributed.", f"{known.RUNTIME}.", "torch_xla.core.xla_model.")
+_JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
+
+
+@RULE.node(ast.If)
+def collective_under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Finding]:
+    found = guard(node.test)
+    if found is None:
+        return
+    otherwise = {name for _, name in _collectives(script, node.orelse)}
+    for call, name in _collectives(script, node.body):
+        if name not in otherwise and not _met_elsewhere(script, node, found, name):
+            message = f"`{name}` under a test of the rank: the other replicas never join, and the job hangs"
+            yield RULE.at(script, call, message)
+
+
+def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                dotted = script.dotted(node.func) or ""
+                home, _, name = dotted.rpartition(".")
+                if name in _JOINED and f"{home}." in _HOMES:
+                    yield node, name
+
+
+def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:
+    """Whether the replicas that this guard keeps out call the same collective under the opposite one."""
+    owner = script.function(node) or script.tree
+    for other in ast.walk(owner):
+        if isinstance(other, ast.If) and other is not node:
+            opposite = guard(other.test)
+            if opposite is not None and opposite.first != found.first:
+                if any(other_name == name for _, other_name in _collectives(script, other.body)):
+                    return True
+    return False

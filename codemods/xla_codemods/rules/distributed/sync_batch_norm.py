@@ -1,0 +1,68 @@
+"""`SyncBatchNorm` synchronises over CUDA devices; on XLA it is an ordinary batch norm, silently.
+
+The runtime's takes its statistics over all replicas on every backend. On CUDA it is torch's.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def convert(model):
+-    model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
++    model = xla.convert_sync_batchnorm(model)
+     return model
+```
+
+Ordinary batch norms stay:
+
+```python
+from torch import nn
+
+layer = nn.BatchNorm2d(8)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA609", "sync-batch-norm")
+
+_CLASSES = (
+    "torch.nn.SyncBatchNorm",
+    "torch.nn.modules.batchnorm.SyncBatchNorm",
+    "apex.parallel.SyncBatchNorm",
+)
+_MESSAGE = "statistics are not taken over XLA replicas"
+
+
+@RULE.call(
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "torch.nn.modules.batchnorm.SyncBatchNorm.convert_sync_batchnorm",
+    "apex.parallel.convert_syncbn_model",
+)
+def convert(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(
+        script, call, _MESSAGE, Replace(call.func, f"{script.xla}.convert_sync_batchnorm")
+    )
+
+
+@RULE.call(*_CLASSES)
+def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.SyncBatchNorm"))
+
+
+@RULE.reference(*_CLASSES)
+def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if isinstance(script.parent(node), ast.Attribute):
+        return
+    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.SyncBatchNorm"))

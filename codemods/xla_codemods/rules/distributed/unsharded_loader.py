@@ -1,0 +1,66 @@
+"""Replicas that read the same batches train no faster than one.
+
+A device loader does not split the data between replicas, whatever the migration guide of PyTorch/XLA says: that is a
+sampler's work. A script that starts several replicas and gives its training loader no `DistributedSampler` trains
+all of them on the same data.
+
+```python
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler
+from xla_migrate import runtime as xla
+
+def loader(dataset):
+    xla.init_process_group()
+    sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=dist.get_rank())
+    return DataLoader(dataset, batch_size=8, sampler=sampler)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA607", "unsharded-loader", severity=WARNING, effort=MEDIUM)
+
+_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+_WRAPPERS = frozenset({"DistributedDataParallel", "init_process_group", "launch"})
+# Other ways to split data, any of which may be one that we do not understand.
+_SHARDED = re.compile(
+    r"DistributedSampler|[Ss]hard|split_dataset_by_node|num_replicas|[Ii]terableDataset|webdataset|wds\."
+)
+
+
+@RULE.whole
+def unsharded_loader(script: Script) -> Iterator[Finding]:
+    if not any(script.index.calls_of(name) for name in _WRAPPERS) or _SHARDED.search(
+        script.source.text
+    ):
+        return
+    for call, scope in script.index.calls_of("DataLoader"):
+        if script.dotted(call.func, scope) not in _LOADERS or _is_for_evaluation(script, call):
+            continue
+        if len(call.args) < 4 and not any(
+            keyword(call, name) for name in ("sampler", "batch_sampler")
+        ):
+            message = (
+                "every replica reads all of this: give the training loader a DistributedSampler"
+            )
+            yield RULE.at(script, call, message)
+
+
+def _is_for_evaluation(script: Script, call: ast.Call) -> bool:
+    """By the name that it is bound to: all replicas may evaluate on the same data."""
+    parent = script.parent(call)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    name = ast.unparse(target) if target is not None else ""
+    return re.search(r"val|test|eval|dev", name, re.IGNORECASE) is not None
