@@ -17,6 +17,16 @@ WORDS = (
     b"apex",
     b"deepspeed",
     b"triton",
+    b"transformers",
+    b"accelerate",
+    b"lightning",
+    b"horovod",
+    b"flash_att",
+    b"xformers",
+    b"numba",
+    b"cupy",
+    b"nvidia",
+    b"NVIDIA",
     b"xla-migrate:",
 )
 
@@ -28,7 +38,10 @@ _HOT = (
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state no_grad "
     "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
     "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
-    "safetensors torch.half"
+    "safetensors torch.half "
+    "flash_attention attn_implementation device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
+    "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
+    "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
 ).split()
 
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
@@ -72,6 +85,18 @@ _HOMES = (
     "apex",
     "bitsandbytes",
     "deepspeed",
+    "cupy",
+    "flash_attn",
+    "horovod",
+    "numba.cuda",
+    "nvidia",
+    "pynvml",
+    "tensorrt",
+    "torch_tensorrt",
+    "torchao",
+    "transformer_engine",
+    "triton",
+    "xformers",
 )
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 

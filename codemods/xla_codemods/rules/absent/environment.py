@@ -1,0 +1,111 @@
+"""Environment variables of CUDA and NCCL mean nothing to XLA.
+
+Setting one does no harm, but what it was set for has to be done another way: devices are chosen by
+`NEURON_RT_VISIBLE_CORES` (Trainium) or `TPU_VISIBLE_CHIPS` (TPU). Reading one is another matter: it is not set on an
+XLA host, so `os.environ["CUDA_VISIBLE_DEVICES"]` raises, and a number of devices counted from it is wrong.
+
+```python
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+devices = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+```
+
+Other variables, and dictionaries of one's own, are no finding:
+
+```python
+import os
+
+settings = {"CUDA_VISIBLE_DEVICES": ""}
+print(os.environ["HOME"], settings["CUDA_VISIBLE_DEVICES"])
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import INFO, LOW, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA912", "cuda-environment", severity=WARNING)
+
+_BEGIN = (
+    "CUDA",
+    "NCCL_",
+    "TORCH_NCCL_",
+    "NVIDIA_",
+    "PYTORCH_CUDA",
+    "CUBLAS",
+    "CUDNN",
+    "PYTORCH_NO_CUDA",
+)
+_OTHERS = frozenset(
+    [
+        "TORCH_CUDA_ARCH_LIST",
+        "TORCH_USE_CUDA_DSA",
+        "TORCH_CUDNN_V8_API_ENABLED",
+        "TORCH_CUDNN_V8_API_DISABLED",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "FORCE_CUDA",
+        "BNB_CUDA_VERSION",
+        "PYTORCH_NVML_BASED_CUDA_CHECK",
+    ]
+)
+
+
+@RULE.reference("os.environ")
+def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`os.environ["X"]`, set or read."""
+    match script.parent(node):
+        case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=context) as place if _is_cuda(
+            name
+        ):
+            if isinstance(context, ast.Load):
+                yield _read(script, place, name, raises=True)
+            elif isinstance(context, ast.Store):
+                yield _set(script, place, name)
+
+
+@RULE.call(
+    "os.getenv",
+    "os.environ.get",
+    "os.environ.pop",
+    "os.environ.setdefault",
+    "os.putenv",
+    "os.unsetenv",
+)
+def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    match call.args:
+        case [ast.Constant(value=str(name)), *rest] if _is_cuda(name):
+            asked = script.dotted(call.func, scope) or ""
+            if asked.endswith((".get", "getenv")):
+                yield _read(script, call, name, raises=False)
+            elif asked.endswith(".pop") and not rest:
+                yield _read(script, call, name, raises=True)
+            else:
+                yield _set(script, call, name)
+
+
+def _read(script: Script, node: ast.expr, name: str, *, raises: bool) -> Finding:
+    message = f"`{name}` is not set on an XLA host"
+    return RULE.at(script, node, message, severity=WARNING if raises else INFO)
+
+
+def _set(script: Script, node: ast.expr, name: str) -> Finding:
+    advice = ""
+    if name.endswith("VISIBLE_DEVICES"):
+        advice = ": choose devices by NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
+    return RULE.at(
+        script, node, f"`{name}` means nothing to XLA{advice}", severity=INFO, effort=LOW
+    )
+
+
+def _is_cuda(name: str) -> bool:
+    return name.startswith(_BEGIN) or name in _OTHERS

@@ -1,0 +1,82 @@
+"""NVIDIA's driver cannot be asked on an XLA host.
+
+`pynvml` and `nvidia-smi` tell of NVIDIA devices only. `xla.device_name()` and `xla.memory_info()` tell of the
+device that the script runs on; for load, temperature and power there are the vendors' monitors (`neuron-monitor`,
+`tpu-info`).
+
+```python
+import subprocess
+import pynvml
+
+pynvml.nvmlInit()
+handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+print(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+print(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv"]))
+```
+
+A text that speaks of it does not ask it:
+
+```python
+print("run nvidia-smi to see what is used")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, Finding
+from ...rule import Rest, Rule
+from .leftovers import leftovers
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA905", "nvml", effort=MEDIUM)
+
+_RUNNERS = (
+    "subprocess.run",
+    "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "subprocess.Popen",
+    "os.system",
+    "os.popen",
+    "shutil.which",
+)
+
+
+@RULE.call(*_RUNNERS)
+def command(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args and _begins_with_nvidia(call.args[0]):
+        yield RULE.at(
+            script,
+            call,
+            "there is no `nvidia-smi` on an XLA host: ask the runtime, or the vendor's monitor",
+        )
+
+
+def _begins_with_nvidia(node: ast.expr) -> bool:
+    """`"nvidia-smi ..."`, `["nvidia-smi", ...]`, `f"nvidia-smi {x}"`."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return "nvidia-smi" in text or text.startswith("nvcc")
+        case (
+            ast.List(elts=[first, *_])
+            | ast.Tuple(elts=[first, *_])
+            | ast.JoinedStr(values=[first, *_])
+        ):
+            return _begins_with_nvidia(first)
+        case ast.Call(func=ast.Attribute(value=text, attr="split")):
+            return _begins_with_nvidia(text)
+    return False
+
+
+@RULE.rest
+def nvml(script: Script, rest: Rest) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, rest)
