@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...edits import DropArgument, DropEntry, Edit, Replace, remove
+from ...edits import Edit, Replace, remove
 from ...names import Scope
 from ...syntax import keyword
 from ...values import CLASS, SCALER, TENSOR
 from .branches import Changes, vanishes
 from .scaler_scale import fold_scales
+from .state_entries import drop_state
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -289,31 +290,12 @@ class _Finder:
 
     def state(self, call: ast.Call) -> None:
         """`scaler.state_dict()`: its entry in a checkpoint goes."""
-        node: ast.expr = call
-        parent = self.script.parent(node)
-        while (
-            isinstance(parent, ast.IfExp)
-            and node is not parent.test
-            and _is_empty(_other(parent, node))
-        ):
-            node, parent = parent, self.script.parent(parent)
-        self.fix(call, *self.without_state(node, parent))
-
-    def without_state(self, node: ast.expr, parent: ast.AST | None) -> list[Edit]:
-        if isinstance(parent, ast.Dict):
-            key = parent.keys[parent.values.index(node)]
-            if key is not None:
-                self.uses.dropped.add(node)
-                return [DropEntry(parent, key)]
-        if isinstance(parent, ast.keyword):
-            call = self.script.parent(parent)
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "dict":
-                self.uses.dropped.add(node)
-                return [DropArgument(call, parent)]
-        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
-            self.uses.changes.removed.add(parent)
-            return [remove(parent)]
-        return [Replace(node, "{}")]
+        dropped = drop_state(self.script, call)
+        if dropped.statement is not None:
+            self.uses.changes.removed.add(dropped.statement)
+        if dropped.value is not None:
+            self.uses.dropped.add(dropped.value)
+        self.fix(call, dropped.edit)
 
     def enabled(self, call: ast.Call, scope: Scope) -> None:
         """`scaler.is_enabled()` says whether mixed precision is on: what `enabled=` was given."""
@@ -380,13 +362,3 @@ def _only_argument(call: ast.Call) -> ast.expr | None:
     if len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred):
         return call.args[0]
     return keyword(call, "outputs") if not call.args else None
-
-
-def _other(node: ast.IfExp, one: ast.expr) -> ast.expr:
-    return node.orelse if one is node.body else node.body
-
-
-def _is_empty(node: ast.expr) -> bool:
-    if isinstance(node, ast.Dict):
-        return not node.keys
-    return isinstance(node, ast.Constant) and node.value is None

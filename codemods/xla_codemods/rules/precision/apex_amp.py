@@ -1,0 +1,294 @@
+"""apex.amp is CUDA-only: autocast around the model does what its opt levels do.
+
+`amp.initialize` at O1, O2 and O3 computes in float16; `xla.mixed_precision(model)` runs the model's forward under
+`xla.autocast()`, in bfloat16, and gives its outputs back in float32, as O2 does. The opt level stays what switches it:
+O0 is float32. Losses need no scaling in bfloat16, so `scale_loss` goes with its block, and with it the entries of amp's
+state in checkpoints.
+
+```diff
+ import torch
+-from apex import amp
++from xla_migrate import runtime as xla
+
+ def main(args, model, criterion, loader, device):
+     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+-    model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level, loss_scale="dynamic")
++    model = xla.mixed_precision(model, enabled=args.opt_level != "O0")
+-    for x, y in loader:
++    for x, y in xla.MpDeviceLoader(loader):
+         loss = criterion(model(x.to(device)), y.to(device))
+         optimizer.zero_grad()
+-        with amp.scale_loss(loss, optimizer) as scaled_loss:
+-            scaled_loss.backward()
+-        torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
++        loss.backward()
++        torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+-    return {"model": model.state_dict(), "amp": amp.state_dict()}
++    return {"model": model.state_dict()}
+```
+
+An `if` between scaling and not scaling has nothing left to decide:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def backward(args, loss, model, optimizer):
+     if args.fp16:
+-        from apex import amp
+-        model, optimizer = amp.initialize(model, optimizer)
++        model = xla.mixed_precision(model)
+-    if args.fp16:
+-        with amp.scale_loss(loss, optimizer) as scaled_loss:
+-            scaled_loss.backward()
+-    else:
+-        loss.backward()
++    loss.backward()
+```
+
+Functions that were registered as half or float functions keep that, through torch's own decorator:
+
+```diff
+ import torch
+-from apex import amp
++from xla_migrate import runtime as xla
+
+-amp.register_float_function(torch, "sigmoid")
++torch.sigmoid = torch.amp.custom_fwd(torch.sigmoid, device_type=xla.device_type(), cast_inputs=torch.float32)
+```
+
+Another `amp` is left alone.
+
+```python
+from mylib import amp
+
+model, optimizer = amp.initialize(model, optimizer)
+with amp.scale_loss(loss, optimizer) as scaled_loss:
+    scaled_loss.backward()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from .branches import Changes, collapsed
+from .state_entries import drop_state
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA206", "apex-amp")
+
+_MESSAGE = "apex.amp needs a CUDA device"
+_SCALING = "bfloat16 needs no loss scaling, and apex.amp a CUDA device"
+
+
+@RULE.call("apex.amp.initialize")
+def initialize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    model = call.args[0] if call.args else keyword(call, "models")
+    optimizer = call.args[1] if len(call.args) > 1 else keyword(call, "optimizers")
+    if model is None or any(isinstance(a, ast.Starred) for a in call.args):
+        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        return
+    if isinstance(optimizer, ast.Constant) and optimizer.value is None:
+        optimizer = None
+    text, holes = _mixed(script, call, model)
+    statement = script.parent(call)
+    if optimizer is None:
+        edit: Edit = Replace(call, text, holes)
+    elif isinstance(statement, ast.Assign) and _pair(statement) is not None:
+        edit = _assigned(script, statement, text, holes, optimizer)
+    else:
+        edit = Replace(call, f"({text}, {{{len(holes)}}})", (*holes, optimizer))
+    yield RULE.at(script, call, _MESSAGE, edit)
+
+
+def _mixed(script: Script, call: ast.Call, model: ast.expr) -> tuple[str, tuple[ast.expr, ...]]:
+    """The model in mixed precision, unless opt level or `enabled` speak against it: text and holes."""
+    level = call.args[3] if len(call.args) > 3 else keyword(call, "opt_level")
+    enabled = call.args[2] if len(call.args) > 2 else keyword(call, "enabled")
+    conditions: list[str] = []
+    holes = [model]
+    if enabled is not None and not _is(enabled, True):
+        holes.append(enabled)
+        conditions.append(f"{{{len(holes) - 1}}}")
+    if level is not None and not isinstance(level, ast.Constant):
+        holes.append(level)
+        conditions.append(f'{{{len(holes) - 1}}} != "O0"')
+    if (level is not None and _is(level, "O0")) or (enabled is not None and _is(enabled, False)):
+        return "{0}", (model,)
+    given = f", enabled={' and '.join(conditions)}" if conditions else ""
+    return f"{script.xla}.mixed_precision({{0}}{given})", tuple(holes)
+
+
+def _is(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _pair(statement: ast.Assign) -> tuple[ast.expr, ast.expr] | None:
+    """The two targets of `model, optimizer = ...`."""
+    match statement.targets:
+        case [ast.Tuple(elts=[model, optimizer]) | ast.List(elts=[model, optimizer])]:
+            return model, optimizer
+    return None
+
+
+def _assigned(
+    script: Script,
+    statement: ast.Assign,
+    text: str,
+    holes: tuple[ast.expr, ...],
+    optimizer: ast.expr,
+) -> Edit:
+    """`model, optimizer = amp.initialize(...)` as an assignment of what changes."""
+    pair = _pair(statement)
+    assert pair is not None
+    lines = []
+    if text != "{0}" or ast.unparse(pair[0]) != ast.unparse(holes[0]):
+        lines.append(f"{_escaped(script, pair[0])} = {text}")
+    if ast.unparse(pair[1]) != ast.unparse(optimizer):
+        lines.append(f"{_escaped(script, pair[1])} = {{{len(holes)}}}")
+        holes = (*holes, optimizer)
+    return ReplaceStatement(statement, "\n".join(lines), holes if lines else ())
+
+
+def _escaped(script: Script, target: ast.expr) -> str:
+    """`target` as text that holes are put into."""
+    return script.segment(target).replace("{", "{{").replace("}", "}}")
+
+
+@RULE.call("apex.amp.master_params")
+def master_params(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1:
+        text = '[p for group in {0}.param_groups for p in group["params"]]'
+        yield RULE.at(script, call, _MESSAGE, Replace(call, text, (call.args[0],)))
+
+
+@RULE.call("apex.amp.state_dict")
+def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE, drop_state(script, call).edit)
+
+
+@RULE.call("apex.amp.load_state_dict", "apex.amp.register_promote_function")
+def without_effect(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    statement = script.parent(call)
+    edit = remove(statement) if isinstance(statement, ast.Expr) else Replace(call, "None")
+    yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call("apex.amp.register_half_function", "apex.amp.register_float_function")
+def register(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`amp.register_float_function(torch, "sigmoid")`."""
+    match call, script.parent(call):
+        case ast.Call(args=[module, ast.Constant(value=str(name))]), ast.Expr() as statement:
+            wrap = script.spell("torch.amp.custom_fwd", scope)
+            kind = (
+                "float32"
+                if (script.dotted(call.func, scope) or "").endswith("float_function")
+                else "bfloat16"
+            )
+            dtype = script.spell(f"torch.{kind}", scope)
+            text = (
+                f"{{0}}.{name} = {wrap}({{0}}.{name}, device_type={script.xla}.device_type(), "
+                f"cast_inputs={dtype})"
+            )
+            yield RULE.at(script, call, _MESSAGE, ReplaceStatement(statement, text, (module,)))
+        case _:
+            yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+
+
+@RULE.reference("apex.amp.half_function", "apex.amp.float_function")
+def decorated(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`@amp.float_function`."""
+    kind = (
+        "float32" if (script.dotted(node, scope) or "").endswith("float_function") else "bfloat16"
+    )
+    wrap, dtype = script.spell("torch.amp.custom_fwd", scope), script.spell(f"torch.{kind}", scope)
+    text = f"{wrap}(device_type={script.xla}.device_type(), cast_inputs={dtype})"
+    yield RULE.at(script, node, _MESSAGE, Replace(node, text))
+
+
+@RULE.reference("apex.amp.promote_function")
+def promoted(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, node, f"{_MESSAGE}: drop the decorator", effort=MEDIUM)
+
+
+@RULE.call("apex.amp.disable_casts")
+def disable_casts(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.autocast(enabled=False)"))
+
+
+@RULE.call("apex.amp.init")
+def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"{_MESSAGE}: run the model under {script.xla}.autocast(), and drop the handle"
+    yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+@RULE.whole
+def scale_loss(script: Script) -> Iterator[Finding]:
+    """`with amp.scale_loss(loss, optimizer) as scaled_loss:` and the branches around it."""
+    if "scale_loss" not in script.source.text:
+        return
+    changes = Changes()
+    for call, scope in script.index.calls_of("scale_loss"):
+        if script.dotted(call.func, scope) == "apex.amp.scale_loss":
+            edits = _unscaled(script, call, changes)
+            yield RULE.at(script, call, _SCALING, *edits, effort=None if edits else MEDIUM)
+    for branch, edit in collapsed(script, changes):
+        yield RULE.at(script, branch, "both branches say the same without loss scaling", edit)
+
+
+def _unscaled(script: Script, call: ast.Call, changes: Changes) -> list[Edit]:
+    item = script.parent(call)
+    block = script.parent(item) if isinstance(item, ast.withitem) else None
+    loss = call.args[0] if call.args else keyword(call, "loss")
+    if not isinstance(block, ast.With) or not isinstance(item, ast.withitem) or loss is None:
+        return []
+    if item.optional_vars is not None and not isinstance(item.optional_vars, ast.Name):
+        return []
+    edits: list[Edit] = []
+    if isinstance(item.optional_vars, ast.Name):
+        edits += _renamed(script, block, item.optional_vars.id, loss, changes)
+    if len(block.items) == 1:
+        changes.unwrapped.add(block)
+        return [*edits, Unwrap(block)]
+    return [*edits, DropItem(block, item)]
+
+
+def _renamed(
+    script: Script, block: ast.With, name: str, loss: ast.expr, changes: Changes
+) -> list[Edit]:
+    """The unscaled loss in place of the scaled one; as a name of its own where it is used again later."""
+    function = script.function(block) or script.tree
+    loads = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    inside = [node for node in loads if block in script.ancestors(node)]
+    others = [node for node in loads if node not in inside and not _in_another(script, node, name)]
+    if others or (len(inside) > 1 and not isinstance(loss, (ast.Name, ast.Attribute))):
+        return [InsertBefore(block, f"{name} = {script.segment(loss)}")]
+    for node in inside:
+        changes.replaced[node] = loss
+        changes.changed.add(node)
+    return [Replace(node, "{0}", (loss,)) for node in inside]
+
+
+def _in_another(script: Script, node: ast.Name, name: str) -> bool:
+    """Whether another `with ... as <name>` around `node` gives it its value."""
+    return any(
+        isinstance(ancestor, ast.With)
+        and any(getattr(item.optional_vars, "id", None) == name for item in ancestor.items)
+        for ancestor in script.ancestors(node)
+    )

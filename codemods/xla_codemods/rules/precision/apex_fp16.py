@@ -1,0 +1,67 @@
+"""apex.fp16_utils keeps a model in float16 by hand.
+
+`FP16_Optimizer`, `network_to_half` and their like cast the model, keep float32 master weights and scale the loss. None
+of that is needed in bfloat16: keep the model in float32, run its forward under `xla.autocast()`, and let a plain
+optimizer step it. What that means for the code around is for a person to say.
+
+```python
+import torch
+from apex.fp16_utils import FP16_Optimizer
+
+optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), dynamic_loss_scale=True)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import HIGH, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA207", "apex-fp16-utils", effort=HIGH)
+
+_TOOLS = (
+    "FP16_Optimizer FP16Model LossScaler DynamicLossScaler network_to_half prep_param_lists convert_network "
+    "convert_module BN_convert_float tofp16 model_grads_to_master_grads master_params_to_model_params "
+    "clip_grad_norm to_python_float"
+).split()
+_NAMES = (
+    *(f"apex.fp16_utils.{name}" for name in _TOOLS),
+    *(f"apex.fp16_utils.fp16util.{name}" for name in _TOOLS),
+    "apex.fp16_utils.fp16_optimizer.FP16_Optimizer",
+    "apex.optimizers.FP16_Optimizer",
+    "apex.contrib.optimizers.FP16_Optimizer",
+    "apex.contrib.optimizers.fp16_optimizer.FP16_Optimizer",
+)
+
+
+def _finding(script: Script, node: ast.AST) -> Finding:
+    message = (
+        f"float16 by hand, on CUDA only: keep the model in float32 under {script.xla}.autocast(), "
+        "with a plain optimizer"
+    )
+    return RULE.at(script, node, message)
+
+
+@RULE.call(*_NAMES)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _finding(script, call)
+
+
+@RULE.reference(*_NAMES)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield _finding(script, node)
+
+
+@RULE.node(ast.ImportFrom)
+def imported(script: Script, node: ast.ImportFrom, scope: Scope) -> Iterator[Finding]:
+    """`from apex.fp16_utils import *`: which names it brings is not seen."""
+    if (node.module or "").startswith("apex.fp16_utils") and node.names[0].name == "*":
+        yield _finding(script, node)

@@ -1,0 +1,113 @@
+"""TPUs and Trainium are made for bfloat16, not for float16.
+
+float16 works on XLA, but TPUs have no float16 arithmetic, and its small range is what loss scaling was for, which is
+gone (XLA204). bfloat16 has float32's range and fewer digits, so results change: the fix is unsafe.
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+-model = nn.Linear(4, 2).cuda().half()
++model = nn.Linear(4, 2).to(xla.xla_device()).bfloat16()
+-x = torch.ones(2, 4).to("cuda", torch.float16)
++x = torch.ones(2, 4).to(xla.xla_device(), torch.bfloat16)
+```
+
+```diff
+ import torch
+ from transformers import AutoModel
++from xla_migrate import runtime as xla
+
+-model = AutoModel.from_pretrained("bert-base-uncased", torch_dtype=torch.float16).cuda()
++model = AutoModel.from_pretrained("bert-base-uncased", torch_dtype=torch.bfloat16).to(xla.xla_device())
+```
+
+Tables of data types, comparisons, and what stays on the CPU are left alone: autocast takes float16 for bfloat16 by
+itself (XLA201).
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+TYPES = {"float32": torch.float32, "float16": torch.float16}
+x = torch.ones(2, 4).half()
+if x.dtype == torch.float16:
+    print(xla.device_type())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import UNSAFE, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import ACCEL, HOST
+from .half import bfloat16_for, converted_to, is_half, may_be_on_the_device
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA208", "float16", severity=WARNING)
+
+_HALF = frozenset({"torch.float16", "torch.half"})
+_MESSAGE = "TPUs and Trainium are made for bfloat16, not for float16"
+_AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
+
+
+@RULE.method("half")
+def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    if call.args or call.keywords or not script.accelerated:
+        return
+    if may_be_on_the_device(script, owner, scope):
+        edit = Replace(call, "{0}.bfloat16()", (owner,))
+        yield RULE.at(script, call, _MESSAGE, edit, safety=UNSAFE)
+
+
+@RULE.method("to", "type")
+def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if not script.accelerated:
+        return
+    there = script.value(call, scope).has(ACCEL)
+    if there or may_be_on_the_device(script, call.func.value, scope):
+        for node in converted_to(script, call, scope, _HALF):
+            yield _finding(script, node, scope)
+
+
+@RULE.node(ast.keyword)
+def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
+    if node.arg not in {"dtype", "torch_dtype"} or not is_half(script, node.value, scope):
+        return
+    call = script.parent(node)
+    if not isinstance(call, ast.Call) or not script.accelerated:
+        return
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if last in _AUTOCAST or last == "to":
+        return
+    dotted = script.dotted(call.func, scope) or ""
+    device = keyword(call, "device")
+    is_factory = dotted.startswith("torch.") and script.value(call, scope).has(HOST)
+    if not is_factory and not (device is not None and script.value(device, scope).has(HOST)):
+        yield _finding(script, node.value, scope)
+
+
+@RULE.call("torch.set_default_dtype")
+def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.accelerated and call.args and is_half(script, call.args[0], scope):
+        yield _finding(script, call.args[0], scope)
+
+
+def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:
+    new = bfloat16_for(script, node, scope)
+    assert new is not None
+    return RULE.at(script, node, _MESSAGE, Replace(node, new), safety=UNSAFE)

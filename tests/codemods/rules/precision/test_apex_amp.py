@@ -1,0 +1,134 @@
+"""apex.amp, in the ways that people write it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import migrated
+
+HEAD = "import torch\nfrom apex import amp\n"
+
+
+def body(source: str) -> str:
+    """`source` behind an import of amp, migrated, without imports."""
+    after = migrated(HEAD + textwrap.dedent(source))
+    lines = [line for line in after.splitlines() if not line.startswith(("import ", "from "))]
+    return "\n".join(lines).strip()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("m, o = amp.initialize(m, o)", "m = xla.mixed_precision(m)"),
+        ("m, o = amp.initialize(m, o, opt_level='O2', keep_batchnorm_fp32=True)", "m = xla.mixed_precision(m)"),
+        ("m, o = amp.initialize(m, o, opt_level='O0')\nf()", "f()"),
+        ("m, o = amp.initialize(m, o, enabled=False)\nf()", "f()"),
+        ("m, o = amp.initialize(m, o, opt_level=level)", 'm = xla.mixed_precision(m, enabled=level != "O0")'),
+        ("m, o = amp.initialize(m, o, opt_level=f'O{n}')", "m = xla.mixed_precision(m, enabled=f'O{n}' != \"O0\")"),
+        ("m, o = amp.initialize(m, o, enabled=a)", "m = xla.mixed_precision(m, enabled=a)"),
+        ("m, o = amp.initialize(m, o, True, 'O1')", "m = xla.mixed_precision(m)"),
+        ("m, o = amp.initialize(m, o, enabled=a, opt_level=b)", 'm = xla.mixed_precision(m, enabled=a and b != "O0")'),
+        ("m = amp.initialize(m, opt_level='O1')", "m = xla.mixed_precision(m)"),
+        ("m = amp.initialize(m, None)", "m = xla.mixed_precision(m)"),
+        ("self.m, self.o = amp.initialize(self.m, self.o)", "self.m = xla.mixed_precision(self.m)"),
+        ("[a, b], [p, q] = amp.initialize([a, b], [p, q], num_losses=3)", "[a, b] = xla.mixed_precision([a, b])"),
+        ("(a, b), o = amp.initialize([a, b], o)", "(a, b) = xla.mixed_precision([a, b])"),
+        ("m, o = amp.initialize(models=m, optimizers=o)", "m = xla.mixed_precision(m)"),
+        ("m, o = amp.initialize(net, make(net))", "m = xla.mixed_precision(net)\no = make(net)"),
+        ("m, o = amp.initialize(net, o, opt_level='O0')", "m = net"),
+        ("m, o = amp.initialize(m.cuda(), o)", "m = xla.mixed_precision(m.to(xla.xla_device()))"),
+        ("def f():\n    return amp.initialize(m, o)", "def f():\n    return (xla.mixed_precision(m), o)"),
+        ("both = amp.initialize(m, o)", "both = (xla.mixed_precision(m), o)"),
+        ("d[{0}], o = amp.initialize(d[{0}], o)", "d[{0}] = xla.mixed_precision(d[{0}])"),
+    ],
+)  # fmt: skip
+def test_initialize(before: str, after: str) -> None:
+    assert body(before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with amp.scale_loss(loss, o) as s:\n    s.backward()", "loss.backward()"),
+        ("with amp.scale_loss(loss, o, delay_unscale=True) as s: s.backward()", "loss.backward()"),
+        ("with amp.scale_loss(a + b, o, loss_id=0) as s:\n    s.backward(retain_graph=True)", "(a + b).backward(retain_graph=True)"),
+        ("with amp.scale_loss(loss / n, [o, p]) as s:\n    # back\n    s.backward()", "# back\n(loss / n).backward()"),
+        ("with amp.scale_loss(loss, o):\n    f()", "f()"),
+        ("with timer(), amp.scale_loss(loss, o) as s:\n    s.backward()", "with timer():\n    loss.backward()"),
+        ("with amp.scale_loss(loss, o) as s:\n    s.backward()\nlog(s)", "s = loss\ns.backward()\nlog(s)"),
+        ("with amp.scale_loss(a + b, o) as s:\n    s.backward()\n    log(s)", "s = a + b\ns.backward()\nlog(s)"),
+        ("with amp.scale_loss(a, o) as s:\n    s.backward()\nwith amp.scale_loss(b, o) as s:\n    s.backward()", "a.backward()\nb.backward()"),
+        ("if fp16:\n    with amp.scale_loss(loss, o) as s:\n        s.backward()\nelse:\n    loss.backward()", "loss.backward()"),
+        ("p = amp.master_params(o)", 'p = [p for group in o.param_groups for p in group["params"]]'),
+        ("d['amp'] = amp.state_dict()\nf()", "f()"),
+        ("d = {'a': 1, 'amp': amp.state_dict() if fp16 else None}", "d = {'a': 1}"),
+        ("if 'amp' in d:\n    amp.load_state_dict(d['amp'])\nf()", "f()"),
+        ("amp.register_half_function(torch, 'einsum')", "torch.einsum = torch.amp.custom_fwd(torch.einsum, device_type=xla.device_type(), cast_inputs=torch.bfloat16)"),
+        ("amp.register_promote_function(torch, 'x')\nf()", "f()"),
+        ("@amp.float_function\ndef f(): ...", "@torch.amp.custom_fwd(device_type=xla.device_type(), cast_inputs=torch.float32)\ndef f(): ..."),
+        ("with amp.disable_casts():\n    f()", "with xla.autocast(enabled=False):\n    f()"),
+    ],
+)  # fmt: skip
+def test_others(before: str, after: str) -> None:
+    assert body(before) == after
+
+
+def test_imports_that_complain_go() -> None:
+    source = """
+    import torch
+    def main(args, model, optimizer):
+        if args.fp16:
+            try:
+                from apex import amp
+            except ImportError:
+                raise ImportError("Please install apex")
+            model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
+    """
+    after = migrated(source)
+    assert "apex" not in after
+    assert 'model = xla.mixed_precision(model, enabled=args.level != "O0")' in after
+
+
+def test_imports_that_tell_stay() -> None:
+    source = """
+    import torch
+    try:
+        from apex import amp
+        has_apex = True
+    except ImportError:
+        has_apex = False
+    model, optimizer = amp.initialize(model, optimizer)
+    """
+    after = migrated(source)
+    assert "    from apex import amp\n    has_apex = True\n" in after
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "handle = amp.init(enabled=True)",
+        "c = amp.scale_loss(loss, o)",
+        "amp.register_float_function(module, name)",
+        "m, o = amp.initialize(*both)",
+        "@amp.promote_function\ndef f(): ...",
+    ],
+)
+def test_left_to_a_person(line: str) -> None:
+    source = f"{HEAD}{line}\n"
+    assert "XLA206" in [f.code for f in check(source.encode())]
+    assert migrated(source) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\nfrom mylib import amp\nm, o = amp.initialize(m, o)\n",
+        "import torch\nwith scale_loss(loss, o) as s:\n    s.backward()\n",
+    ],
+)
+def test_others_are_left_alone(source: str) -> None:
+    assert migrated(source) == source
