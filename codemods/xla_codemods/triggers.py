@@ -35,7 +35,7 @@ WORDS = (
 _HOT = (
     "cuda gpu nccl accelerator apex bitsandbytes bnb deepspeed flash_attn xformers triton transformer_engine nvml "
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
-    "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state no_grad "
+    "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state fork_rng no_grad "
     "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
     "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
     "safetensors torch.half "

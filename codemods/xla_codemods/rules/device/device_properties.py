@@ -39,15 +39,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA113", "device-properties")
 
-_ABSENT = {
-    "get_arch_list": "no CUDA architectures",
-    "get_gencode_flags": "no CUDA architectures",
-    "can_device_access_peer": "no peer access: devices reach each other through collectives",
-    "is_tf32_supported": "no TF32: set the precision with `set_float32_matmul_precision`",
-    "current_blas_handle": "no cuBLAS",
-    "has_half": "no such flag: ask `is_bf16_supported()`",
-    "has_magma": "no MAGMA",
-}
 _SHOWING = frozenset(["print", "info", "debug", "warning", "log", "write", "str", "format"])
 
 
@@ -157,18 +148,3 @@ def _chooses_bfloat16(script: Script, test: ast.expr) -> bool:
         if isinstance(ancestor, ast.stmt):
             return False
     return False
-
-
-@RULE.call(*(f"torch.cuda.{name}" for name in _ABSENT))
-def absent(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _no_such(script, call, call.func, scope)
-
-
-@RULE.reference(*(f"torch.cuda.{name}" for name in _ABSENT))
-def absent_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield from _no_such(script, node, node, scope)
-
-
-def _no_such(script: Script, node: ast.expr, name: ast.expr, scope: Scope) -> Iterator[Finding]:
-    last = (script.dotted(name, scope) or "").rpartition(".")[2]
-    yield RULE.at(script, node, f"XLA has {_ABSENT[last]}", effort=MEDIUM)

@@ -14,8 +14,8 @@ a size, the CPU's constructor decides that, as before, and the result is moved.
 +    b = torch.empty(4, len(values), dtype=torch.int64, device=xla.xla_device()).zero_()
 -    c = torch.cuda.ByteTensor(values)
 +    c = torch.ByteTensor(values).to(xla.xla_device())
--    return a.type(torch.cuda.DoubleTensor), b.type("torch.cuda.IntTensor"), c
-+    return a.to(xla.xla_device(), torch.float64), b.to(xla.xla_device(), torch.int32), c
+-    return a.type(torch.cuda.LongTensor), b.type("torch.cuda.IntTensor"), c
++    return a.to(xla.xla_device(), torch.int64), b.to(xla.xla_device(), torch.int32), c
 ```
 
 So does a test for it:

@@ -1,0 +1,90 @@
+"""CUDA's caching allocator has no counterpart on XLA: there is no cache to empty.
+
+The calls are taken away, with the `if` that holds nothing else; `gc.collect()` stays.
+
+```diff
+ import gc
+ import torch
+
+ def free(step):
+     gc.collect()
+-    if torch.cuda.is_available():
+-        torch.cuda.empty_cache()
+-        torch.cuda.ipc_collect()
+-    if step % 100 == 0: torch.cuda.empty_cache()
+```
+
+```diff
+ import torch
+
+ def free():
+-    torch.cuda.empty_cache()
++    pass
+```
+
+Caches of other things stay.
+
+```python
+def free(store):
+    store.empty_cache()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace, remove
+from ...findings import INFO, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA126", "empty-cache")
+
+# These do nothing without CUDA; the others fail.
+_HARMLESS = (
+    "torch.cuda.empty_cache",
+    "torch.cuda.memory.empty_cache",
+    "torch.accelerator.empty_cache",
+    "torch.accelerator.memory.empty_cache",
+)
+_FAILING = (
+    "torch.cuda.ipc_collect",
+    "torch.cuda.reset_accumulated_memory_stats",
+    "torch.cuda.memory.reset_accumulated_memory_stats",
+    "torch.accelerator.reset_accumulated_memory_stats",
+    "torch.cuda.set_sync_debug_mode",
+    "torch.backends.cuda.cufft_plan_cache.clear",
+)
+
+
+@RULE.call(*_HARMLESS)
+def empty_cache(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _gone(script, call, "XLA has no cache to empty", INFO)
+
+
+@RULE.call(*_FAILING)
+def allocator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _gone(script, call, f"`{ast.unparse(call.func)}` fails without a CUDA driver", None)
+
+
+@RULE.reference("torch.backends.cuda.cufft_plan_cache.max_size")
+def plan_cache(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    parent = script.parent(node)
+    message = "XLA has no cache of FFT plans"
+    if isinstance(parent, ast.Assign) and parent.targets == [node]:
+        yield RULE.at(script, node, message, remove(parent))
+    else:
+        yield RULE.at(script, node, message)
+
+
+def _gone(script: Script, call: ast.Call, message: str, severity: str | None) -> Finding:
+    if script.is_statement(call):
+        edit = remove(script.statement(call))
+        return RULE.at(script, call, message, edit, severity=severity)
+    return RULE.at(script, call, message, Replace(call, "None"), severity=severity)

@@ -1,0 +1,96 @@
+"""A CUDA event is made without an error on an XLA host, and fails when it is recorded.
+
+`xla.Event` is a CUDA event on CUDA. On XLA, one with `enable_timing` cuts the graph and waits where it is recorded, so
+that the time between two is the device's: time whole steps with it.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def timed(model, x):
+-    start = torch.cuda.Event(enable_timing=True)
+-    end = torch.cuda.Event(enable_timing=True)
++    start = xla.Event(enable_timing=True)
++    end = xla.Event(enable_timing=True)
+     start.record()
+     model(x)
+-    end.record(torch.cuda.current_stream())
++    end.record()
+-    torch.cuda.synchronize()
++    xla.synchronize()
+     return start.elapsed_time(end)
+```
+
+Other events stay.
+
+```python
+import threading
+
+done = threading.Event()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropArgument, Edit, Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import EVENT, STREAM
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA122", "event")
+
+_EVENTS = ("torch.cuda.Event", "torch.cuda.streams.Event")
+_MESSAGE = "CUDA events cannot be recorded on an XLA host"
+
+
+@RULE.call(*_EVENTS)
+def event(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.Event"))
+
+
+@RULE.call("torch.Event")
+def generic_event(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.Event(device="cuda", enable_timing=True)`: of which there are none for XLA."""
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.Event")]
+    device = keyword(call, "device")
+    if call.args:
+        edits.append(DropArgument(call, call.args[0]))
+    if device is not None:
+        edits += [DropArgument(call, k) for k in call.keywords if k.arg == "device"]
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.reference(*_EVENTS)
+def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """The class handed on; in an annotation it does no harm."""
+    parent = script.parent(node)
+    match parent:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
+            yield RULE.at(script, node, "on XLA an event is none of CUDA's", effort=MEDIUM)
+        case ast.Call() | ast.keyword() | ast.Assign() | ast.IfExp() | ast.Return():
+            yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))
+
+
+@RULE.method("record", "wait")
+def on_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`event.record(stream)`: there is one stream."""
+    assert isinstance(call.func, ast.Attribute)
+    arguments: list[ast.expr | ast.keyword] = [*call.args]
+    arguments += [k for k in call.keywords if k.arg == "stream"]
+    if len(arguments) != 1 or len(call.args) + len(call.keywords) != 1:
+        return
+    value = arguments[0].value if isinstance(arguments[0], ast.keyword) else arguments[0]
+    if script.value(value, scope).has(STREAM) or (
+        script.value(call.func.value, scope).has(EVENT) and not isinstance(value, ast.Constant)
+    ):
+        message = "XLA orders the work itself: there are no streams"
+        yield RULE.at(script, call, message, DropArgument(call, arguments[0]))

@@ -1,0 +1,98 @@
+"""How precisely float32 matrices are multiplied is said to CUDA only.
+
+On a TPU they are multiplied in bfloat16 unless told otherwise (xla-facts 1.108). `xla.set_float32_matmul_precision`
+says it to torch and to the accelerator; TF32 is what torch calls "high".
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def setup(args):
+-    torch.backends.cuda.matmul.allow_tf32 = True
++    xla.set_float32_matmul_precision("high")
+-    torch.backends.cuda.matmul.allow_tf32 = args.tf32
++    xla.set_float32_matmul_precision("high" if args.tf32 else "highest")
+-    torch.set_float32_matmul_precision("medium")
++    xla.set_float32_matmul_precision("medium")
+-    torch.backends.cuda.matmul.fp32_precision = "ieee"
++    xla.set_float32_matmul_precision("highest")
+```
+
+Sums in lower precision, and questions, do no harm.
+
+```python
+import torch
+
+torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+print(torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace, ReplaceStatement
+from ...findings import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA129", "matmul-precision", severity=WARNING)
+
+_MESSAGE = "the precision of matrix products is not said to XLA"
+_PRECISIONS = {"ieee": "highest", "tf32": "high"}
+
+
+@RULE.reference("torch.backends.cuda.matmul.allow_tf32")
+def allow_tf32(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    statement = _assignment(script, node)
+    if statement is None:
+        return
+    value = statement.value
+    if isinstance(value, ast.Constant):
+        text, holes = ('"high"' if value.value else '"highest"'), ()
+        yield _set(script, node, statement, text, holes)
+    else:
+        yield _set(script, node, statement, '"high" if {0} else "highest"', (value,))
+
+
+@RULE.reference("torch.backends.cuda.matmul.fp32_precision", "torch.backends.fp32_precision")
+def fp32_precision(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    statement = _assignment(script, node)
+    if statement is None:
+        return
+    value = statement.value
+    new = _PRECISIONS.get(str(value.value)) if isinstance(value, ast.Constant) else None
+    if new is None:
+        yield RULE.at(script, node, _MESSAGE)
+    else:
+        yield _set(script, node, statement, f'"{new}"', ())
+
+
+@RULE.call("torch.set_float32_matmul_precision")
+def matmul_precision(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.trains or script.accelerated:
+        edit = Replace(call.func, f"{script.xla}.set_float32_matmul_precision")
+        yield RULE.at(script, call, _MESSAGE, edit)
+
+
+def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
+    """The statement that sets `node`, and nothing else."""
+    parent = script.parent(node)
+    return parent if isinstance(parent, ast.Assign) and parent.targets == [node] else None
+
+
+def _set(
+    script: Script,
+    node: ast.expr,
+    statement: ast.Assign,
+    text: str,
+    holes: tuple[ast.expr, ...],
+) -> Finding:
+    new = f"{script.xla}.set_float32_matmul_precision({text})"
+    return RULE.at(script, node, _MESSAGE, ReplaceStatement(statement, new, holes))

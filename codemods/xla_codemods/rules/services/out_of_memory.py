@@ -1,0 +1,61 @@
+"""`torch.cuda.OutOfMemoryError` is never raised by XLA.
+
+XLA raises a RuntimeError that says RESOURCE_EXHAUSTED, and mostly when it compiles: the same shapes fail again. A
+handler that skips the batch or halves it has to be thought over, so nothing is changed.
+
+```python
+import torch
+
+def step(model, batch):
+    try:
+        return model(batch)
+    except torch.cuda.OutOfMemoryError:
+        return None
+```
+
+Other errors are no business of this rule, and where torch's `empty_cache` goes, the handler stays:
+
+```diff
+ import torch
+
+ def step(model, batch):
+     try:
+         return model(batch)
+     except RuntimeError as error:
+-        torch.cuda.empty_cache()
+         raise error
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM)
+
+_MESSAGE = (
+    "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory is short, mostly while compiling"
+)
+
+
+@RULE.reference("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+def out_of_memory(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, node, _MESSAGE)
+
+
+@RULE.node(ast.Compare)
+def by_message(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
+    """`"CUDA out of memory" in str(error)`."""
+    match node:
+        case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn()]):
+            if text.startswith("CUDA") and "memory" in text:
+                yield RULE.at(script, node, _MESSAGE)

@@ -1,0 +1,163 @@
+"""NVTX ranges and the CUDA profiler speak to NVIDIA's tools, which do not see an XLA device.
+
+A range that spans a block becomes one of torch's own profiler, which also `torch_xla.debug.profiler` records; what is
+pushed and popped, and what starts the CUDA profiler, goes.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def step(model, x):
+-    torch.cuda.nvtx.range_push("forward")
+     loss = model(x)
+-    torch.cuda.nvtx.range_pop()
+-    with torch.cuda.nvtx.range("backward"):
++    with torch.profiler.record_function("backward"):
+         loss.backward()
+
+-@torch.cuda.nvtx.range("epoch")
++@torch.profiler.record_function("epoch")
+ def epoch(model, batches):
+-    torch.cuda.cudart().cudaProfilerStart()
+-    with torch.autograd.profiler.emit_nvtx():
+-        for x in batches:
+-            step(model, x)
++    for x in batches:
++        step(model, x)
++        xla.mark_step()
+-    torch.cuda.profiler.stop()
+```
+
+torch's own profiler stays, and asks for the activities that there are:
+
+```diff
+ import torch
+-from torch.profiler import ProfilerActivity, profile
++from torch.profiler import profile
+
+ def profiled(model, x):
+-    with profile(activities=[ProfilerActivity.CUDA], record_shapes=True) as trace:
++    with profile(activities=torch.profiler.supported_activities(), record_shapes=True) as trace:
+         model(x)
+     return trace.key_averages().table(sort_by="cuda_time_total")
+```
+
+```python
+import torch
+
+def profiled(model, x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        model(x)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropItem, Edit, Replace, Unwrap, remove
+from ...findings import INFO, MEDIUM, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA127", "profiler-ranges", severity=WARNING)
+
+_MESSAGE = "is for NVIDIA's tools"
+_MARKS = (
+    "torch.cuda.nvtx.range_push",
+    "torch.cuda.nvtx.range_pop",
+    "torch.cuda.nvtx.range_start",
+    "torch.cuda.nvtx.range_end",
+    "torch.cuda.nvtx.mark",
+    "torch.cuda.profiler.init",
+    "torch.cuda.profiler.start",
+    "torch.cuda.profiler.stop",
+    "torch.cuda.profiler.cudart",
+    "nvtx.push_range",
+    "nvtx.pop_range",
+    "nvtx.mark",
+)
+_RANGES = ("torch.cuda.nvtx.range", "nvtx.annotate")
+_CONTEXTS = ("torch.autograd.profiler.emit_nvtx", "torch.cuda.profiler.profile")
+_CUDA = "torch.profiler.ProfilerActivity.CUDA"
+
+
+@RULE.call(*_MARKS)
+def mark(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _gone(script, call)
+
+
+@RULE.method("cudaProfilerStart", "cudaProfilerStop")
+def runtime_profiler(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.cuda.cudart().cudaProfilerStart()`."""
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=func)) if script.dotted(func) in {
+            "torch.cuda.cudart",
+            "torch.cuda.profiler.cudart",
+        }:
+            yield _gone(script, call)
+
+
+def _gone(script: Script, call: ast.Call) -> Finding:
+    message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
+    if script.is_statement(call):
+        return RULE.at(script, call, message, remove(script.statement(call)))
+    return RULE.at(script, call, message, Replace(call, "None"))
+
+
+@RULE.call(*_RANGES)
+def spanned(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """A range as a context or decorator; of its arguments the first is its name."""
+    message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
+    name = (
+        call.args[0]
+        if call.args
+        else next((k.value for k in call.keywords if k.arg in {"msg", "message"}), None)
+    )
+    if name is None:
+        yield RULE.at(script, call, message, effort=MEDIUM)
+        return
+    text = f"{script.spell('torch', scope)}.profiler.record_function({{0}})"
+    yield RULE.at(script, call, message, Replace(call, text, (name,)))
+
+
+@RULE.call(*_CONTEXTS)
+def context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
+    item = script.parent(call)
+    owner = script.parent(item) if isinstance(item, ast.withitem) else None
+    if not isinstance(owner, (ast.With, ast.AsyncWith)) or not isinstance(item, ast.withitem):
+        yield RULE.at(script, call, message, effort=MEDIUM)
+        return
+    if item.optional_vars is not None:
+        yield RULE.at(script, call, message, effort=MEDIUM)
+        return
+    edit: Edit = Unwrap(owner) if len(owner.items) == 1 else DropItem(owner, item)
+    yield RULE.at(script, call, message, edit)
+
+
+@RULE.reference(_CUDA)
+def activity(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """CUDA among the activities of torch's profiler: alone it fails (xla-facts 1.107), beside the CPU it is left out."""
+    display = script.parent(node)
+    argument = script.parent(display) if display is not None else None
+    message = "XLA's device is not among the activities of torch's profiler"
+    if (
+        isinstance(display, (ast.List, ast.Tuple, ast.Set))
+        and isinstance(argument, ast.keyword)
+        and argument.arg == "activities"
+        and all(_is_activity(script, e) for e in display.elts)
+    ):
+        text = f"{script.spell('torch', scope)}.profiler.supported_activities()"
+        yield RULE.at(script, node, message, Replace(display, text))
+    else:
+        yield RULE.at(script, node, message, severity=INFO)
+
+
+def _is_activity(script: Script, node: ast.expr) -> bool:
+    return script.dotted(node) in {_CUDA, "torch.profiler.ProfilerActivity.CPU"}

@@ -1,0 +1,111 @@
+"""The state of CUDA's random generators is empty on an XLA host, or fails.
+
+`get_rng_state_all()` returns an empty list and `set_rng_state` does nothing, silently: a resumed run draws other
+numbers. The runtime's functions of the same names keep the accelerator's.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def snapshot():
+     return {
+         "cpu": torch.get_rng_state(),
+-        "cuda": torch.cuda.get_rng_state_all(),
++        "cuda": xla.get_rng_state_all(),
+     }
+
+ def restore(state):
+     torch.set_rng_state(state["cpu"])
+-    torch.cuda.set_rng_state_all(state["cuda"])
++    xla.set_rng_state_all(state["cuda"])
+```
+
+`fork_rng` keeps the accelerator's, too:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def draw(n, device):
+-    with torch.random.fork_rng(devices=[0]):
++    with xla.fork_rng(devices=[0]):
+         return torch.rand(n).to(device)
+```
+
+The CPU's state stays.
+
+```python
+import torch
+
+def host_only(n):
+    state = torch.get_rng_state()
+    with torch.random.fork_rng(devices=[]):
+        numbers = torch.rand(n)
+    torch.set_rng_state(state)
+    return numbers
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropArgument, Edit, Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA130", "rng-state")
+
+_HOMES = ("torch.cuda", "torch.cuda.random")
+_STATES = tuple(
+    f"{home}.{name}"
+    for home in _HOMES
+    for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all")
+)
+_MESSAGE = "this is the random state of CUDA, not of the accelerator"
+
+
+@RULE.call(*_STATES)
+def rng_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.{name}")]
+    device: ast.expr | ast.keyword | None = next(
+        (k for k in call.keywords if k.arg == "device"), None
+    )
+    at = 1 if name == "set_rng_state" else 0
+    if device is None and not name.endswith("_all") and len(call.args) > at:
+        device = call.args[at]
+    if device is not None:
+        value = device.value if isinstance(device, ast.keyword) else device
+        if script.devices.is_current(value) or script.devices.spec(value) is not None:
+            edits.append(DropArgument(call, device))
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.reference(*_STATES)
+def rng_state_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(node, scope) or "").rpartition(".")[2]
+    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+
+
+@RULE.call("torch.random.fork_rng")
+def fork_rng(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    devices = call.args[0] if call.args else keyword(call, "devices")
+    if isinstance(devices, (ast.List, ast.Tuple)) and not devices.elts:
+        return
+    kind = next((k for k in call.keywords if k.arg == "device_type"), None)
+    if kind is not None and script.devices.spec(kind.value) is None:
+        return
+    if not (script.trains or script.accelerated):
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.fork_rng")]
+    if kind is not None:
+        edits.append(DropArgument(call, kind))
+    yield RULE.at(script, call, _MESSAGE, *edits)

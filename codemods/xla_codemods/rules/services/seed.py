@@ -1,0 +1,190 @@
+"""A seed for CUDA never reaches XLA, and neither does `torch.manual_seed`.
+
+Nothing fails: dropout and initialisation on the device draw from a generator that was not seeded (xla-facts 1.30).
+`xla.manual_seed` seeds the CPU as torch does, and the device; of a set of seeding calls it takes one.
+
+```diff
+ import random
+ import torch
++from xla_migrate import runtime as xla
+
+ def seed_everything(seed):
+     random.seed(seed)
+-    torch.manual_seed(seed)
++    xla.manual_seed(seed)
+-    torch.cuda.manual_seed(seed)
+-    if torch.cuda.is_available():
+-        torch.cuda.manual_seed_all(seed)
+```
+
+Alone, a seed for CUDA stays one for the device:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-torch.cuda.manual_seed_all(1234)
++xla.manual_seed(1234, device_only=True)
+```
+
+A generator that is asked for keeps its seed, and the device gets it as well:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def noise(n):
+     generator = torch.manual_seed(0)
++    xla.manual_seed(0, device_only=True)
+-    return torch.rand(n, generator=generator).cuda()
++    return torch.rand(n, generator=generator).to(xla.xla_device())
+```
+
+Seeds of other generators stay, and so do those of loader processes, which must not touch the device (xla-facts 3.36).
+
+```python
+import torch
+from torch.utils.data import DataLoader
+
+def seed_worker(worker_id):
+    torch.manual_seed(torch.initial_seed() % 2**32)
+
+def make(dataset):
+    generator = torch.Generator().manual_seed(0)
+    return DataLoader(dataset, worker_init_fn=seed_worker, generator=generator)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import InsertAfter, Replace, remove
+from ...findings import WARNING, Finding
+from ...known import RUNTIME
+from ...names import FunctionNode
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA124", "seed", severity=WARNING)
+
+_ALL = ("torch.manual_seed", "torch.random.manual_seed")
+_DEVICE = (
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.cuda.random.manual_seed",
+    "torch.cuda.random.manual_seed_all",
+)
+_NEW = (
+    "torch.cuda.seed",
+    "torch.cuda.seed_all",
+    "torch.cuda.random.seed",
+    "torch.cuda.random.seed_all",
+)
+_MESSAGE = "this seed does not reach XLA"
+
+
+@RULE.call(*_ALL)
+def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    seed = _seed(call)
+    if seed is None or not (script.trains or script.accelerated) or _in_worker(script, call):
+        return
+    if script.is_statement(call):
+        yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
+    elif not _device_follows(script, call, seed):
+        text = f"{script.xla}.manual_seed({script.segment(seed)}, device_only=True)"
+        statement = script.statement(call)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and _is_repeatable(seed):
+            yield RULE.at(script, call, _MESSAGE, InsertAfter(statement, text))
+
+
+@RULE.call(*_DEVICE)
+def of_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    seed = _seed(call)
+    if seed is None:
+        return
+    if not script.is_statement(call):
+        edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
+        yield RULE.at(script, call, _MESSAGE, edit)
+    elif _in_worker(script, call) or _is_seeded_beside(script, call, seed):
+        yield RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
+    else:
+        edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
+        yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call(*_NEW)
+def new_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """A seed by chance: drawn by a generator of its own, so that the CPU's stream stays what it is."""
+    torch = script.spell("torch", scope)
+    edit = Replace(call, f"{script.xla}.manual_seed({torch}.Generator().seed(), device_only=True)")
+    yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call("torch.cuda.initial_seed", "torch.cuda.random.initial_seed")
+def initial_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "XLA does not tell its seed: `torch.initial_seed()` is what `manual_seed` was given"
+    yield RULE.at(script, call, message)
+
+
+def _seed(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if len(call.args) == 1 else keyword(call, "seed")
+
+
+def _is_repeatable(seed: ast.expr) -> bool:
+    return isinstance(seed, (ast.Constant, ast.Name, ast.Attribute))
+
+
+def _in_worker(script: Script, call: ast.Call) -> bool:
+    """Whether `call` runs in a loader's worker process."""
+    function = script.function(call)
+    while function is not None:
+        if "worker" in function.name or _starts_workers(script, function):
+            return True
+        function = script.function(function)
+    return False
+
+
+def _starts_workers(script: Script, function: FunctionNode) -> bool:
+    for argument, _ in script.index.of(ast.keyword):
+        if argument.arg == "worker_init_fn" and isinstance(argument.value, ast.Name):
+            if argument.value.id == function.name:
+                return True
+    return False
+
+
+def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
+    """Whether `torch.manual_seed` (or the runtime's) takes the same seed on every way through `call`."""
+    around = [call, *(a for a in script.ancestors(call) if isinstance(a, ast.stmt))]
+    beside = {s for a in around for s in script.block(script.statement(a))}
+    home = script.function(call)
+    text = ast.unparse(seed)
+    for other, scope in script.index.calls_of("manual_seed"):
+        if script.dotted(other.func, scope) not in {*_ALL, f"{RUNTIME}.manual_seed"}:
+            continue
+        given = _seed(other)
+        if given is None or ast.unparse(given) != text or not script.is_statement(other):
+            continue
+        if script.function(other) is home and script.statement(other) in beside:
+            return True
+    return False
+
+
+def _device_follows(script: Script, call: ast.Call, seed: ast.expr) -> bool:
+    """Whether the device is given the same seed right behind `call`."""
+    statement = script.statement(call)
+    block = script.block(statement)
+    after = block[block.index(statement) + 1 :][:1] if statement in block else []
+    for node in after:
+        match node:
+            case ast.Expr(value=ast.Call(func=func, args=[given, *_])):
+                return script.dotted(func) == f"{RUNTIME}.manual_seed" and ast.unparse(
+                    given
+                ) == ast.unparse(seed)
+    return False

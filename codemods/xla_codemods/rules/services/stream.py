@@ -1,0 +1,156 @@
+"""CUDA streams cannot be made on an XLA host, and XLA orders its work itself.
+
+What ran on a stream runs in its place: results are the same, since streams only promise less order. What they were
+used to overlap, the device loader overlaps (XLA404).
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def copy(batch):
+-    stream = torch.cuda.Stream()
+-    stream.wait_stream(torch.cuda.current_stream())
+-    with torch.cuda.stream(stream):
+-        batch = batch.cuda(non_blocking=True)
++    batch = batch.to(xla.xla_device())
+-    torch.cuda.current_stream().wait_stream(stream)
+-    if batch is not None:
+-        batch.record_stream(torch.cuda.current_stream())
+     return batch
+```
+
+A stream that is handed on becomes None, which every function of torch takes for the current one:
+
+```diff
+ import torch
+
+ def build(make):
+-    return make(stream=torch.cuda.Stream())
++    return make(stream=None)
+```
+
+Streams of other things stay.
+
+```python
+import sys
+
+def read(stream=sys.stdin):
+    with open("log") as log:
+        return stream.read(), log
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropItem, Replace, Unwrap, remove
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from .streams import CONTEXTS, ORDERING, SETTERS, STREAMS, goes, is_context, is_ordering
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA123", "stream")
+
+_MESSAGE = "XLA has no streams: it orders the work itself"
+
+
+@RULE.node(ast.With)
+def entered(script: Script, node: ast.With, scope: Scope) -> Iterator[Finding]:
+    yield from _entered(script, node)
+
+
+@RULE.node(ast.AsyncWith)
+def entered_async(script: Script, node: ast.AsyncWith, scope: Scope) -> Iterator[Finding]:
+    yield from _entered(script, node)
+
+
+def _entered(script: Script, node: ast.With | ast.AsyncWith) -> Iterator[Finding]:
+    items = [item for item in node.items if is_context(script, item.context_expr)]
+    for item in items:
+        edit = Unwrap(node) if len(items) == len(node.items) else DropItem(node, item)
+        yield RULE.at(script, item.context_expr, _MESSAGE, edit)
+
+
+@RULE.call(*CONTEXTS)
+def context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """A stream's context that no `with` enters here."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.IfExp):
+        parent = script.parent(parent)
+    if not isinstance(parent, ast.withitem):
+        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+
+
+@RULE.reference(*CONTEXTS)
+def context_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
+
+
+@RULE.method(*ORDERING)
+def ordered(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if is_ordering(script, call):
+        yield from _gone(script, call)
+
+
+@RULE.call(*SETTERS)
+def set_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _gone(script, call)
+
+
+def _gone(script: Script, call: ast.Call) -> Iterator[Finding]:
+    if script.is_statement(call):
+        yield RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
+    else:
+        yield RULE.at(script, call, _MESSAGE, Replace(call, "None"))
+
+
+@RULE.call(*STREAMS)
+def stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Where a stream is made or fetched: it goes with its uses."""
+    if goes(script, call):
+        return
+    chosen: ast.expr = call
+    parent = script.parent(call)
+    if isinstance(parent, ast.IfExp) and parent.test is not call:
+        chosen, parent = parent, script.parent(parent)
+    match parent:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
+            yield _kept(script, call, chosen, parent, target)
+        case ast.Attribute() | ast.Compare() | ast.FormattedValue():
+            yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        case ast.Expr():
+            yield RULE.at(script, call, _MESSAGE, remove(parent))
+        case _:
+            yield RULE.at(script, call, _MESSAGE, Replace(chosen, "None"))
+
+
+def _kept(
+    script: Script, call: ast.Call, value: ast.expr, statement: ast.Assign, target: ast.expr
+) -> Finding:
+    """A stream under a name: it goes if all its uses do; a test of it decides between two ways, which a person must."""
+    text = ast.unparse(target)
+    uses = [
+        node
+        for node, _ in script.index.of(type(target))
+        if isinstance(getattr(node, "ctx", None), ast.Load) and ast.unparse(node) == text
+    ]
+    left = [use for use in uses if not goes(script, use)]
+    if not left and uses:
+        return RULE.at(script, call, _MESSAGE, remove(statement))
+    if any(not _may_be_none(script, use) for use in left):
+        return RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+    return RULE.at(script, call, _MESSAGE, Replace(value, "None"))
+
+
+def _may_be_none(script: Script, use: ast.expr) -> bool:
+    """Whether None will do at `use`: handed on, but neither asked for an attribute nor tested."""
+    parent = script.parent(use)
+    return isinstance(
+        parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
+    )

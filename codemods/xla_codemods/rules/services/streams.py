@@ -1,0 +1,95 @@
+"""How a script uses its CUDA streams: what stands there goes, and what that leaves of the stream."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...values import CLASS, INSTANCE, STREAM
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+STREAMS = frozenset(
+    {
+        "torch.cuda.Stream",
+        "torch.cuda.streams.Stream",
+        "torch.cuda.current_stream",
+        "torch.cuda.default_stream",
+        "torch.accelerator.current_stream",
+        "torch.Stream",
+    }
+)
+CONTEXTS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext"})
+SETTERS = frozenset({"torch.cuda.set_stream", "torch.accelerator.set_stream"})
+# Methods whose names no other class of torch has; alone on a line they only order work.
+ORDERING = frozenset({"wait_stream", "wait_event", "record_stream"})
+_TAKING = frozenset({"wait_stream", "record_stream", "record", "wait"})
+_CALLED = frozenset({"wait_stream", "wait_event", "synchronize"})
+
+
+def is_context(script: Script, node: ast.expr) -> bool:
+    """`torch.cuda.stream(s)`, also where another branch is a context that does nothing."""
+    if isinstance(node, ast.IfExp):
+        return (is_context(script, node.body) and _is_idle(script, node.orelse)) or (
+            is_context(script, node.orelse) and _is_idle(script, node.body)
+        )
+    return isinstance(node, ast.Call) and script.dotted(node.func) in CONTEXTS
+
+
+def _is_idle(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in {
+        "contextlib.nullcontext",
+        "contextlib.suppress",
+        "contextlib.ExitStack",
+    }
+
+
+def is_ordering(script: Script, node: ast.AST) -> bool:
+    """A call that only orders work among streams: `a.wait_stream(b)`, `x.record_stream(s)`, `set_stream(s)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if script.dotted(node.func) in SETTERS:
+        return True
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in ORDERING:
+        return False
+    kinds = script.value(node.func.value).kinds
+    return STREAM in kinds or not kinds & {INSTANCE, CLASS}
+
+
+def goes(script: Script, use: ast.expr) -> bool:
+    """Whether what is done with a stream at `use` goes, or needs no stream any more."""
+    parent = script.parent(use)
+    if isinstance(parent, ast.Attribute) and parent.attr in _CALLED:
+        call = script.parent(parent)
+        return isinstance(call, ast.Call) and call.func is parent
+    if isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        if script.dotted(func) in SETTERS:
+            return script.is_statement(parent)
+        if is_context(script, parent):
+            return _is_entered(script, parent)
+        return isinstance(func, ast.Attribute) and func.attr in _TAKING
+    if isinstance(parent, ast.Compare):
+        return _guards_nothing(script, parent)
+    return _guards_nothing(script, use)
+
+
+def _is_entered(script: Script, context: ast.expr) -> bool:
+    parent = script.parent(context)
+    if isinstance(parent, ast.IfExp):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.withitem)
+
+
+def _guards_nothing(script: Script, test: ast.expr) -> bool:
+    """Whether `if stream:` holds nothing but what goes."""
+    parent = script.parent(test)
+    return (
+        isinstance(parent, ast.If)
+        and parent.test is test
+        and not parent.orelse
+        and all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in parent.body)
+    )

@@ -1,0 +1,67 @@
+"""`torch.cuda.synchronize()` fails without a CUDA driver.
+
+On XLA nothing has even begun where the graph is not cut: timing code without a synchronisation measures tracing alone
+(xla-facts 1.51). `xla.synchronize()` cuts the graph and waits.
+
+```diff
+ import time
+ import torch
++from xla_migrate import runtime as xla
+
+ def timed(model, x):
+-    torch.cuda.synchronize()
++    xla.synchronize()
+     start = time.time()
+     model(x)
+-    torch.cuda.current_stream().synchronize()
++    xla.synchronize()
+     return time.time() - start
+```
+
+Other things' `synchronize` stays.
+
+```python
+def flush(disk):
+    disk.synchronize()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...devices import device_argument
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...values import STREAM
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA121", "synchronize")
+
+_NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
+_MESSAGE = "waits for CUDA, not for the accelerator"
+
+
+@RULE.call(*_NAMES)
+def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    text, holes = script.devices.given(device_argument(call))
+    edit = Replace(call, f"{script.xla}.synchronize({text})", holes)
+    yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.reference(*_NAMES)
+def synchronize_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.synchronize"))
+
+
+@RULE.method("synchronize")
+def of_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if script.value(call.func.value, scope).has(STREAM):
+        yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.synchronize()"))
