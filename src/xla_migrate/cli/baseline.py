@@ -1,0 +1,100 @@
+"""Findings that are known and accepted: a file that holds them, robust against lines that move.
+
+A finding is known by its file, its code, the text of its line (without regard to spaces), and which of the equal ones
+in the file it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..results import CANNOT_PARSE, Outcome, Row
+from ..settings import SettingsError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DEFAULT = "xla-migrate-baseline.json"
+_VERSION = 1
+
+
+class Baseline:
+    """The known findings of one baseline file: path (relative to it) -> fingerprints."""
+
+    def __init__(self, path: str, known: dict[str, set[str]]) -> None:
+        self._folder = os.path.dirname(os.path.abspath(path))
+        self._known = known
+        self.matched = 0
+        self.stale = 0
+
+    def new(self, path: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Of the findings in the file at the absolute `path`, those that are not known."""
+        known = self._known.get(_relative(path, self._folder), set())
+        prints = fingerprints(rows)
+        new = tuple(row for row, print_ in zip(rows, prints) if print_ not in known)
+        self.matched += len(rows) - len(new)
+        self.stale += len(known.difference(prints))
+        return new
+
+
+def load(path: str) -> Baseline:
+    """The baseline at `path`.
+
+    Raises:
+        SettingsError: there is none, or it is none of ours.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if content["version"] != _VERSION:
+            raise SettingsError(
+                f"{path}: a baseline of version {content['version']}, not {_VERSION}"
+            )
+        known = {
+            name: {str(entry["fingerprint"]) for entry in entries}
+            for name, entries in content["files"].items()
+        }
+    except OSError as error:
+        raise SettingsError(f"{path}: the baseline cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SettingsError(f"{path}: no baseline; write one with --write-baseline") from error
+    return Baseline(path, known)
+
+
+def written(path: str, outcomes: Iterable[tuple[str, Outcome]]) -> str:
+    """The text of a baseline at `path` with the findings of (absolute path, outcome)."""
+    folder = os.path.dirname(os.path.abspath(path))
+    files = {}
+    for file, outcome in outcomes:
+        rows = tuple(row for row in outcome.verdict.left if row.code != CANNOT_PARSE)
+        if rows:
+            files[_relative(file, folder)] = sorted(
+                (
+                    {"code": row.code, "fingerprint": print_}
+                    for row, print_ in zip(rows, fingerprints(rows))
+                ),
+                key=lambda entry: (entry["code"], entry["fingerprint"]),
+            )
+    content = {"version": _VERSION, "files": dict(sorted(files.items()))}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def fingerprints(rows: Iterable[Row]) -> list[str]:
+    """What each finding of one file is known by, wherever its line moves."""
+    import hashlib
+
+    seen: dict[tuple[str, str], int] = {}
+    prints = []
+    for row in rows:
+        text = " ".join(row.text.split())
+        occurrence = seen.get((row.code, text), 0)
+        seen[row.code, text] = occurrence + 1
+        key = f"{row.code}\0{text}\0{occurrence}".encode(errors="surrogatepass")
+        prints.append(hashlib.blake2b(key, digest_size=10).hexdigest())
+    return prints
+
+
+def _relative(path: str, folder: str) -> str:
+    return os.path.relpath(path, folder).replace(os.sep, "/")

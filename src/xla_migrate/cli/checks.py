@@ -1,0 +1,96 @@
+"""What settings and arguments name must exist, and a user's own examples must hold, before anything is done."""
+
+from __future__ import annotations
+
+import os
+
+from ..results import CANNOT_PARSE, UNUSED_SUPPRESSION
+from ..settings import NAME, Settings, SettingsError, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xla_codemods.own import Own
+
+
+def check_settings(settings: Settings) -> None:
+    """Check what cannot be told without the rules: codes, and the mappings of a user's own names.
+
+    Raises:
+        SettingsError: something is wrong.
+    """
+    per_file = [code for _, codes in settings.per_file_ignores for code in codes]
+    file = os.path.join(settings.root, NAME)
+    check_codes((*settings.select, *settings.ignore, *per_file), f"{file}: tool.xla-migrate: ")
+    if settings.own:
+        _check_own(settings.own, f"{file}: tool.xla-migrate.")
+
+
+def check_codes(codes: Iterable[str], place: str) -> None:
+    """Every code must be that of a rule, or the beginning of one.
+
+    Raises:
+        SettingsError: one is not.
+    """
+    codes = tuple(codes)
+    if not codes:
+        return
+    known = known_codes()
+    for code in codes:
+        if not any(name.startswith(code) for name in known):
+            raise SettingsError(f"{place}no rule has the code {code}{nearest(code, known)}")
+        if code == CANNOT_PARSE:
+            raise SettingsError(
+                f"{place}{code} stands for files that cannot be judged: exclude them instead"
+            )
+
+
+def known_codes() -> tuple[str, ...]:
+    """All codes that a finding can have."""
+    from xla_codemods.own import RULE as OWN_NAME
+    from xla_codemods.rules import RULES
+
+    return (CANNOT_PARSE, UNUSED_SUPPRESSION, OWN_NAME.code, *(rule.code for rule in RULES))
+
+
+def _check_own(own: tuple[Own, ...], place: str) -> None:
+    from xla_codemods.own import failures
+
+    runtime = _runtime_names()
+    for entry in own:
+        key = f'{place}{entry.table}."{entry.dotted}"'
+        if entry.to.isidentifier() and entry.to not in runtime:
+            raise SettingsError(
+                f"{key}: the runtime has no `{entry.to}`{nearest(entry.to, sorted(runtime))}"
+            )
+    for entry, expected, got in failures(own):
+        key = f'{place}{entry.table}."{entry.dotted}".examples'
+        raise SettingsError(f"{key}: {_first_difference(expected, got)}")
+
+
+def _first_difference(expected: str, got: str) -> str:
+    wanted, found = expected.strip().splitlines(), got.strip().splitlines()
+    for k in range(max(len(wanted), len(found))):
+        want = wanted[k] if k < len(wanted) else "nothing"
+        have = found[k] if k < len(found) else "nothing"
+        if want != have:
+            return f"line {k + 1} becomes `{have.strip()}`, and `after` says `{want.strip()}`"
+    return "the result differs"
+
+
+def _runtime_names() -> frozenset[str]:
+    """What the runtime exports, read from its source: importing it would import torch."""
+    import ast
+
+    path = os.path.join(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runtime", "__init__.py"
+    )
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            return frozenset(ast.literal_eval(node.value))
+    raise AssertionError("the runtime has no __all__")

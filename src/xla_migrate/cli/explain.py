@@ -1,0 +1,111 @@
+"""`xla-migrate explain`: a rule's manual by its code or name, or what becomes of a CUDA name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from xla_codemods import catalog
+from xla_codemods.catalog import Row
+from xla_codemods.own import Own, lookup
+
+from ..manuals import rule_of
+from ..results import CANNOT_PARSE, UNUSED_SUPPRESSION
+from ..settings import Finder, SettingsError, nearest
+from .arguments import fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What the command says of itself has no rule, and so no rule's docstring.
+_OURS = {
+    CANNOT_PARSE: """\
+XLA001 cannot-parse
+
+A file that cannot be judged: it cannot be decoded, or is not Python, or not of the Python that runs xla-migrate.
+It is left as it is, and the run ends with 2. To leave such files out, exclude them:
+
+    [tool.xla-migrate]
+    extend-exclude = ["legacy/python2/"]""",
+    UNUSED_SUPPRESSION: """\
+XLA002 unused-suppression
+
+A comment `# xla-migrate: ignore[CODE]` on a line without such a finding. Remove it, or the part of it that is named:
+it would hide the next finding of that kind.""",
+}
+
+
+def explain(words: Sequence[str]) -> int:
+    """Print what there is to say of one code or name; the exit code.
+
+    Raises:
+        SystemExit: there is nothing of that name; what it may have meant is told.
+    """
+    if words and words[0] in ("-h", "--help"):
+        print("usage: xla-migrate explain CODE | NAME   like XLA101, or torch.cuda.Stream")
+        return 0
+    if len(words) != 1:
+        fail("explain takes one code or name, like XLA101 or torch.cuda.Stream")
+    what = words[0].strip()
+    print(_of_code(what.upper()) or _of_name(what))
+    return 0
+
+
+def _of_code(code: str) -> str:
+    """The manual of the rule with this code or name; nothing where it is neither."""
+    if code in _OURS:
+        return _OURS[code]
+    try:
+        rule, manual = rule_of(code if re.fullmatch(r"XLA\d*", code) else code.lower())
+    except KeyError:
+        if re.fullmatch(r"XLA\d*", code):
+            from .checks import known_codes
+
+            fail(f"no rule has the code {code}{nearest(code, known_codes())}")
+        return ""
+    return f"{rule.code} {rule.name} ({rule.severity})\n\n{manual.text}"
+
+
+def _of_name(name: str) -> str:
+    """What becomes of a CUDA name, or of one of the user's own."""
+    try:
+        own = lookup(Finder().of(os.getcwd()).own, name, "")
+    except SettingsError as error:
+        fail(str(error))
+    if own is not None:
+        return _own(own)
+    row = catalog.lookup(name)
+    if row is not None:
+        return _row(row)
+    close = catalog.nearest(name)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    fail(f"`{name}` is neither a code nor a name in the catalog{hint}")
+
+
+def _row(row: Row) -> str:
+    facts = [
+        ("on XLA", f"{row.fate} by {row.rule}" if row.rule else row.fate),
+        ("difference", row.difference),
+        ("if left", row.left),
+        ("torch", row.torch),
+        ("evidence", row.evidence),
+    ]
+    text = row.name + "\n\n" + "\n".join(f"    {key:<11} {value}" for key, value in facts)
+    if row.instead:
+        text += f"\n\n    - {row.name}\n    + {row.instead}"
+    if row.note:
+        text += f"\n\n{row.note}"
+    if row.rule:
+        text += f"\n\n`xla-migrate explain {row.rule}` shows the rule."
+    return text
+
+
+def _own(own: Own) -> str:
+    text = f"{own.dotted}\n\n    mapped by   tool.xla-migrate.{own.table} (XLA003)"
+    text += f"\n    becomes     {own.to or 'what it is: it stays'}"
+    for before, after in own.examples:
+        rows = [f"- {line}" for line in before.strip().splitlines()]
+        rows += [f"+ {line}" for line in after.strip().splitlines()]
+        text += "\n\n" + "\n".join(f"    {row}" for row in rows)
+    return text

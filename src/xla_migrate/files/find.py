@@ -1,0 +1,190 @@
+"""Which files a run is about: those that are named, and what lies in the folders that are named.
+
+A named file is always taken, whatever it is called. Folders give their `.py` and `.ipynb`, without what
+`.gitignore` leaves to nobody and without excluded folders. Links in folders are not followed: what they point to
+is found where it lies, so a walk ends, stays inside, and takes nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..settings import NAME, Finder, Settings
+from .ignore import Patterns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ENDINGS = (".py", ".ipynb")
+
+# A folder's .gitignore files that are in force, innermost first: length of the path in front, patterns.
+_Levels = tuple[tuple[int, Patterns], ...]
+
+
+class Found:
+    """One file: `path` to open it by, `shown` to the user, its settings, and whether it was named itself."""
+
+    __slots__ = ("base", "named", "path", "settings", "shown")
+
+    def __init__(self, path: str, shown: str, settings: Settings, named: bool, base: str) -> None:
+        self.path = path
+        self.shown = shown
+        self.settings = settings
+        self.named = named
+        self.base = (
+            base  # the folder that was named, of which this is a part; of a named file its own
+        )
+
+
+class Walk:
+    """Collects files; what could not be looked at is in `problems`, as (shown path, reason).
+
+    Args:
+        finder: gives each folder its settings.
+        force_exclude: leave out named files too, where the settings exclude them.
+        without: absolute path of a folder that is not entered (where the output goes).
+    """
+
+    def __init__(self, finder: Finder, force_exclude: bool = False, without: str = "") -> None:
+        self.finder = finder
+        self.force_exclude = force_exclude
+        self.without = without
+        self.problems: list[tuple[str, str]] = []
+        self._here = os.getcwd()
+        self._seen: set[str] = set()
+
+    def files(self, paths: Iterable[str]) -> list[Found]:
+        """The files of `paths`, each once, sorted by the path that is shown.
+
+        Raises:
+            SettingsError: settings of one of them cannot be used.
+        """
+        found: list[Found] = []
+        for path in paths:
+            found += self._named(path)
+        found.sort(key=lambda file: file.shown)
+        return found
+
+    def _named(self, path: str) -> Iterator[Found]:
+        absolute = os.path.normpath(os.path.join(self._here, path))
+        try:
+            mode = os.stat(absolute).st_mode
+        except (OSError, ValueError) as error:
+            self.problems.append((path, getattr(error, "strerror", None) or str(error)))
+            return
+        if stat.S_ISDIR(mode):
+            settings = self.finder.of(absolute)
+            if self.force_exclude and settings.excludes_file(absolute):
+                return
+            yield from self._folder(absolute, settings, _levels_above(absolute), absolute)
+            return
+        if not stat.S_ISREG(mode):
+            self.problems.append((path, f"is {_kind(mode)}, not a file"))
+            return
+        folder = os.path.dirname(absolute)
+        settings = self.finder.of(folder)
+        if self.force_exclude and settings.excludes_file(absolute):
+            return
+        if self._is_new(os.path.realpath(absolute)):
+            yield Found(absolute, shown(absolute, self._here), settings, True, folder)
+
+    def _is_new(self, real: str) -> bool:
+        if real in self._seen:
+            return False
+        self._seen.add(real)
+        return True
+
+    def _folder(
+        self, folder: str, settings: Settings, levels: _Levels, base: str
+    ) -> Iterator[Found]:
+        """The files in `folder` and below, without recursion: trees can be deep."""
+        stack = [(folder, settings, levels)]
+        while stack:
+            folder, settings, levels = stack.pop()
+            try:
+                with os.scandir(folder) as listing:
+                    entries = list(listing)
+            except OSError as error:
+                self.problems.append((shown(folder, self._here), error.strerror or str(error)))
+                continue
+            names = {entry.name for entry in entries}
+            settings = self.finder.below(folder, settings, NAME in names)
+            levels = self._levels(folder, names, levels)
+            for entry in entries:
+                name = entry.name
+                if name.endswith(ENDINGS) and entry.is_file(follow_symlinks=False):
+                    path = entry.path
+                    if self._wanted(path, False, settings, levels) and self._is_new(path):
+                        yield Found(path, shown(path, self._here), settings, False, base)
+                elif entry.is_dir(follow_symlinks=False):
+                    path = entry.path
+                    if path != self.without and self._wanted(path, True, settings, levels):
+                        stack.append((path, settings, levels))
+
+    def _wanted(self, path: str, is_folder: bool, settings: Settings, levels: _Levels) -> bool:
+        if settings.excludes(path, is_folder):
+            return False
+        for length, patterns in levels:
+            decision = patterns.decide(_slashed(path[length:]), is_folder)
+            if decision is not None:
+                return not decision
+        return True
+
+    def _levels(self, folder: str, names: set[str], levels: _Levels) -> _Levels:
+        """`levels` with the .gitignore of `folder`; another repository begins anew."""
+        if ".git" in names:
+            levels = _excluded_in(folder)
+        if ".gitignore" in names:
+            levels = (*_level(folder, os.path.join(folder, ".gitignore")), *levels)
+        return levels
+
+
+def shown(path: str, here: str) -> str:
+    """The absolute `path` as it is shown: relative where it lies below the folder `here`."""
+    prefix = here if here.endswith(os.sep) else here + os.sep
+    return path[len(prefix) :] if path.startswith(prefix) else path
+
+
+def _levels_above(folder: str) -> _Levels:
+    """What the folders above `folder` contribute, up to the root of its repository; nothing outside of one."""
+    above = []
+    current = folder
+    while not os.path.exists(os.path.join(current, ".git")):
+        parent = os.path.dirname(current)
+        if parent == current:
+            return ()
+        current = parent
+        above.append(current)
+    levels: _Levels = _excluded_in(current)
+    for place in reversed(above):
+        levels = (*_level(place, os.path.join(place, ".gitignore")), *levels)
+    return levels
+
+
+def _excluded_in(root: str) -> _Levels:
+    """A repository's own `info/exclude`."""
+    return _level(root, os.path.join(root, ".git", "info", "exclude"))
+
+
+def _level(folder: str, path: str) -> _Levels:
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+            patterns = Patterns(file, ENDINGS)
+    except (OSError, ValueError):
+        return ()
+    length = len(folder) if folder.endswith(os.sep) else len(folder) + 1
+    return ((length, patterns),) if patterns else ()
+
+
+def _slashed(path: str) -> str:
+    return path if os.sep == "/" else path.replace(os.sep, "/")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"

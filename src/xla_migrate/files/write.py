@@ -1,0 +1,199 @@
+"""Writes a file back so that at every moment either the old or the new one is there, whole."""
+
+from __future__ import annotations
+
+import os
+
+from .read import ReadError, State, read, state_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class WriteError(Exception):
+    """A file that was not written and is as it was, with the reason in one line."""
+
+
+def rewrite(path: str, old: bytes, new: bytes, state: State, keep: bool) -> str:
+    """Put `new` in the place of `old`, with the same mode, owner and attributes; links stay links.
+
+    Args:
+        path: a file, or a link to it.
+        old: what was read.
+        new: what is to be written.
+        state: the file's state when it was read; if it has changed since, nothing is written.
+        keep: keep the original beside the file.
+
+    Returns:
+        Where the original is kept, or an empty string.
+
+    Raises:
+        WriteError: the file is as it was.
+    """
+    real = os.path.realpath(path)
+    copy, made = "", False
+    try:
+        found = os.stat(real)
+        if state_of(found) != state:
+            raise WriteError("changed while it was being migrated; not written")
+        # Root may write anything, but who makes a file read-only means it.
+        if not found.st_mode & 0o222 or not os.access(real, os.W_OK):
+            raise WriteError("is read-only; not written")
+        temporary = _temporary(real, new, 0o600, lambda handle: _take_over(handle, real, found))
+        try:
+            if keep:
+                copy, made = _keep(real, old, found)
+            os.replace(temporary, real)
+        except BaseException:
+            os.unlink(temporary)
+            if made:
+                os.unlink(copy)
+            raise
+    except OSError as error:
+        raise WriteError(f"cannot be written: {error.strerror}; it is as it was") from error
+    _sync_folder(real)
+    return copy
+
+
+def create(path: str, data: bytes, like: str = "") -> None:
+    """Write `data` to `path`, over what is there, with the mode of the file `like`; folders are made.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    try:
+        folder = os.path.dirname(path)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        if os.path.isdir(path):
+            raise WriteError("cannot be written: a folder has this name")
+        real = os.path.realpath(path)
+        mode = os.stat(like).st_mode & 0o777 if like else 0o666
+        temporary = _temporary(real, data, mode)
+        try:
+            os.replace(temporary, real)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise WriteError(f"cannot be written: {error.strerror}") from error
+    _sync_folder(real)
+
+
+def _temporary(
+    real: str, data: bytes, mode: int, finish: Callable[[int], None] | None = None
+) -> str:
+    """A new file beside `real` that holds `data` safely on the disk."""
+    path = os.path.join(os.path.dirname(real), f".xla-migrate-{os.getpid():x}.tmp")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+    try:
+        try:
+            _write_all(handle, data)
+            if finish is not None:
+                finish(handle)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return path
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _take_over(handle: int, real: str, found: os.stat_result) -> None:
+    """Give the new file the owner, attributes and mode of the old one, as far as this user may."""
+    if hasattr(os, "fchown"):
+        for owner, group in ((found.st_uid, -1), (-1, found.st_gid)):
+            try:
+                os.fchown(handle, owner, group)
+            except OSError:
+                continue
+    if hasattr(os, "listxattr"):
+        try:
+            for name in os.listxattr(real):
+                os.setxattr(handle, name, os.getxattr(real, name))
+        except OSError:
+            pass  # a file system without them, or an attribute that only the system sets
+    if hasattr(os, "fchmod"):
+        os.fchmod(handle, found.st_mode & 0o7777)
+
+
+def _keep(real: str, old: bytes, found: os.stat_result) -> tuple[str, bool]:
+    """A copy of the original beside it: its path, and whether it was made now.
+
+    Names that are taken are passed over, unless that copy is of the same bytes: a later run adds none.
+    """
+    for path in _copy_names(real):
+        try:
+            if found.st_nlink == 1:
+                _link(real, path, old)
+            else:  # another name could still change what a link would show
+                _copy(path, old, found)
+            return path, True
+        except FileExistsError:
+            if _holds(path, old):
+                return path, False
+    raise AssertionError("unreachable: names do not end")
+
+
+def _copy_names(real: str) -> Iterator[str]:
+    yield real + ".orig"
+    number = 1
+    while True:
+        yield f"{real}.orig{number}"
+        number += 1
+
+
+def _link(real: str, path: str, old: bytes) -> None:
+    """A second name for the original: it costs no space, and is the very file."""
+    try:
+        os.link(real, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        _copy(path, old, os.stat(real))
+
+
+def _copy(path: str, old: bytes, found: os.stat_result) -> None:
+    handle = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, found.st_mode & 0o777 | 0o200
+    )
+    try:
+        try:
+            _write_all(handle, old)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+def _holds(path: str, data: bytes) -> bool:
+    try:
+        return read(path)[0] == data
+    except ReadError:
+        return False
+
+
+def _sync_folder(real: str) -> None:
+    """The new name too is on the disk before we say that it is."""
+    try:
+        handle = os.open(os.path.dirname(real), os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""What a run found out, for people and for programs."""

@@ -1,0 +1,130 @@
+"""SARIF 2.1.0: what code scanning services read."""
+
+from __future__ import annotations
+
+import json
+import os
+from urllib.parse import quote
+
+from .. import __version__
+from ..results import CANNOT_PARSE, ERROR, INFO, UNUSED_SUPPRESSION, WARNING, Outcome, Row, Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
+_OWN_RULES = {
+    CANNOT_PARSE: ("cannot-parse", "A file that cannot be judged."),
+    UNUSED_SUPPRESSION: ("unused-suppression", "A suppressing comment that suppresses nothing."),
+}
+
+
+def report(run: Run) -> str:
+    """The run as a SARIF log."""
+    codes = sorted({row.code for outcome in run.outcomes for row in outcome.verdict.left})
+    rules = {code: index for index, code in enumerate(codes)}
+    content = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "xla-migrate",
+                        "semanticVersion": __version__,
+                        "rules": [_rule(code) for code in codes],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {"SRCROOT": {"uri": _uri(os.getcwd()) + "/"}},
+                "invocations": [_invocation(run)],
+                "results": [r for outcome in run.outcomes for r in _results(outcome, rules)],
+            }
+        ],
+    }
+    return json.dumps(content, indent=2)
+
+
+def _rule(code: str) -> dict[str, Any]:
+    if code in _OWN_RULES:
+        name, summary = _OWN_RULES[code]
+        return {"id": code, "name": name, "shortDescription": {"text": summary}}
+    from ..manuals import rule_of
+
+    rule, page = rule_of(code)
+    return {
+        "id": code,
+        "name": rule.name,
+        "shortDescription": {"text": page.summary},
+        "help": {"text": page.text, "markdown": page.text},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"effort": rule.effort},
+    }
+
+
+def _results(outcome: Outcome, rules: dict[str, int]) -> list[dict[str, Any]]:
+    from ..cli.baseline import fingerprints
+
+    rows = outcome.verdict.left
+    return [
+        {
+            "ruleId": row.code,
+            "ruleIndex": rules[row.code],
+            "level": _LEVELS[row.severity],
+            "message": {"text": row.message},
+            "locations": [_location(outcome.path, row)],
+            "partialFingerprints": {"xlaMigrate/v1": print_},
+            "properties": {"effort": row.effort, "safety": row.safety},
+        }
+        for row, print_ in zip(rows, fingerprints(rows))
+    ]
+
+
+def _location(path: str, row: Row) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(path)}
+    region = {
+        "startLine": row.line,
+        "startColumn": row.column,
+        "endLine": row.end_line,
+        "endColumn": row.end_column,
+    }
+    if row.cell is None:
+        return {"physicalLocation": {**physical, "region": region}}
+    # The lines of a cell are not those of the file: the region goes into words.
+    name = f"cell {row.cell}, line {row.line}, column {row.column}"
+    return {"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": name}]}
+
+
+def _artifact(path: str) -> dict[str, str]:
+    if os.path.isabs(path):
+        return {"uri": _uri(path)}
+    return {
+        "uri": quote(path.replace(os.sep, "/"), errors="surrogateescape"),
+        "uriBaseId": "SRCROOT",
+    }
+
+
+def _uri(path: str) -> str:
+    slashed = quote(path.replace(os.sep, "/"), errors="surrogateescape").rstrip("/")
+    return f"file://{slashed if slashed.startswith('/') else '/' + slashed}"
+
+
+def _invocation(run: Run) -> dict[str, Any]:
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": outcome.verdict.problem},
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(outcome.path)}}],
+        }
+        for outcome in run.outcomes
+        if outcome.verdict.problem
+    ]
+    return {
+        "executionSuccessful": run.exit_code != 2,
+        "exitCode": run.exit_code,
+        "toolExecutionNotifications": notifications,
+    }

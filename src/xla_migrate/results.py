@@ -1,0 +1,203 @@
+"""What a run found out, as plain data: what crosses processes, lies in the cache and goes into reports.
+
+The classes do what `typing.NamedTuple` would; importing `typing` takes as long as all else that a run does which finds
+every file in the cache.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    R = TypeVar("R", bound="Record")
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SAFE, UNSAFE = "safe", "unsafe"
+
+# Codes that are the command's own: no rule has them.
+CANNOT_PARSE = "XLA001"
+UNUSED_SUPPRESSION = "XLA002"
+
+
+class Record:
+    """Named fields, equal where they are equal."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def fields(self) -> tuple[Any, ...]:
+        """The values, in the order of `__slots__`."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def replace(self: R, **changes: Any) -> R:
+        """The same with other values for some fields."""
+        return type(self)(**(dict(zip(self.__slots__, self.fields())) | changes))
+
+    @classmethod
+    def of(cls: type[R], fields: tuple[Any, ...]) -> R:
+        """The one with these `fields()`."""
+        return cls(**dict(zip(cls.__slots__, fields)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        return hash(self.fields())
+
+    def __repr__(self) -> str:
+        pairs = (f"{name}={value!r}" for name, value in zip(self.__slots__, self.fields()))
+        return f"{type(self).__name__}({', '.join(pairs)})"
+
+
+class Row(Record):
+    """One finding, without its syntax tree.
+
+    Lines and columns count from 1, columns in characters; in a notebook they count within `cell`, the number
+    of the cell among all cells (from 1). `text` is the source line, stripped: it names the place when lines move.
+    """
+
+    __slots__ = (
+        "cell",
+        "code",
+        "column",
+        "effort",
+        "end_column",
+        "end_line",
+        "line",
+        "message",
+        "name",
+        "safety",
+        "severity",
+        "text",
+    )
+
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        message: str,
+        line: int,
+        column: int,
+        end_line: int,
+        end_column: int,
+        severity: str = ERROR,
+        effort: str = "low",
+        safety: str | None = None,
+        text: str = "",
+        cell: int | None = None,
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.message = message
+        self.line = line
+        self.column = column
+        self.end_line = end_line
+        self.end_column = end_column
+        self.severity = severity
+        self.effort = effort
+        self.safety = safety
+        self.text = text
+        self.cell = cell
+
+    @property
+    def fails(self) -> bool:
+        """Whether it makes a check fail."""
+        return self.severity != INFO
+
+    def is_fixed_by_a_run(self, unsafe: bool) -> bool:
+        """Whether there is a fix that a run makes, with or without --unsafe."""
+        return self.safety == SAFE or (self.safety == UNSAFE and unsafe)
+
+
+class Verdict(Record):
+    """What became of one file.
+
+    Attributes:
+        left: findings that are still there, with their places in the file as it is now.
+        migrated: findings that were dealt with, with their places in the original.
+        data: the new bytes, where they differ from the old.
+        notes: (line, cell, reason) of fixes that could not be made.
+        problem: why it could not be judged, or not be written, where it has no line of its own.
+        failed: it was not judged, or not written: the run ends with 2.
+        settled: judging the same bytes again changes nothing.
+    """
+
+    __slots__ = ("data", "failed", "left", "migrated", "notes", "problem", "settled")
+
+    def __init__(
+        self,
+        left: tuple[Row, ...] = (),
+        migrated: tuple[Row, ...] = (),
+        data: bytes | None = None,
+        notes: tuple[tuple[int, int | None, str], ...] = (),
+        problem: str = "",
+        failed: bool = False,
+        settled: bool = True,
+    ) -> None:
+        self.left = left
+        self.migrated = migrated
+        self.data = data
+        self.notes = notes
+        self.problem = problem
+        self.failed = failed
+        self.settled = settled
+
+
+class Outcome(Record):
+    """The verdict on the file `path`, as shown to the user, and what was done about it.
+
+    Attributes:
+        written: the new source went to the disk, or to standard output.
+        copy: where the original is kept, if git could not give it back.
+        diff: old against new, where it was asked for.
+    """
+
+    __slots__ = ("copy", "diff", "path", "verdict", "written")
+
+    def __init__(
+        self, path: str, verdict: Verdict, written: bool = False, copy: str = "", diff: bytes = b""
+    ) -> None:
+        self.path = path
+        self.verdict = verdict
+        self.written = written
+        self.copy = copy
+        self.diff = diff
+
+
+class Run(Record):
+    """Everything that reports tell: one outcome per file, in the order of their paths.
+
+    `rewriting` tells whether fixes were made, `unsafe` whether unsafe ones are; `known` counts findings that the
+    baseline holds, and `stale` the entries of the baseline that no longer occur.
+    """
+
+    __slots__ = ("known", "outcomes", "rewriting", "stale", "unsafe")
+
+    def __init__(
+        self,
+        outcomes: tuple[Outcome, ...],
+        rewriting: bool = False,
+        unsafe: bool = False,
+        known: int = 0,
+        stale: int = 0,
+    ) -> None:
+        self.outcomes = outcomes
+        self.rewriting = rewriting
+        self.unsafe = unsafe
+        self.known = known
+        self.stale = stale
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing left, 1 findings left or a diff that is not empty, 2 a file was not judged or not written."""
+        if any(outcome.verdict.failed for outcome in self.outcomes):
+            return 2
+        left = any(row.fails for outcome in self.outcomes for row in outcome.verdict.left)
+        return int(left or any(outcome.diff for outcome in self.outcomes))
+
+
+def cannot_parse(reason: str, line: int, column: int, cell: int | None = None) -> Row:
+    """The finding of a file that is no Python."""
+    return Row(
+        CANNOT_PARSE, "cannot-parse", reason, line, column, line, column, ERROR, "medium", cell=cell
+    )
