@@ -47,6 +47,11 @@ class FakeCuda:
         yield
         self.current = before
 
+    @contextlib.contextmanager
+    def device(self, device: torch.device) -> Iterator[None]:
+        self.log.append(f"device {device}")
+        yield
+
     def current_stream(self, device: torch.device) -> Stream:
         return self.current
 
@@ -86,10 +91,10 @@ def test_batches_are_copied_aside_and_waited_for_on_the_device() -> None:
     assert cuda.log == ["pin", "copy"]
     cuda.log.clear()
     sent = sender.send({"x": [x]})
-    assert cuda.log == ["event on side"], "it is there already"
+    assert cuda.log == ["device cpu", "event on side"], "it is there already"
     assert cuda.current.name == "main"
     assert sender.receive(sent)["x"][0] is x
-    assert cuda.log[1:] == ["main waits for event of side", "used on main"]
+    assert cuda.log[2:] == ["main waits for event of side", "used on main"]
 
 
 def test_a_loader_without_workers_is_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import copy
 import gc
 import itertools
 import multiprocessing
+import os
 import pickle
 import threading
 import time
@@ -490,6 +491,18 @@ def test_fact_1_89_executions_are_aligned_with_the_first_batch(device: torch.dev
         assert _launches_by_batch(loader, state) == expected
 
 
+def test_a_forked_worker_does_not_touch_the_device(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterator = iter(xla.MpDeviceLoader([torch.ones(2)] * 4, device))
+    next(iterator)
+    marks = xla.metrics()["step_marks"]
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    del iterator
+    assert xla.metrics()["step_marks"] == marks
+
+
 def test_closing_from_another_thread_marks_nothing_there(device: torch.device) -> None:
     state = torch.zeros((), device=device)
     held = [iter(xla.MpDeviceLoader([torch.ones(2)] * 4, device))]
@@ -553,6 +566,22 @@ def test_order_is_kept_by_several_transfer_threads(device: torch.device) -> None
 
 def test_iterators_have_a_length(device: torch.device) -> None:
     assert len(iter(xla.MpDeviceLoader(DataLoader(Numbers(6), batch_size=2), device))) == 3
+
+
+def test_a_generator_can_be_taken_from_by_next(device: torch.device) -> None:
+    loader = xla.MpDeviceLoader((torch.tensor([n]) for n in range(4)), device)
+    assert next(loader).device == device  # type: ignore[call-overload]
+    assert next(loader).item() == 1  # type: ignore[call-overload]
+    assert [batch.item() for batch in loader] == [2, 3]
+    assert xla.MpDeviceLoader(loader, device) is loader
+    with pytest.raises(TypeError, match="not an iterator"):
+        next(xla.MpDeviceLoader([], device))  # type: ignore[call-overload]
+
+
+def test_no_loader_stays_none_and_truth_is_the_loaders(device: torch.device) -> None:
+    assert xla.MpDeviceLoader(None, device) is None  # type: ignore[arg-type]
+    assert xla.MpDeviceLoader(iter([]), device)
+    assert not xla.MpDeviceLoader([], device)
 
 
 def test_an_exhausted_iterator_stays_so(device: torch.device) -> None:

@@ -35,7 +35,8 @@ class CudaSender:
 
     def send(self, batch: Any) -> _Sent:
         """Start the copies; runs in any thread."""
-        with self._cuda.stream(self._stream):
+        # The device, too: a thread begins on device 0, and would take memory there.
+        with self._cuda.device(self._device), self._cuda.stream(self._stream):
             moved = move(batch, self._device, self._copy)
             return _Sent(moved, self._stream.record_event())
 

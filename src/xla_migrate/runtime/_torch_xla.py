@@ -5,6 +5,7 @@ Nothing here touches the device at import; ``device`` does (xla-facts 1.9).
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
@@ -281,8 +282,14 @@ def replica() -> tuple[int, int, int]:
             "XLA_MIGRATE_BACKEND=eager"
         )
     if torch_xla._XLAC._xla_runtime_is_initialized():
-        return xr.global_ordinal(), xr.local_ordinal(), xr.world_size()
+        return _replica_of_runtime()
     return rank, local_rank, world_size
+
+
+@functools.cache
+def _replica_of_runtime() -> tuple[int, int, int]:
+    """Asked once: it stays the same, and every step asks."""
+    return xr.global_ordinal(), xr.local_ordinal(), xr.world_size()
 
 
 def spawn(function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any:
@@ -310,6 +317,8 @@ def init_process_group(options: dict[str, Any]) -> None:
     if options.get("world_size") == 1:
         # Host objects only: the collectives of processes.py have nothing to do.
         options["backend"] = "gloo"
+        options.pop("device_id", None)
+        options.pop("pg_options", None)
         dist.init_process_group(**options)
         return
     importlib.import_module("torch_xla.distributed.xla_backend")

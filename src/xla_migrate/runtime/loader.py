@@ -55,11 +55,11 @@ class MpDeviceLoader:
     environment, reads each batch when the loop asks for it, as plain PyTorch does. Any other
     iterable is read in that way unless a prefetch size is given.
 
-    On CUDA, a loader with worker processes is pinned and copied on a side stream, two batches
-    ahead. On the CPU iteration is plain.
+    On CUDA, a loader with worker processes is read, pinned and copied on a side stream a few
+    batches ahead; one without is read when asked. On the CPU iteration is plain.
 
     Args:
-        loader: A DataLoader, or anything that can be iterated.
+        loader: A DataLoader, or anything that can be iterated. None, for no loader, stays None.
         device: Where to, as for ``xla_device``; the accelerator by default.
         batchdim: Accepted as torch_xla accepts it, and without effect there too.
         batches_per_execution: Batches per step mark; with gradient accumulation over k batches,
@@ -100,10 +100,12 @@ class MpDeviceLoader:
             host_to_device_transfer_threads,
             input_sharding,
         )
-        if type(loader) is cls:
+        if loader is None:
+            return None
+        if issubclass(type(loader), MpDeviceLoader):
             if tuning == Tuning():
-                return loader
-            loader = loader._loader
+                return loader  # type: ignore[return-value]
+            loader = loader._loader  # type: ignore[attr-defined]
         return _make(loader, device, tuning)
 
     def __iter__(self) -> Iterator[Any]:
@@ -121,6 +123,9 @@ class MpDeviceLoader:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    def __bool__(self) -> bool:
+        return bool(self._loader)
 
     def __getattr__(self, name: str) -> Any:
         # Asked only for what this object lacks. Special methods are not the loader's to lend, and
@@ -150,8 +155,20 @@ class MpDeviceLoader:
         return self._loader.__class__
 
 
+class _OneShot(MpDeviceLoader):
+    """Around an iterator, such as a generator, from which scripts also take by ``next``."""
+
+    _own: Iterator[Any] | None = None
+
+    def __next__(self) -> Any:
+        if self._own is None:
+            object.__setattr__(self, "_own", iter(self))
+        assert self._own is not None
+        return next(self._own)
+
+
 def _make(loader: Iterable[Any], device: DeviceSpec, tuning: Tuning) -> MpDeviceLoader:
-    made = object.__new__(MpDeviceLoader)
+    made = object.__new__(_OneShot if hasattr(type(loader), "__next__") else MpDeviceLoader)
     state = {"_loader": loader, "_device": device, "_tuning": tuning, "_latest": lambda: None}
     for name, value in state.items():
         object.__setattr__(made, name, value)
@@ -206,7 +223,7 @@ class _Marks:
         self._every = every
         self._left = 0
         self._pending = False
-        self._thread = threading.get_ident()
+        self._place = _place()
 
     def next(self) -> None:
         if self._left == 0:
@@ -216,10 +233,15 @@ class _Marks:
         self._pending = True
 
     def last(self) -> None:
-        # The garbage collector may run this anywhere; cut only what this thread has recorded.
-        if self._pending and threading.get_ident() == self._thread:
+        # The garbage collector may run this anywhere, in a forked worker too, where touching the
+        # device would hang.
+        if self._pending and _place() == self._place:
             self._pending = False
             backend().mark_step()
+
+
+def _place() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator:
