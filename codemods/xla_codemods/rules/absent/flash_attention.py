@@ -57,7 +57,8 @@ from typing import TYPE_CHECKING
 from ...edits import Edit, Replace, remove
 from ...findings import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
 from ...rule import Rest, Rule
-from .leftovers import is_guarded, leftovers
+from .guards import is_guarded
+from .leftovers import leftovers
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -159,7 +160,9 @@ def implementation(script: Script) -> Iterator[Finding]:
     if "flash_attention" not in script.source.text:
         return
     for node, _ in script.index.of(ast.Constant):
-        if isinstance(node.value, str) and node.value in _NAMES and _is_chosen(script, node):
+        if not (isinstance(node.value, str) and node.value in _NAMES):
+            continue
+        if _is_chosen(script, node) and not is_guarded(script, node, "flash_attn"):
             quote = script.segment(node)[:1]
             edit: Edit = Replace(node, f"{quote}sdpa{quote}")
             yield RULE.at(script, node, f"`{node.value}` needs CUDA", edit, safety=SAFE)

@@ -1,17 +1,17 @@
-"""What the rules about CUDA-only names share: the uses that nobody else deals with, and guards around them."""
+"""What the rules about CUDA-only names share: the uses that nobody else deals with."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...catalog import HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from ...cuda_only import Use, uses
 from ...edits import DropArgument, Edit, Replace, ReplaceStatement
-from ...findings import ERROR, HIGH, INFO, LOW, MEDIUM, WARNING, Finding
+from ...findings import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
 from ...rule import Rest, Rule
+from .guards import is_guarded
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -133,89 +133,3 @@ def _is_annotation(script: Script, node: ast.AST) -> bool:
             return False
         child = ancestor
     return False
-
-
-# What a package is called in the names of flags: `HAS_FLASH`, `is_bnb_available`.
-_NICKNAMES = {
-    "flash_attn": "flash",
-    "flash_attn_interface": "flash",
-    "flash_attn_2_cuda": "flash",
-    "bitsandbytes": "bnb|bitsandbytes|8bit|4bit",
-    "transformer_engine": "transformer_?engine|te_|_te\\b|fp8",
-    "pynvml": "nvml",
-    "horovod": "horovod|hvd",
-    "causal_conv1d": "causal_conv",
-    "mamba_ssm": "mamba|selective",
-    "liger_kernel": "liger",
-}
-_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-
-
-def is_guarded(script: Script, node: ast.AST, dotted: str) -> bool:
-    """Whether the code goes another way where the package is not installed: `try: import x`, `if HAS_X:`."""
-    package = dotted.partition(".")[0]
-    if package in {"torch", "torchao"}:
-        return False
-    return _is_in_guard(script, node, package) or _is_imported_with_fallback(script, node)
-
-
-def _is_imported_with_fallback(script: Script, node: ast.AST) -> bool:
-    """Whether the name was imported in a `try` whose handler puts something in its place, or clears a flag."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return False
-    bound = script.index.scope(node).find(node.id)
-    imports = [b.node for b in bound[1] if b.how == "import"] if bound else []
-    return bool(imports) and all(_has_fallback(script, statement) for statement in imports)
-
-
-def _has_fallback(script: Script, statement: ast.AST) -> bool:
-    child = statement
-    for ancestor in script.ancestors(statement):
-        if isinstance(ancestor, ast.Try) and child in ancestor.body:
-            handlers = [h for h in ancestor.handlers if _goes_on(h)]
-            return any(
-                isinstance(s, (ast.Assign, ast.Import, ast.ImportFrom, *_DEFINITIONS))
-                for h in handlers
-                for s in h.body
-            )
-        child = ancestor
-    return False
-
-
-def _is_in_guard(script: Script, node: ast.AST, package: str) -> bool:
-    said = re.compile(_NICKNAMES.get(package, re.escape(package)), re.IGNORECASE)
-    child = node
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, ast.Try) and child in ancestor.body:
-            if any(_goes_on(handler) for handler in ancestor.handlers):
-                return True
-        elif isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
-            if said.search(ast.unparse(ancestor.test)):
-                return True
-        elif isinstance(ancestor, ast.BoolOp) and child is not ancestor.values[0]:
-            if said.search(ast.unparse(ancestor.values[0])):
-                return True
-        elif isinstance(ancestor, _DEFINITIONS) and any(
-            said.search(ast.unparse(d)) for d in ancestor.decorator_list
-        ):
-            return True
-        child = ancestor
-    return False
-
-
-def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Whether `handler` catches a failed import, and does not fail itself."""
-    kinds = handler.type
-    names = (
-        {"Exception"}
-        if kinds is None
-        else {n.id for n in ast.walk(kinds) if isinstance(n, ast.Name)}
-    )
-    if not names & _IMPORT_ERRORS:
-        return False
-    return not any(isinstance(node, ast.Raise) for node in handler.body)
-
-
-__all__ = ["CATCH_ALL", "HIGH", "found", "is_guarded", "leftovers", "message"]

@@ -47,33 +47,31 @@ _RUNNERS = (
     "subprocess.Popen",
     "os.system",
     "os.popen",
-    "shutil.which",
 )
 
 
 @RULE.call(*_RUNNERS)
 def command(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if call.args and _begins_with_nvidia(call.args[0]):
-        yield RULE.at(
-            script,
-            call,
-            "there is no `nvidia-smi` on an XLA host: ask the runtime, or the vendor's monitor",
+    if call.args and _runs_nvidia_smi(call.args[0]):
+        message = (
+            "there is no `nvidia-smi` on an XLA host: ask the runtime, or the vendor's monitor"
         )
+        yield RULE.at(script, call, message)
 
 
-def _begins_with_nvidia(node: ast.expr) -> bool:
+def _runs_nvidia_smi(node: ast.expr) -> bool:
     """`"nvidia-smi ..."`, `["nvidia-smi", ...]`, `f"nvidia-smi {x}"`."""
     match node:
         case ast.Constant(value=str(text)):
-            return "nvidia-smi" in text or text.startswith("nvcc")
+            return "nvidia-smi" in text
         case (
             ast.List(elts=[first, *_])
             | ast.Tuple(elts=[first, *_])
             | ast.JoinedStr(values=[first, *_])
         ):
-            return _begins_with_nvidia(first)
+            return _runs_nvidia_smi(first)
         case ast.Call(func=ast.Attribute(value=text, attr="split")):
-            return _begins_with_nvidia(text)
+            return _runs_nvidia_smi(text)
     return False
 
 

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING
 
 from ...findings import HIGH, INFO, LOW, Finding
 from ...rule import Rest, Rule
-from .leftovers import is_guarded, leftovers
+from .guards import is_guarded
+from .leftovers import leftovers
 
 if TYPE_CHECKING:
     from ...names import Scope
