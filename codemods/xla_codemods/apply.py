@@ -19,6 +19,7 @@ from .edits import (
     Edit,
     InsertAfter,
     InsertBefore,
+    RenameArgument,
     Replace,
     ReplaceStatement,
     Unwrap,
@@ -172,13 +173,16 @@ class Transformer(cst.CSTTransformer):
             at -= 1
         if at:
             before = args[at - 1]
-            if at == len(args):
+            behind = _behind(before)
+            if at == len(args):  # it ends the list as the last one did, but for that one's comment
                 added = added.with_changes(
-                    comma=before.comma, whitespace_after_arg=before.whitespace_after_arg
+                    comma=_comma_with(before.comma, None),
+                    whitespace_after_arg=_with_comment(before.whitespace_after_arg, None),
                 )
             if not isinstance(before.comma, cst.Comma) or at == len(args):
                 args[at - 1] = before.with_changes(
-                    comma=_separator(args[: at - 1]), whitespace_after_arg=cst.SimpleWhitespace("")
+                    comma=_comma_with(_separator(args[: at - 1]), _comment(behind)),
+                    whitespace_after_arg=cst.SimpleWhitespace(""),
                 )
         if at < len(args):
             added = added.with_changes(comma=_separator(args[:at]))
@@ -347,8 +351,39 @@ def _separator(args: Sequence[cst.Arg]) -> cst.Comma:
     """The comma that the other arguments are separated with."""
     for arg in args:
         if isinstance(arg.comma, cst.Comma):
-            return arg.comma
+            return cast(cst.Comma, _comma_with(arg.comma, None))
     return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def _behind(node: Node) -> object:
+    """The white space behind an argument or element, and its comma."""
+    comma = getattr(node, "comma", None)
+    if isinstance(comma, cst.Comma):
+        return comma.whitespace_after
+    return getattr(node, "whitespace_after_arg", None)
+
+
+def _comment(space: object) -> cst.TrailingWhitespace | None:
+    """The end of the line that `space` begins with, if a comment stands there."""
+    if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None:
+        return space.first_line
+    return None
+
+
+def _with_comment(space: object, comment: cst.TrailingWhitespace | None) -> object:
+    """`space` with this comment at the end of the line, or with none."""
+    if not isinstance(space, cst.ParenthesizedWhitespace):
+        return space
+    line = comment or space.first_line.with_changes(
+        comment=None, whitespace=cst.SimpleWhitespace("")
+    )
+    return space.with_changes(first_line=line)
+
+
+def _comma_with(comma: object, comment: cst.TrailingWhitespace | None) -> object:
+    if not isinstance(comma, cst.Comma):
+        return comma
+    return comma.with_changes(whitespace_after=_with_comment(comma.whitespace_after, comment))
 
 
 def _without(elements: Sequence[Node], gone: set[int]) -> list[Node]:
@@ -356,9 +391,10 @@ def _without(elements: Sequence[Node], gone: set[int]) -> list[Node]:
     kept = [e for k, e in enumerate(elements) if k not in gone]
     if kept and len(elements) - 1 in gone:
         last = elements[-1]
-        changes: dict[str, object] = {"comma": last.comma}  # type: ignore[attr-defined]
+        comment = _comment(_behind(kept[-1]))
+        changes: dict[str, object] = {"comma": _comma_with(last.comma, comment)}  # type: ignore[attr-defined]
         if isinstance(last, cst.Arg):
-            changes["whitespace_after_arg"] = last.whitespace_after_arg
+            changes["whitespace_after_arg"] = _with_comment(last.whitespace_after_arg, comment)
         kept[-1] = kept[-1].with_changes(**changes)
     return kept
 
@@ -367,8 +403,11 @@ def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) ->
     gone: set[int] = set()
     for edit in edits:
         if isinstance(edit, DropArgument):
-            ordered = written(edit.node.args, edit.node.keywords)
-            gone.add(next(k for k, argument in enumerate(ordered) if argument is edit.argument))
+            gone.add(_place_of(edit))
+        elif isinstance(edit, RenameArgument):
+            args = list(updated.args)
+            args[_place_of(edit)] = args[_place_of(edit)].with_changes(keyword=cst.Name(edit.name))
+            updated = updated.with_changes(args=args)
     if not gone:
         return updated
     args = _without(updated.args, gone)
@@ -376,6 +415,12 @@ def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) ->
     if not args:
         changes["whitespace_before_args"] = cst.SimpleWhitespace("")
     return updated.with_changes(**changes)
+
+
+def _place_of(edit: DropArgument | RenameArgument) -> int:
+    """The index of the edit's argument among all of the call, as they are written."""
+    ordered = written(edit.node.args, edit.node.keywords)
+    return next(k for k, argument in enumerate(ordered) if argument is edit.argument)
 
 
 def _drop_entry(edit: DropEntry, node: cst.Dict) -> cst.Dict:

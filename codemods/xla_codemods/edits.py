@@ -25,6 +25,14 @@ class DropArgument(NamedTuple):
     argument: ast.expr | ast.keyword
 
 
+class RenameArgument(NamedTuple):
+    """The keyword argument `argument` of the call `node` is given as `name`, in its place."""
+
+    node: ast.Call
+    argument: ast.keyword
+    name: str
+
+
 class AddArgument(NamedTuple):
     """`text` (`name=value`, or a positional value) comes behind the arguments of `node`, before any `**kwargs`."""
 
@@ -100,6 +108,7 @@ class DropAlias(NamedTuple):
 Edit = Union[
     Replace,
     DropArgument,
+    RenameArgument,
     AddArgument,
     DropEntry,
     DropElement,

@@ -17,6 +17,7 @@ from xla_codemods.edits import (
     Edit,
     InsertAfter,
     InsertBefore,
+    RenameArgument,
     Replace,
     ReplaceStatement,
     Unwrap,
@@ -172,6 +173,21 @@ def test_drop_argument(source: str, dropped: str, expected: str) -> None:
     call = tree.find(ast.Call)
     argument = next(k for k in call.keywords if k.arg == dropped)
     assert tree.text(DropArgument(call, argument)) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("f(k=a)\n", "f(new=a)\n"),
+        ("f(x, *y, k = a, c=d)\n", "f(x, *y, new = a, c=d)\n"),
+        ("f(\n    k=a,  # why\n)\n", "f(\n    new=a,  # why\n)\n"),
+    ],
+)
+def test_rename_argument(source: str, expected: str) -> None:
+    tree = Tree(source)
+    call = tree.find(ast.Call)
+    argument = next(k for k in call.keywords if k.arg == "k")
+    assert tree.text(RenameArgument(call, argument, "new")) == expected
 
 
 @pytest.mark.parametrize(
@@ -359,3 +375,27 @@ def test_edits_far_apart_leave_the_rest() -> None:
     text = tree.text(*(Replace(c, "g") for c in calls))
     lines[10] = lines[40] = "g"
     assert text == "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f(\n    a,  # a\n    b,  # b\n)\n", "f(\n    a,  # a\n    b,  # b\n    c=1,\n)\n"),
+        ("f(\n    a,  # a\n    b  # b\n)\n", "f(\n    a,  # a\n    b,  # b\n    c=1\n)\n"),
+        ("f(a, b)\n", "f(a, b, c=1)\n"),
+    ],
+)
+def test_an_added_argument_takes_no_comment(before: str, after: str) -> None:
+    source = Source(before.encode())
+    call = source.tree.body[0].value  # type: ignore[attr-defined]
+    parents = {c: n for n in ast.walk(source.tree) for c in ast.iter_child_nodes(n)}
+    assert rewrite(source, [AddArgument(call, "c=1")], parents).text == after
+
+
+def test_a_dropped_argument_takes_its_comment_along() -> None:
+    source = Source(b"f(\n    a,  # a\n    b,  # b\n)\n")
+    call = source.tree.body[0].value  # type: ignore[attr-defined]
+    parents = {c: n for n in ast.walk(source.tree) for c in ast.iter_child_nodes(n)}
+    assert rewrite(source, [DropArgument(call, call.args[1])], parents).text == (
+        "f(\n    a,  # a\n)\n"
+    )
