@@ -41,7 +41,8 @@ _COUNTS = frozenset(
 # Code that is CUDA's own: where it is chosen by asking for CUDA, the other choice is the one for XLA.
 _KERNELS = re.compile(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
-    r"|torch\.ops\.(?!aten)|_kernels?\b|_cuda_ext|cuda_ext|transformer_engine|mamba_ssm|causal_conv1d|selective_scan",
+    r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
+    r"|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
     re.IGNORECASE,
 )
 _MOVES = re.compile(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
@@ -160,6 +161,14 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
             return False
         child = ancestor
     return False
+
+
+def is_among_kernels(script: Script, node: ast.expr) -> bool:
+    """Whether `node` stands in a function that has to do with kernels: what it chooses then may be one of them."""
+    function = script.function(node)
+    if function is None or function.name in {"main", "train"}:
+        return False
+    return _is_kernel_code(script.segment(function))
 
 
 def _is_kernel_code(text: str) -> bool:

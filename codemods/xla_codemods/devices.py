@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 _DEVICE_NAME = re.compile(
     r"device(?:_?(?:type|str|string|name|spec))?_?\d*$|(?:^|_)dev\d*$", re.IGNORECASE
 )
-_PLURAL_NAME = re.compile(
-    r"devices$|devs$|device_(?:list|names|types)$|(?:^|_)gpus$", re.IGNORECASE
-)
+_PLURAL_NAME = re.compile(r"(?:^|_)(?:devices|devs|device_list|gpus)$", re.IGNORECASE)
 _INDEX_NAME = re.compile(
     r"^(?:\w*_)?(?:local_?)?rank$|^(?:local_)?gpu(?:_?(?:id|idx|index|num|no))?$|^(?:cuda|device)_?(?:id|idx|index|ordinal)$",
     re.IGNORECASE,
@@ -189,7 +187,10 @@ class Devices:
         first = call.args[0] if call.args else None
         if first is not None:
             if dotted in _TAKES_FIRST or (
-                dotted is None and isinstance(func, ast.Attribute) and func.attr == "to"
+                dotted is None
+                and isinstance(func, ast.Attribute)
+                and func.attr == "to"
+                and not _may_be_dtype(first)
             ):
                 yield first
         takes = (dotted or "").partition(".")[0] == "torch" or (
@@ -282,6 +283,12 @@ def _constant(node: ast.expr, text: str) -> Spec | None:
         return Spec(node)
     head, _, index = text.partition(":")
     return Spec(node, int(index)) if head == "cuda" and index.isdecimal() else None
+
+
+def _may_be_dtype(node: ast.expr) -> bool:
+    """Whether what `.to(...)` is given is called a data type."""
+    name = last_name(node)
+    return name is not None and ("type" in name.lower() or "precision" in name.lower())
 
 
 def _only(value: ast.expr) -> ast.expr:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from .availability import whole_choice
+from .availability import OTHER_ACCELERATORS, whole_choice
 from .devices import TENSOR_METHODS, Spec, is_device_name, last_name, named_like_devices
 from .known import RUNTIME
 from .names import FunctionNode, Scope
@@ -54,7 +54,6 @@ _OTHERS = (
 # Functions that look at a string, show it, or make another of it.
 _TEXT_METHODS = frozenset(
     [
-        "append_text",
         "count",
         "critical",
         "debug",
@@ -62,6 +61,9 @@ _TEXT_METHODS = frozenset(
         "error",
         "exception",
         "find",
+        "get",
+        "pop",
+        "setdefault",
         "fullmatch",
         "index",
         "info",
@@ -257,6 +259,8 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     if name == "cuda" or name in _TEXT_METHODS or name in _TEXT_FUNCTIONS:
         return ELSEWHERE
+    if name.startswith(("register", "assert")) or name.endswith("partial"):
+        return ELSEWHERE
     function = _local(script, call, scope)
     if function is not None:
         return _parameter_at(script, call, node, function)
@@ -391,7 +395,9 @@ def _entry(script: Script, node: ast.expr, display: ast.Dict) -> str:
 
 
 def _element(script: Script, node: ast.expr, display: ast.expr) -> str:
-    """An element of a list: what the list is for says what it is."""
+    """An element of a list: what the list is for says what it is. A list of kinds is one to look things up in."""
+    if _lists_kinds(display):
+        return ELSEWHERE
     parent = script.parent(display)
     if isinstance(display, (ast.Tuple, ast.List)) and isinstance(parent, ast.Assign):
         index = display.elts.index(node)
@@ -403,6 +409,13 @@ def _element(script: Script, node: ast.expr, display: ast.expr) -> str:
         return NAME if _is_name_for(script, parent.target) else KEPT
     found = place(script, display) if isinstance(display, _DISPLAYS) else ELSEWHERE
     return found if found in {NAME, KEPT} else ELSEWHERE
+
+
+def _lists_kinds(display: ast.expr) -> bool:
+    """Whether `display` holds several kinds of accelerators, such as `("cuda", "xpu")`."""
+    elements = getattr(display, "elts", [])
+    texts = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
+    return bool(texts & {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"})
 
 
 def _local(script: Script, call: ast.Call, scope: Scope) -> FunctionNode | None:

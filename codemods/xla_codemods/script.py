@@ -142,6 +142,19 @@ class Script:
                 return ancestor
         return None
 
+    def is_annotation(self, node: ast.AST) -> bool:
+        """Whether `node` stands in an annotation: nothing is done with it."""
+        child = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (ast.arg, ast.AnnAssign)):
+                return child is ancestor.annotation
+            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return child is ancestor.returns
+            if isinstance(ancestor, ast.stmt):
+                return False
+            child = ancestor
+        return False
+
     def is_statement(self, node: ast.expr) -> bool:
         """Whether `node` stands alone: its value is not used."""
         return isinstance(self.parents.get(node), ast.Expr)

@@ -64,7 +64,7 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     owner = call.func.value
     if _has_its_own(script, owner, scope) or call in script.training.moves_in_loading:
         return  # the latter is XLA405's: it does not belong there at all
-    if call.args and any(isinstance(a, ast.Starred) for a in call.args):
+    if not _takes_torchs_arguments(call):
         return
     text, holes = script.devices.given(device_argument(call))
     text = text.replace("{0}", "{1}")
@@ -80,3 +80,10 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     ):
         return True
     return bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
+
+
+def _takes_torchs_arguments(call: ast.Call) -> bool:
+    """Whether `call` is given what torch's `cuda` takes: a device, `non_blocking`, `memory_format`."""
+    if len(call.args) > 2 or any(isinstance(a, ast.Starred) for a in call.args):
+        return False
+    return all(k.arg in {"device", "non_blocking", "memory_format"} for k in call.keywords)

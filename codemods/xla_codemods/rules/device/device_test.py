@@ -50,7 +50,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import OTHER_ACCELERATORS, chooses_kernels
+from ...availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...known import RUNTIME
@@ -76,8 +76,7 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
         return
     if _is_its_own(script, node.value, scope) or chooses_kernels(script, node):
         return
-    edit = Replace(node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
-    yield RULE.at(script, node, _MESSAGE, edit)
+    yield _finding(script, node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
 
 
 @RULE.node(ast.Compare)
@@ -135,7 +134,7 @@ def _test(
         return
     if sure:
         text = f"{'not ' if negated else ''}{script.xla}.is_accelerator({{0}})"
-        yield RULE.at(script, node, _MESSAGE, Replace(node, text, (asked,)))
+        yield _finding(script, node, text, (asked,))
     elif unknown:
         yield RULE.at(script, node, _UNKNOWN, severity=WARNING)
 
@@ -153,12 +152,19 @@ def _among(
     no = "not " if negated else ""
     text = f"{script.xla}.is_accelerator({{0}})"
     if not rest:
-        yield RULE.at(script, node, _MESSAGE, Replace(node, no + text, (asked,)))
+        yield _finding(script, node, no + text, (asked,))
     elif rest == ["cpu"] and isinstance(subject, (ast.Name, ast.Attribute)):
         text = f'{no}({text} or {{1}} == "cpu")'
-        yield RULE.at(script, node, _MESSAGE, Replace(node, text, (asked, subject)))
+        yield _finding(script, node, text, (asked, subject))
     else:
         yield RULE.at(script, node, "XLA is not among these", severity=WARNING)
+
+
+def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, ...]) -> Finding:
+    """The test at `node`, which becomes `text`; among kernels it may choose one of CUDA's, and a person decides."""
+    if is_among_kernels(script, node):
+        return RULE.at(script, node, f"{_MESSAGE}, beside kernels of CUDA's", severity=WARNING)
+    return RULE.at(script, node, _MESSAGE, Replace(node, text, holes))
 
 
 def _rest(elements: list[ast.expr]) -> list[str] | None:

@@ -68,12 +68,11 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     if script.places.spec(given) is not None or not _is_open(script, given):
         return
-    rest = [*call.args[1:], *(k.value for k in call.keywords if k.arg == "index")]
-    if len(call.args) + len(call.keywords) > 1 and not rest:
-        return
+    index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
     edits = list(_inner(script, given))
-    if rest:  # torch.device(args.device, rank): of the accelerator, that one
-        edits = [Replace(call, f"{script.xla}.xla_device({{0}})", (rest[0],))]
+    if index is not None:  # torch.device(args.device, rank): the kind may be the host's
+        text = f'{script.xla}.xla_device("{{{{}}}}:{{{{}}}}".format({{0}}, {{1}}))'
+        edits.append(Replace(call, text, (given, index)))
     else:
         edits.append(Replace(call, f"{script.xla}.xla_device({{0}})", (given,)))
     yield RULE.at(script, call, _MESSAGE, *edits)
@@ -132,6 +131,8 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
     value = script.value(part)
     if value.has(GIVEN) or _is_parameter(script, part):
         return not (value.has(DEVICE) and not value.has(STRING))
+    if isinstance(part, ast.Attribute) and part.attr == "type":
+        return False  # a device's
     if isinstance(part, ast.Attribute) and part.attr == "device":
         owner = script.value(part.value)
         return owner.has(ARGUMENTS) or (

@@ -40,7 +40,6 @@ from ...edits import DropArgument, Edit, Replace
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...values import EVENT, STREAM
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -78,19 +77,3 @@ def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
             yield RULE.at(script, node, "on XLA an event is none of CUDA's", effort=MEDIUM)
         case ast.Call() | ast.keyword() | ast.Assign() | ast.IfExp() | ast.Return():
             yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))
-
-
-@RULE.method("record", "wait")
-def on_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`event.record(stream)`: there is one stream."""
-    assert isinstance(call.func, ast.Attribute)
-    arguments: list[ast.expr | ast.keyword] = [*call.args]
-    arguments += [k for k in call.keywords if k.arg == "stream"]
-    if len(arguments) != 1 or len(call.args) + len(call.keywords) != 1:
-        return
-    value = arguments[0].value if isinstance(arguments[0], ast.keyword) else arguments[0]
-    if script.value(value, scope).has(STREAM) or (
-        script.value(call.func.value, scope).has(EVENT) and not isinstance(value, ast.Constant)
-    ):
-        message = "XLA orders the work itself: there are no streams"
-        yield RULE.at(script, call, message, DropArgument(call, arguments[0]))

@@ -46,10 +46,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import DropItem, Replace, Unwrap, remove
+from ...edits import DropArgument, DropItem, Replace, Unwrap, remove
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
-from .streams import CONTEXTS, ORDERING, SETTERS, STREAMS, goes, is_context, is_ordering
+from ...values import STREAM
+from .streams import CONTEXTS, STREAMS, goes, is_context, is_ordering, orders_streams
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -60,14 +61,35 @@ RULE = Rule("XLA123", "stream")
 _MESSAGE = "XLA has no streams: it orders the work itself"
 
 
-@RULE.node(ast.With)
-def entered(script: Script, node: ast.With, scope: Scope) -> Iterator[Finding]:
-    yield from _entered(script, node)
+@RULE.whole
+def streams(script: Script) -> Iterator[Finding]:
+    """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
+    if "tream" not in script.source.text:
+        return
+    found = list(_all(script))
+    if all(finding.edits for finding in found):
+        yield from found
+    else:
+        for finding in found:
+            yield finding._replace(edits=(), safety=None, effort=MEDIUM)
 
 
-@RULE.node(ast.AsyncWith)
-def entered_async(script: Script, node: ast.AsyncWith, scope: Scope) -> Iterator[Finding]:
-    yield from _entered(script, node)
+def _all(script: Script) -> Iterator[Finding]:
+    index = script.index
+    entering: list[tuple[ast.With | ast.AsyncWith, Scope]]
+    entering = [*index.of(ast.With), *index.of(ast.AsyncWith)]
+    for node, _ in entering:
+        yield from _entered(script, node)
+    for call, scope in index.of(ast.Call):
+        dotted = script.dotted(call.func, scope)
+        if dotted in STREAMS:
+            yield from _made(script, call)
+        elif dotted in CONTEXTS:
+            yield from _context(script, call)
+        elif is_ordering(script, call):
+            yield _gone(script, call)
+        else:
+            yield from _on_stream(script, call, scope)
 
 
 def _entered(script: Script, node: ast.With | ast.AsyncWith) -> Iterator[Finding]:
@@ -77,41 +99,39 @@ def _entered(script: Script, node: ast.With | ast.AsyncWith) -> Iterator[Finding
         yield RULE.at(script, item.context_expr, _MESSAGE, edit)
 
 
-@RULE.call(*CONTEXTS)
-def context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def _context(script: Script, call: ast.Call) -> Iterator[Finding]:
     """A stream's context that no `with` enters here."""
     parent = script.parent(call)
     if isinstance(parent, ast.IfExp):
         parent = script.parent(parent)
     if not isinstance(parent, ast.withitem):
-        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        yield RULE.at(script, call, _MESSAGE)
 
 
-@RULE.reference(*CONTEXTS)
-def context_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
-
-
-@RULE.method(*ORDERING)
-def ordered(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if is_ordering(script, call):
-        yield from _gone(script, call)
-
-
-@RULE.call(*SETTERS)
-def set_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _gone(script, call)
-
-
-def _gone(script: Script, call: ast.Call) -> Iterator[Finding]:
+def _gone(script: Script, call: ast.Call) -> Finding:
+    if not orders_streams(script, call):
+        return RULE.at(script, call, _MESSAGE)
     if script.is_statement(call):
-        yield RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
-    else:
-        yield RULE.at(script, call, _MESSAGE, Replace(call, "None"))
+        return RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
+    return RULE.at(script, call, _MESSAGE, Replace(call, "None"))
 
 
-@RULE.call(*STREAMS)
-def stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def _on_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`event.record(stream)`: there is one stream."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="record" | "wait"), args=[stream], keywords=[]):
+            argument: ast.expr | ast.keyword = stream
+        case ast.Call(
+            func=ast.Attribute(attr="record" | "wait"), args=[], keywords=[ast.keyword() as named]
+        ):
+            argument, stream = named, named.value
+        case _:
+            return
+    if script.value(stream, scope).has(STREAM):
+        yield RULE.at(script, call, _MESSAGE, DropArgument(call, argument))
+
+
+def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
     """Where a stream is made or fetched: it goes with its uses."""
     if goes(script, call):
         return
@@ -123,11 +143,17 @@ def stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             yield _kept(script, call, chosen, parent, target)
         case ast.Attribute() | ast.Compare() | ast.FormattedValue():
-            yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+            yield RULE.at(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.at(script, call, _MESSAGE, remove(parent))
         case _:
             yield RULE.at(script, call, _MESSAGE, Replace(chosen, "None"))
+
+
+@RULE.reference(*CONTEXTS)
+def context_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if not script.is_annotation(node):
+        yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
 
 
 def _kept(
@@ -144,7 +170,7 @@ def _kept(
     if not left and uses:
         return RULE.at(script, call, _MESSAGE, remove(statement))
     if any(not _may_be_none(script, use) for use in left):
-        return RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        return RULE.at(script, call, _MESSAGE)
     return RULE.at(script, call, _MESSAGE, Replace(value, "None"))
 
 

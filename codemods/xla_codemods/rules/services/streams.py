@@ -57,6 +57,16 @@ def is_ordering(script: Script, node: ast.AST) -> bool:
     return STREAM in kinds or not kinds & {INSTANCE, CLASS}
 
 
+def orders_streams(script: Script, call: ast.Call) -> bool:
+    """Whether the streams that `call` orders are known to be streams of this file."""
+    if script.dotted(call.func) in SETTERS:
+        return True
+    asked = [*call.args]
+    if isinstance(call.func, ast.Attribute) and call.func.attr != "record_stream":
+        asked = [call.func.value]
+    return all(STREAM in script.value(node).kinds for node in asked)
+
+
 def goes(script: Script, use: ast.expr) -> bool:
     """Whether what is done with a stream at `use` goes, or needs no stream any more."""
     parent = script.parent(use)
