@@ -410,9 +410,9 @@ def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) ->
             updated = updated.with_changes(args=args)
     if not gone:
         return updated
-    args = _without(updated.args, gone)
-    changes: dict[str, object] = {"args": args}
-    if not args:
+    kept = _without(updated.args, gone)
+    changes: dict[str, object] = {"args": kept}
+    if not kept:
         changes["whitespace_before_args"] = cst.SimpleWhitespace("")
     return updated.with_changes(**changes)
 

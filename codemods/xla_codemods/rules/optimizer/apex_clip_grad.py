@@ -1,0 +1,46 @@
+"""apex's clip_grad_norm_ is a CUDA kernel for torch's.
+
+```diff
+ import torch
+-from apex.contrib.clip_grad import clip_grad_norm_
+
+-norm = clip_grad_norm_(model.parameters(), 1.0)
++norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA309", "apex-clip-grad")
+
+_NAMES = (
+    "apex.contrib.clip_grad.clip_grad_norm_",
+    "apex.contrib.clip_grad.clip_grad.clip_grad_norm_",
+)
+
+
+@RULE.call(*_NAMES)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _finding(script, call.func, scope)
+
+
+@RULE.reference(*_NAMES)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    yield _finding(script, node, scope)
+
+
+def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:
+    edit = Replace(node, script.spell("torch.nn.utils.clip_grad_norm_", scope))
+    return RULE.at(script, node, "apex's kernel needs CUDA", edit)

@@ -1,0 +1,134 @@
+"""DeepSpeed's fused and CPU optimizers are compiled for CUDA hosts.
+
+FusedAdam and DeepSpeedCPUAdam are AdamW unless told otherwise, and decay nothing unless told; the Lions have defaults
+of their own.
+
+```diff
+ import torch
+-from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
+-from deepspeed.ops.lion import FusedLion
++import timm.optim
+
+-optimizer = FusedAdam(model.parameters(), lr=1e-4)
++optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+-offloaded = DeepSpeedCPUAdam(model.parameters(), lr=1e-4, adamw_mode=False)
++offloaded = torch.optim.Adam(model.parameters(), lr=1e-4)
+-lion = FusedLion(model.parameters())
++lion = timm.optim.Lion(model.parameters(), lr=1e-3, betas=(0.9, 0.999))
+```
+
+FusedLamb bounds its trust ratio, which no other Lamb does in the same way: it is left to a person.
+
+```python
+import torch
+from deepspeed.ops.lamb import FusedLamb
+
+optimizer = FusedLamb(model.parameters(), lr=1e-3)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Edit, Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from .equivalents import (
+    ADAGRAD,
+    ADAM,
+    LION,
+    Equivalent,
+    NoCounterpart,
+    adam_by_mode,
+    edits,
+    stands_in,
+)
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA303", "deepspeed-optimizer")
+
+# Parameters and defaults: DeepSpeed 0.19.6, deepspeed/ops/*/*.py.
+_ADAM_HEAD = ("params", "lr", "bias_correction", "betas", "eps")
+_FUSED = Equivalent(
+    "torch.optim.AdamW",
+    (*_ADAM_HEAD, "adam_w_mode", "weight_decay", "amsgrad", "set_grad_none"),
+    ADAM,
+    explicit={"weight_decay": "0.0"},
+    dropped=frozenset({"adam_w_mode", "set_grad_none"}),
+    only={"bias_correction": True},
+)
+_CPU = _FUSED._replace(
+    parameters=(
+        "model_params",
+        *_ADAM_HEAD[1:],
+        "weight_decay",
+        "amsgrad",
+        "adamw_mode",
+        "fp32_optimizer_states",
+    ),
+    dropped=frozenset({"adamw_mode", "fp32_optimizer_states"}),
+    renamed={"model_params": "params"},
+)
+_LION = Equivalent(
+    "timm.optim.Lion",
+    ("params", "lr", "betas", "weight_decay", "set_grad_none"),
+    LION,
+    explicit={"lr": "1e-3", "betas": "(0.9, 0.999)"},
+    dropped=frozenset({"set_grad_none", "fp32_optimizer_states"}),
+)
+_EQUIVALENTS = {
+    "deepspeed.ops.adam.FusedAdam": _FUSED,
+    "deepspeed.ops.adam.fused_adam.FusedAdam": _FUSED,
+    "deepspeed.ops.adam.DeepSpeedCPUAdam": _CPU,
+    "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam": _CPU,
+    "deepspeed.ops.lion.FusedLion": _LION,
+    "deepspeed.ops.lion.DeepSpeedCPULion": _LION._replace(
+        parameters=("model_params", "lr", "betas", "weight_decay", "fp32_optimizer_states"),
+        renamed={"model_params": "params"},
+    ),
+    "deepspeed.ops.adagrad.DeepSpeedCPUAdagrad": Equivalent(
+        "torch.optim.Adagrad",
+        ("model_params", "lr", "eps", "weight_decay", "amsgrad", "fp32_optimizer_states"),
+        ADAGRAD,
+        dropped=frozenset({"amsgrad", "fp32_optimizer_states"}),
+        renamed={"model_params": "params"},
+    ),
+}
+_WITHOUT = ("deepspeed.ops.lamb.FusedLamb", "deepspeed.ops.adam.ZenFlowCPUAdam")
+_MESSAGE = "DeepSpeed's optimizers need its compiled kernels"
+
+
+@RULE.call(*_EQUIVALENTS)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    equivalent = _EQUIVALENTS[script.dotted(call.func, scope) or ""]
+    func: Edit | None = None
+    if equivalent.target == "torch.optim.AdamW":
+        equivalent, func = adam_by_mode(script, call, scope, equivalent)
+    try:
+        made = edits(script, call, scope, equivalent, func)
+    except NoCounterpart as reason:
+        yield RULE.at(script, call, f"{_MESSAGE}, and {reason} has no counterpart", effort=MEDIUM)
+    else:
+        yield RULE.at(script, call, _MESSAGE, *made)
+
+
+@RULE.reference(*_EQUIVALENTS)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`optimizer_class = DeepSpeedCPUAdam if offload else FusedAdam`."""
+    equivalent = _EQUIVALENTS[script.dotted(node, scope) or ""]
+    if stands_in(script, node, equivalent):
+        edit = Replace(node, script.spell(equivalent.target, scope))
+        yield RULE.at(script, node, _MESSAGE, edit)
+    else:
+        yield RULE.at(script, node, f"{_MESSAGE}: use {equivalent.target}", effort=MEDIUM)
+
+
+@RULE.call(*_WITHOUT)
+def without(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, f"{_MESSAGE}: use one of torch.optim or timm.optim", effort=MEDIUM)

@@ -1,0 +1,83 @@
+"""Moving an optimizer's state by hand makes every step wait.
+
+`load_state_dict` puts the state on the device of its parameters, and leaves the step counts on the CPU. Moved along by
+hand they are read back from the device at every step, one for each parameter (xla-facts 3.28).
+
+```diff
+ import torch
+
+ def resume(optimizer, state):
+     optimizer.load_state_dict(state)
+-    for values in optimizer.state.values():
+-        for key, value in values.items():
+-            if isinstance(value, torch.Tensor):
+-                values[key] = value.cuda()
+     optimizer.zero_grad()
+```
+
+Loops that do anything else with the state stay.
+
+```python
+def norms(optimizer):
+    found = []
+    for values in optimizer.state.values():
+        found.append(values["exp_avg"].norm())
+    return found
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import remove
+from ...findings import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING)
+
+
+@RULE.node(ast.For)
+def state_moved(script: Script, loop: ast.For, scope: Scope) -> Iterator[Finding]:
+    if not loop.orelse and _is_state_of_an_optimizer(script, loop.iter) and _only_moves(loop.body):
+        message = "this moves the step counts too, which are then read back at every step"
+        yield RULE.at(script, loop, message, remove(loop))
+
+
+def _is_state_of_an_optimizer(script: Script, node: ast.expr) -> bool:
+    """`optimizer.state.values()`, `optimizer.state.items()`, `optimizer.state`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="values" | "items"), args=[]):
+            node = inner
+    match node:
+        case ast.Attribute(value=owner, attr="state"):
+            return script.is_optimizer(owner)
+    return False
+
+
+def _only_moves(body: list[ast.stmt]) -> bool:
+    """Whether all that is done is `x = y.to(device)`, in any nest of loops and tests."""
+    for statement in body:
+        if isinstance(statement, (ast.For, ast.If)):
+            if not _only_moves(statement.body) or not _only_moves(statement.orelse):
+                return False
+        elif isinstance(statement, ast.Assign):
+            if not _is_move(statement.value):
+                return False
+        elif not isinstance(statement, ast.Pass):
+            return False
+    return True
+
+
+def _is_move(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"to", "cuda"}
+    )

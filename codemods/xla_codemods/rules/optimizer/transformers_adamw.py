@@ -1,0 +1,63 @@
+"""transformers no longer has an AdamW.
+
+It was removed in version 5, in favour of torch's. Its defaults were eps 1e-6 and no weight decay. torch's decays before
+the update and corrects the bias of eps too, so results differ in the last digits, and the fix is unsafe.
+
+```diff
+ import torch
+-from transformers import AdamW
++from xla_migrate import runtime as xla
+
+-optimizer = AdamW(model.parameters(), lr=5e-5)
++optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, eps=1e-6, weight_decay=0.0)
+ loss.backward()
+-optimizer.step()
++xla.optimizer_step(optimizer)
++xla.mark_step()
+```
+
+torch's own is left alone.
+
+```python
+import torch
+
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, UNSAFE, WARNING, Finding
+from ...rule import Rule
+from .equivalents import ADAM, Equivalent, NoCounterpart, edits
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA306", "transformers-adamw", severity=WARNING)
+
+# Parameters and defaults: transformers 4.30, src/transformers/optimization.py.
+_EQUIVALENT = Equivalent(
+    "torch.optim.AdamW",
+    ("params", "lr", "betas", "eps", "weight_decay", "correct_bias", "no_deprecation_warning"),
+    ADAM,
+    explicit={"eps": "1e-6", "weight_decay": "0.0"},
+    dropped=frozenset({"no_deprecation_warning"}),
+    only={"correct_bias": True},
+)
+_MESSAGE = "transformers has no AdamW since version 5"
+
+
+@RULE.call("transformers.AdamW", "transformers.optimization.AdamW", "pytorch_transformers.AdamW")
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    try:
+        made = edits(script, call, scope, _EQUIVALENT)
+    except NoCounterpart as reason:
+        yield RULE.at(script, call, f"{_MESSAGE}, and {reason} has no counterpart", effort=MEDIUM)
+    else:
+        yield RULE.at(script, call, _MESSAGE, *made, safety=UNSAFE)

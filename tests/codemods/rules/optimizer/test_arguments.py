@@ -1,0 +1,119 @@
+"""`fused=`, `capturable=`, slow optimizers, state moved by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import findings, migrated
+
+HEAD = "import torch\nfrom torch import optim\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("o = optim.Adam(p, fused=True)", "o = optim.Adam(p, fused=xla.supports_fused())"),
+        ("o = optim.Adam(p, fused=f)", "o = optim.Adam(p, fused=f and xla.supports_fused())"),
+        ("o = optim.Adam(p, fused=a == b)", "o = optim.Adam(p, fused=a == b and xla.supports_fused())"),
+        ("o = optim.Adam(p, fused=not a)", "o = optim.Adam(p, fused=not a and xla.supports_fused())"),
+        ("o = optim.Adam(p, fused=torch.cuda.is_available())", "o = optim.Adam(p, fused=xla.supports_fused())"),
+        ("o = optim.Adam(p, **{'lr': 1, 'fused': True})", "o = optim.Adam(p, **{'lr': 1, 'fused': xla.supports_fused()})"),
+        ("o = optim.Adam(p, **(dict(fused=True) if f else {}))", "o = optim.Adam(p, **(dict(fused=xla.supports_fused()) if f else {}))"),
+        ("d = {'fused': True}\no = optim.Adam(p, **d)\nloss.backward()", "d = {'fused': xla.supports_fused()}\no = optim.Adam(p, **d)\nloss.backward()"),
+        ("d = {}\nd['fused'] = True\no = optim.Adam(p, **d)\nloss.backward()", "d = {}\nd['fused'] = xla.supports_fused()\no = optim.Adam(p, **d)\nloss.backward()"),
+        ("o = optimizer_class(p, fused=True)", "o = optimizer_class(p, fused=xla.supports_fused())"),
+    ],
+)  # fmt: skip
+def test_fused(before: str, after: str) -> None:
+    assert migrated(f"{HEAD}{before}\n").endswith(f"\n{after}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "o = optim.Adam(p, fused=False)",
+        "o = optim.Adam(p, fused=None)",
+        "o = optim.Adam(p, **options)",
+        "a = Attention(fused=True)",
+        "a = nn.functional.attention(x, fused=True)",
+        "d = {'fused': True}",
+    ],
+)
+def test_not_fused(line: str) -> None:
+    assert migrated(f"{HEAD}{line}\n") == f"{HEAD}{line}\n"
+    assert findings(f"{HEAD}{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "severity"),
+    [
+        ("optim.Adam(p, capturable=True)", "warning"),
+        ("optim.Adam(p, capturable=True, foreach=True)", "error"),
+    ],
+)
+def test_capturable(call: str, severity: str) -> None:
+    source = f"{HEAD}o = {call}\n"
+    assert [f.severity for f in check(source.encode())] == [severity]
+    assert migrated(source) == source
+    assert "capturable" not in migrated(source, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["LBFGS", "ASGD", "Rprop", "Adafactor", "Muon", "SparseAdam", "lbfgs.LBFGS"]
+)
+def test_fact_3_27_slow_optimizers(name: str) -> None:
+    source = f"{HEAD}model.to(device)\nloss.backward()\no = optim.{name}(p)\n"
+    assert "XLA307" in [code for _, code in findings(source)]
+    assert findings(f"{HEAD}o = optim.{name}(p)\n") == []  # on the CPU
+
+
+MOVED = [
+    "for s in optimizer.state.values():\n    for k, v in s.items():\n        if torch.is_tensor(v):\n            s[k] = v.cuda()\n",
+    "for s in self.optimizer.state.values():\n    for k, v in s.items():\n        if isinstance(v, torch.Tensor):\n            s[k] = v.to(device)\n",
+    "for p in optim.state.values():\n    if isinstance(p, torch.Tensor):\n        p.data = p.data.to(device)\n        if p._grad is not None:\n            p._grad.data = p._grad.data.to(device)\n    elif isinstance(p, dict):\n        for q in p.values():\n            q.data = q.data.to(device)\n",
+]
+
+
+@pytest.mark.parametrize("loop", MOVED)
+def test_fact_3_28_state_moved_by_hand(loop: str) -> None:
+    source = "import torch\n" + loop + "x = 1\n"
+    assert migrated(source) == "import torch\nx = 1\n"
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.cpu()\n",
+        "for s in machine.state.values():\n    for k, v in s.items():\n        s[k] = v.cuda()\n",
+        "for s in optimizer.state.values():\n    s['step'] = 0\n",
+        "for s in optimizer.state.values():\n    print(s)\n    s['a'] = s['a'].to(device)\n",
+    ],
+)
+def test_other_loops_over_states(loop: str) -> None:
+    assert [code for _, code in findings("import torch\n" + loop) if code == "XLA308"] == []
+
+
+def test_transformers_adamw_only_when_asked() -> None:
+    source = "import torch\nfrom transformers import AdamW\no = AdamW(p, 1e-4, weight_decay=0.01)\n"
+    assert migrated(source) == source
+    assert "o = torch.optim.AdamW(p, 1e-4, weight_decay=0.01, eps=1e-6)\n" in migrated(
+        source, unsafe=True
+    )
+    biased = source.replace("weight_decay=0.01", "correct_bias=False")
+    assert migrated(biased, unsafe=True) == biased
+    assert findings(biased) == [(3, "XLA306")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "clip_grad_norm_(p, 1.0)",
+        "clip = clip_grad_norm_",
+    ],
+)
+def test_apex_clip_grad(line: str) -> None:
+    source = f"import torch\nfrom apex.contrib.clip_grad import clip_grad_norm_\n{line}\n"
+    expected = line.replace("clip_grad_norm_", "torch.nn.utils.clip_grad_norm_")
+    assert migrated(source) == f"import torch\n{expected}\n"

@@ -1,0 +1,56 @@
+"""Questions about a script as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.syntax import is_pure
+
+from .helpers import migrated, script
+
+
+@pytest.mark.parametrize(
+    ("imports", "spelled"),
+    [
+        ("import torch", "torch.optim.AdamW"),
+        ("import torch\nimport torch.optim as optim", "optim.AdamW"),
+        ("import torch\nfrom torch.optim import AdamW", "AdamW"),
+        ("import torch as t", "t.optim.AdamW"),
+        ("import torch\nfrom torch import optim\noptim = 1", "torch.optim.AdamW"),
+        ("import os", "torch.optim.AdamW"),
+    ],
+)
+def test_spell(imports: str, spelled: str) -> None:
+    model = script(imports)
+    assert model.spell("torch.optim.AdamW", model.module) == spelled
+    assert model.needed == ({"torch"} if "torch" not in imports else set())
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch\nx = torch.rand(2).cuda()", True),
+        ("import torch\nmodel.to(device)", True),
+        ("import torch\nx = torch.zeros(2, device=d)", True),
+        ("import torch\nx = torch.rand(2)", False),
+        ("import torch\nmodel.to(torch.float64)", False),
+    ],
+)
+def test_accelerated(source: str, expected: bool) -> None:
+    assert script(source).accelerated is expected
+
+
+def test_is_pure() -> None:
+    import ast
+
+    def of(text: str) -> bool:
+        return is_pure(ast.parse(text, mode="eval").body)
+
+    assert of("args.amp and 'scaler' in state and state.get('scaler') is not None")
+    assert not of("load(path)")
+    assert not of("(n := 1) > 0")
+
+
+def test_modules_that_new_text_needs_are_imported() -> None:
+    after = migrated("from apex.optimizers import FusedAdam\noptimizer = FusedAdam(params)\n")
+    assert after.startswith("import torch\n")
