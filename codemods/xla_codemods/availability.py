@@ -38,10 +38,13 @@ _OTHERS_AVAILABLE = frozenset(
 _COUNTS = frozenset(
     {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
 )
-# Code that is CUDA's own: where it is chosen by asking for CUDA, the other choice is the one for XLA.
+# Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
+# the one for XLA.
 _KERNELS = re.compile(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
+    r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
+    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
     re.IGNORECASE,
 )
@@ -148,6 +151,10 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
     """Whether `node` asks for CUDA to choose code that only CUDA runs: answered with no, it chooses the right code."""
     child: ast.AST = node
     for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
+            asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
+            if any(_is_kernel_code(script.segment(value)) for value in asked):
+                return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
             return _is_kernel_code("\n".join(script.segment(part) for part in body))
@@ -161,6 +168,32 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
             return False
         child = ancestor
     return False
+
+
+def is_guarded(script: Script, node: ast.AST) -> bool:
+    """Whether `node` is only reached where a question for CUDA, which stays, is answered with yes."""
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
+            if child not in (
+                ancestor.orelse if isinstance(ancestor.orelse, list) else [ancestor.orelse]
+            ):
+                if _asks_and_stays(script, ancestor.test):
+                    return True
+        elif isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
+            if any(_asks_and_stays(script, v) for v in ancestor.values if v is not child):
+                return True
+        child = ancestor
+    return False
+
+
+def _asks_and_stays(script: Script, test: ast.expr) -> bool:
+    return any(
+        isinstance(part, ast.Call)
+        and script.dotted(part.func) in AVAILABLE
+        and chooses_kernels(script, part)
+        for part in ast.walk(test)
+    )
 
 
 def is_among_kernels(script: Script, node: ast.expr) -> bool:

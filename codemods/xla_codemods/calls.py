@@ -305,6 +305,8 @@ def attribute_of(base: Value, name: str) -> Value:
         return of(DEVICE, ACCEL) if name == "device" else UNKNOWN
     if base.has(ARGUMENTS):
         return of(GIVEN)
+    if base.has(DEVICE) and name == "type":
+        return Value(frozenset({STRING, DEVICE, *(base.kinds & {ACCEL, HOST})}))
     return UNKNOWN
 
 

@@ -10,7 +10,7 @@ them.
 
 -if torch.cuda.is_available():
 +if xla.is_available():
-     torch.cuda.can_device_access_peer(0, 1)
+     torch.cuda.current_blas_handle()
 ```
 
 What is imported only where it is installed is no fault, but worth knowing. What stays right without CUDA is no

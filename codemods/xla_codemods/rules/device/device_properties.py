@@ -28,9 +28,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...availability import is_guarded
 from ...devices import device_argument
 from ...edits import Edit, Replace, remove
-from ...findings import MEDIUM, Finding
+from ...findings import INFO, MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     edits = _of_properties(script, call)
     if edits is None:
         message += "; the runtime tells `device_name()` and `memory_info()`"
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield _by_hand(script, call, message)
     else:
         yield RULE.at(script, call, message, *edits)
 
@@ -114,8 +115,13 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         edit = Replace(asked, f"{script.xla}.is_bf16_supported()")
         yield RULE.at(script, call, message, edit)
     else:
-        message += "; for bfloat16 ask `is_bf16_supported()`"
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield _by_hand(script, call, message + "; for bfloat16 ask `is_bf16_supported()`")
+
+
+def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
+    """No fix; where a question for CUDA guards the place, it is not reached on XLA."""
+    severity = INFO if is_guarded(script, call) else None
+    return RULE.at(script, call, message, severity=severity, effort=MEDIUM)
 
 
 def _asked_for_eight(script: Script, call: ast.Call) -> ast.expr | None:

@@ -122,6 +122,11 @@ def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
 
 @RULE.call(*_INDICES)
 def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    parent = script.parent(call)
+    if isinstance(parent, ast.Call) and (script.dotted(parent.func) or "").startswith(
+        "torch.cuda."
+    ):
+        return  # goes with that call
     device = f"{script.xla}.xla_device()"
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
     message = f"`{_written(call.func)}()` fails without a CUDA driver"

@@ -142,7 +142,7 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
     match parent:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             yield _kept(script, call, chosen, parent, target)
-        case ast.Attribute() | ast.Compare() | ast.FormattedValue():
+        case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
             yield RULE.at(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.at(script, call, _MESSAGE, remove(parent))
