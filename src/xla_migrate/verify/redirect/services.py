@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import device_random
+from ..child import device_random
 from ..patching import Patches
 from . import memory, streams
 from .devices import cuda_index, state

@@ -1,0 +1,49 @@
+"""Names of parameters: those of the modules that hold them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+_WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.")
+
+
+def _roots() -> list[torch.nn.Module]:
+    modules: list[Any] = [o for o in gc.get_objects() if issubclass(type(o), torch.nn.Module)]
+    held = {id(child) for module in modules for child in module.children()}
+    return [module for module in modules if id(module) not in held]
+
+
+def _bare(name: str) -> str:
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name
+
+
+def of(parameters: Sequence[torch.Tensor]) -> list[str]:
+    """A name for each: as in its root module's state dict; numbered where no module holds it.
+
+    Wrappers (DDP, torch.compile) leave no trace in the names, since only one of the runs has them.
+    With several models, each name starts with its model's class.
+    """
+    wanted = {id(p) for p in parameters}
+    found: dict[int, str] = {}
+    roots = []
+    for root in _roots():
+        named = [(n, p) for n, p in root.named_parameters() if id(p) in wanted]
+        if named:
+            roots.append((type(root).__name__, named))
+    for kind, named in roots:
+        for name, p in named:
+            prefix = f"{kind}." if len(roots) > 1 else ""
+            found.setdefault(id(p), prefix + _bare(name))
+    return [found.get(id(p), f"parameter {i}") for i, p in enumerate(parameters)]
+
+
+def all_with_gradients() -> list[torch.Tensor]:
+    """The parameters of all models that have a gradient, in the order of their modules."""
+    found = {id(p): p for root in _roots() for p in root.parameters() if p.grad is not None}
+    return list(found.values())

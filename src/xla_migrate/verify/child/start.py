@@ -1,0 +1,154 @@
+"""Attaching everything, in the order in which the script imports what it hooks into."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+from typing import Any
+
+from .. import plan as plans
+from ..patching import Patches
+from . import failure, guard, imports, records, where
+
+_patches = Patches()
+_finish: list[Any] = []  # functions to call at the end of training, last first
+
+
+def attach() -> None:
+    """Prepare this process according to its run's plan."""
+    plan = plans.current()
+    if plan is None:
+        return
+    records.open_in(plan.records)
+    where.set_project(plan.project)
+    failure.install()
+    if plan.original:
+        guard.install(plan.original, plan.project)
+    random.seed(plan.seed)
+    if plan.side == "reference":
+        imports.hide("torch_xla")  # a reference with it would train on XLA, or meet xla-facts 1.106
+    imports.after(
+        {
+            "numpy": lambda numpy: _seed_numpy(numpy, plan.seed),
+            "torch": lambda torch: _torch(torch, plan),
+            "torch_xla": lambda torch_xla: _torch_xla(torch_xla, plan),
+        }
+    )
+
+
+def finish() -> None:
+    """Write what is still to be written; calls after the first do nothing."""
+    while _finish:
+        _finish.pop()()
+
+
+def _seed_numpy(numpy: Any, seed: int) -> None:
+    numpy.random.seed(seed % (1 << 32))
+    make = numpy.random.default_rng
+
+    def default_rng(given: Any = None) -> Any:
+        return make(seed if given is None else given)
+
+    numpy.random.default_rng = default_rng
+
+
+def _torch(torch: Any, plan: plans.Plan) -> None:
+    from . import device_random, dropout, losses, precision, reads
+
+    redirected = not torch.cuda.is_available() if plan.redirect is None else plan.redirect
+    if redirected:
+        from .. import redirect
+
+        redirect.install(device_count=plan.device_count)
+    if plan.watch:
+        device_random.install(_patches)
+        dropout.install(_patches, plan.dropout)
+        precision.install(_patches, plan.precision)
+        reads.install(_patches)
+        losses.install(_patches)
+        _tap(plan, redirected)
+    _guard_saving(torch)
+    torch.manual_seed(plan.seed)
+    if plan.shim is not None:
+        _run_shim(plan.shim)
+
+
+def _guard_saving(torch: Any) -> None:
+    save = torch.save
+
+    def guarded(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(f, (str, os.PathLike)):
+            guard.before_writing(f)
+        save(obj, f, *args, **kwargs)
+
+    _patches.put(torch, "save", guarded)
+
+
+def _tap(plan: plans.Plan, redirected: bool) -> None:
+    from . import steps
+
+    tap = steps.Tap(plan.steps, finish, perturb=plan.perturb, redirected=redirected)
+    manual = steps.install(_patches, tap)
+    _finish.append(lambda: _end(tap))
+    _finish.append(lambda: None if tap.stopped else manual.close())
+    at_exit(finish)
+
+
+def at_exit(action: Any) -> None:
+    """Run at the end of the process, of a multiprocessing child as well."""
+    from multiprocessing import util
+
+    atexit.register(action)
+    util.Finalize(None, action, exitpriority=100)  # children of multiprocessing skip atexit
+
+
+def _end(tap: Any) -> None:
+    from . import counters, device_random, device_values, dropout
+
+    if not tap.events:
+        return
+    if counters.active():
+        import torch_xla
+
+        torch_xla.sync()
+    fallbacks = counters.fallbacks()
+    device_values.fetch()
+    records.write(
+        "end",
+        stopped=tap.stopped,
+        events=tap.events,
+        fallbacks=fallbacks,
+        device_draws=device_random.draws,
+        notes=sorted(dropout.notes),
+    )
+
+
+def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
+    import torch_xla.core.xla_model as xm
+    import torch_xla.debug.metrics as metrics
+
+    from . import counters, device_random, device_values, dropout
+
+    if not plan.watch:
+        return
+    counters.install(metrics)
+    device_random.install_torch_xla(_patches, torch_xla, xm)
+    if plan.dropout == "same":
+        dropout.install_torch_xla(_patches)
+    # Not around the mark itself: torch_xla names the cause of a compilation by the innermost frames.
+    closures = xm._run_step_closures
+
+    def then_fetch() -> Any:
+        out = closures()
+        device_values.after_mark()
+        return out
+
+    _patches.put(xm, "_run_step_closures", then_fetch)
+    at_exit(finish)  # before torch_xla's own, after which nothing can be fetched
+
+
+def _run_shim(path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        code = compile(file.read(), path, "exec")
+    exec(code, {"__name__": "data_shim", "__file__": os.path.abspath(path)})

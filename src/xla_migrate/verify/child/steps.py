@@ -1,0 +1,264 @@
+"""What each optimizer step did: an event with losses, gradients, weights, counts and times.
+
+torch calls global hooks around the `step` of every `torch.optim.Optimizer`, wrapped or subclassed.
+Three kinds of steps they do not see are made events too: a step that a loss scaler skipped, the
+steps of a script without an optimizer (it updates `p.data` itself: then a backward pass ends the
+step before), and steps inside steps count as one.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.optim import optimizer as optimizer_module
+
+from ..patching import Patches
+from . import clock, counters, device_values, losses, names, reads, records, sketch, where
+from .stop import TrainingStopped
+
+
+class Tap:
+    """The state of one process's training."""
+
+    def __init__(
+        self,
+        steps: int | None,
+        finish: Callable[[], None],
+        *,
+        perturb: float = 0.0,
+        redirected: bool = False,
+    ) -> None:
+        self.limit = steps
+        self.finish = finish
+        self.perturb = perturb
+        self.redirected = redirected
+        self.events = 0
+        self.done: dict[int, int] = {}  # optimizer -> steps
+        self.order: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.live: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.running: list[Any] = []  # optimizers inside their step
+        self.gradients: torch.Tensor | None = None
+        self.before: list[torch.Tensor] | None = None
+        self.parameters: dict[int, list[torch.Tensor]] = {}
+        self.last = clock.now()
+        self.counted: dict[str, float] = {}
+        self.stopped = False
+
+    # optimizers
+
+    def pre_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """A step is about to run."""
+        if self.running and self.running[-1] is not optimizer:
+            self.running.append(optimizer)  # a wrapper's inner step
+            return
+        self.running = [optimizer]  # also after a step that raised
+        with clock.harness():
+            number = self._number(optimizer)
+            if self.limit is not None and self.done.get(number, 0) >= self.limit:
+                self._stop()
+            parameters = self._known(number, _parameters(optimizer))
+            closure = kwargs.get("closure") or (args[0] if args else None)
+            scale = getattr(optimizer, "grad_scale", None)
+            self.gradients = (
+                None if callable(closure) else _off_mode(sketch.gradients, parameters, scale)
+            )
+            self.before = _off_mode(sketch.copies, parameters)
+
+    def post_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """A step has run."""
+        if self.running and self.running[-1] is not optimizer:
+            return
+        self.running.pop()
+        if self.running:
+            return
+        with clock.harness():
+            number = self._number(optimizer)
+            parameters = self.parameters[number]
+            if self.gradients is None:  # a closure computed them inside
+                self.gradients = _off_mode(sketch.gradients, parameters)
+            self.event(number, parameters)
+            if self.perturb and self.done[number] == 1:
+                _off_mode(sketch.perturb, parameters, self.perturb)
+            if self._enough(number):
+                self._stop()
+
+    def _enough(self, number: int) -> bool:
+        """With several optimizers, each gets its steps: the first to want one more ends the run."""
+        return self.limit is not None and self.done[number] >= self.limit and len(self.live) <= 1
+
+    def _number(self, optimizer: Any) -> int:
+        if optimizer not in self.order:  # numbered by first step
+            self.order[optimizer] = len(self.parameters)
+        return self.order[optimizer]
+
+    def _known(self, number: int, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        known = self.parameters.get(number)
+        if known is None or len(known) != len(parameters):
+            self._introduce(number, parameters)
+        self.parameters[number] = parameters
+        return parameters
+
+    def _introduce(self, number: int, parameters: list[torch.Tensor]) -> None:
+        records.write(
+            "parameters",
+            optimizer=number,
+            names=names.of(parameters),
+            shapes=[list(p.shape) for p in parameters],
+            trains=[p.requires_grad for p in parameters],
+            devices=sorted({str(p.device.type) for p in parameters}),
+            redirected=self.redirected,
+        )
+        start = _off_mode(sketch.weights, parameters)
+        device_values.later(
+            [start],
+            lambda v: records.write("initial", optimizer=number, weights=records.numbers(v[0])),
+        )
+
+    # events
+
+    def event(self, number: int, parameters: Sequence[torch.Tensor], skipped: bool = False) -> None:
+        """Record a step that is over."""
+        self.done[number] = self.done.get(number, 0) + 1
+        event, self.events = self.events, self.events + 1
+        now, total = clock.now(), counters.sample()
+        backwards = list(losses.since_step)
+        losses.since_step.clear()
+        records.write(
+            "step",
+            event=event,
+            optimizer=number,
+            step=self.done[number],
+            skipped=skipped,
+            where=where.caller(),
+            backwards=[place for _, place in backwards],
+            with_gradient=[p.grad is not None for p in parameters],
+            seconds=now[0] - self.last[0],
+            harness=now[1] - self.last[1],
+            counts=counters.difference(total, self.counted) if total else {},
+            reads=reads.take(),
+        )
+        self.last, self.counted = now, total
+        self._values(event, [value for value, _ in backwards], parameters)
+        if not counters.active():
+            device_values.after_mark()
+
+    def _values(
+        self, event: int, values: list[torch.Tensor], parameters: Sequence[torch.Tensor]
+    ) -> None:
+        fields: dict[str, torch.Tensor] = {}
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+            if values:
+                fields["losses"] = torch.stack(
+                    [v if v.dtype == torch.float64 else v.float() for v in values]
+                )
+            if self.gradients is not None:
+                fields["gradients"] = self.gradients
+            if parameters:
+                fields["weights"] = _off_mode(sketch.weights, parameters)
+            if self.before is not None:
+                fields["moved"] = _off_mode(sketch.moved, parameters, self.before)
+        self.gradients = self.before = None
+        keys = list(fields)
+
+        def write(found: list[list[float]]) -> None:
+            rounded = {k: records.numbers(v) for k, v in zip(keys, found, strict=True)}
+            records.write("values", event=event, **rounded)
+
+        if fields:
+            device_values.later(list(fields.values()), write)
+
+    def skipped(self, optimizer: Any) -> None:
+        """A loss scaler kept the optimizer from stepping."""
+        with clock.harness():
+            parameters = self._known(self._number(optimizer), _parameters(optimizer))
+            self.event(self._number(optimizer), parameters, skipped=True)
+
+    def _stop(self) -> None:
+        self.stopped = True
+        self.finish()
+        raise TrainingStopped
+
+
+def _parameters(optimizer: Any) -> list[torch.Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _off_mode(fn: Callable[..., Any], *args: Any) -> Any:
+    """The harness's own arithmetic: no autograd, no autocast, no marks."""
+    with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
+        return fn(*args)
+
+
+def install(patches: Patches, tap: Tap) -> ManualSteps:
+    """Attach the tap to every optimizer and loss scaler of the process.
+
+    Returns:
+        The tap of steps without an optimizer, to be closed at the end.
+    """
+    for handle in (
+        optimizer_module.register_optimizer_step_pre_hook(tap.pre_step),
+        optimizer_module.register_optimizer_step_post_hook(tap.post_step),
+    ):
+        patches.on_undo(handle.remove)
+    init = torch.optim.Optimizer.__init__
+
+    @functools.wraps(init)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        tap.live.add(self)
+
+    patches.put(torch.optim.Optimizer, "__init__", construct)
+    scaler = torch.amp.grad_scaler.GradScaler
+    step = scaler.step
+
+    @functools.wraps(step)
+    def scaled_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        before = tap.events
+        out = step(self, optimizer, *args, **kwargs)
+        if tap.events == before and self.is_enabled():
+            tap.skipped(optimizer)
+        return out
+
+    patches.put(scaler, "step", scaled_step)
+    manual = ManualSteps(tap)
+    losses.listen(manual.before_backward, manual.after_backward)
+    return manual
+
+
+class ManualSteps:
+    """Steps of a script that has no optimizer: each backward pass ends the step of the one before."""
+
+    def __init__(self, tap: Tap) -> None:
+        self.tap = tap
+        self.parameters: list[torch.Tensor] = []
+        self.open = False
+
+    def before_backward(self) -> None:
+        """Close the step of the last backward pass, if no optimizer does."""
+        if not self.open or self.tap.live:
+            return
+        self.open = False
+        with clock.harness():
+            self.tap.event(0, self.parameters)
+            if self.tap.limit is not None and self.tap.done[0] >= self.tap.limit:
+                self.tap._stop()
+
+    def after_backward(self) -> None:
+        """Gradients are there; the script will use them its own way."""
+        if self.tap.live:
+            return
+        with clock.harness():
+            if not self.parameters:
+                self.parameters = names.all_with_gradients()
+                self.tap._known(0, self.parameters)
+            self.tap.gradients = _off_mode(sketch.gradients, self.parameters)
+            self.tap.before = _off_mode(sketch.copies, self.parameters)
+            self.open = True
+
+    def close(self) -> None:
+        """The end of the run ends the last step."""
+        self.before_backward()

@@ -1,0 +1,253 @@
+"""Comparing two runs: do they compute the same, and does the migrated one run as XLA should?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from . import performance
+from .divergence import Divergence, first_divergence
+from .run import Run
+from .tolerances import METRIC, R_LIMIT, Tolerance, relative
+from .trace import Step, Trace
+from .verdict import Verdict
+
+Status = Literal["ok", "failed", "not judged"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One step of both runs."""
+
+    event: int
+    optimizer: int
+    step: int
+    reference: float | None
+    target: float | None
+    difference: float | None
+    gradient_reference: float | None
+    gradient_target: float | None
+    gradient_difference: float | None
+
+
+@dataclass
+class Comparison:
+    """The outcome.
+
+    Attributes:
+        reference, target: the runs that were compared.
+        verdicts: what was judged, numerics first.
+        divergence: the first place where the numbers part, or None.
+        rows: the steps of both, of the first process.
+        r: the bf16 criterion's R, where it was asked for.
+        summary: performance figures of the target (and the reference's host reads).
+    """
+
+    reference: Run
+    target: Run
+    verdicts: list[Verdict] = field(default_factory=list)
+    divergence: Divergence | None = None
+    rows: list[Row] = field(default_factory=list)
+    r: float | None = None
+    summary: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def could_run(self) -> bool:
+        """Whether both runs did what was asked."""
+        return self.reference.failure is None and self.target.failure is None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the migrated script trains the same, and as XLA should."""
+        return self.could_run and bool(self.rows) and not self.failed
+
+    @property
+    def failed(self) -> list[Verdict]:
+        """The verdicts against it."""
+        return [v for v in self.verdicts if v.status == "failed"]
+
+    def __str__(self) -> str:
+        for name, run in (("original", self.reference), ("migrated script", self.target)):
+            if run.failure is not None:
+                return f"could not run the {name}: {run.failure.message}"
+        if self.proven:
+            return f"proven: {len(self.rows)} steps alike"
+        return "differs: " + "; ".join(f"{v.name}: {v.detail}" for v in self.failed)
+
+
+def compare(
+    reference: Run,
+    target: Run,
+    *,
+    tolerance: float = 1e-5,
+    metric: str | None = None,
+    fp32: Run | None = None,
+    hand: Run | None = None,
+    noise: Run | None = None,
+    judge_performance: bool = True,
+) -> Comparison:
+    """Judge a migrated script's run against the original's.
+
+    Args:
+        reference: the original's run.
+        target: the migrated script's run, with the same arguments, steps, seed and dropout.
+        tolerance: relative, of losses in float32.
+        metric: a regular expression whose first group is a number that both print (an evaluation
+            metric); all its values must agree to 0.1 %.
+        fp32: the reference run in float32. Given, losses are judged by the bf16 criterion
+            R = |target - fp32| / |reference - fp32| <= 1.2 in place of `tolerance`.
+        hand: a run of the same training hand-written for torch_xla, whose launches are the limit.
+        noise: the reference with `perturb`: rounding that this training amplifies is then allowed.
+        judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
+
+    Returns:
+        The comparison; its `proven` is the answer.
+    """
+    out = Comparison(reference, target)
+    if not out.could_run:
+        return out
+    limits = Tolerance(tolerance, _amplification(reference, noise))
+    out.rows = _rows(reference.traces[0], target.traces[0])
+    out.verdicts.append(_same_course(reference, target))
+    if fp32 is not None:
+        _judge_bf16(out, fp32)
+    else:
+        _judge_losses(out, limits)
+    if metric is not None:
+        out.verdicts.append(_judge_metric(metric, reference, target))
+    if judge_performance:
+        verdicts, out.summary = performance.judge(reference, target, hand)
+        out.verdicts += verdicts
+    return out
+
+
+def _pairs(reference: Trace, target: Trace) -> list[tuple[Step, Step]]:
+    return list(zip(reference.steps, target.steps, strict=False))
+
+
+def _amplification(reference: Run, noise: Run | None) -> list[float]:
+    if noise is None or not noise.traces:
+        return []
+    return [row.difference or 0.0 for row in _rows(reference.traces[0], noise.traces[0])]
+
+
+def _rows(reference: Trace, target: Trace) -> list[Row]:
+    pairs = _pairs(reference, target)
+    scale = max((abs(a.loss) for a, _ in pairs if a.loss is not None), default=0.0)
+    steepest = max((a.gradient_norm or 0.0 for a, _ in pairs), default=0.0)
+    return [
+        Row(
+            a.event,
+            a.optimizer,
+            a.step,
+            a.loss,
+            b.loss,
+            _difference(a.loss, b.loss, scale),
+            a.gradient_norm,
+            b.gradient_norm,
+            _difference(a.gradient_norm, b.gradient_norm, steepest),
+        )
+        for a, b in pairs
+    ]
+
+
+def _difference(a: float | None, b: float | None, scale: float) -> float | None:
+    return None if a is None or b is None else relative(a, b, scale)
+
+
+def _same_course(reference: Run, target: Run) -> Verdict:
+    """Both take the same steps with the same optimizers, in the same number of processes."""
+    name = "same steps"
+    if len(reference.traces) != len(target.traces):
+        detail = (
+            f"{len(reference.traces)} processes trained in the original, {len(target.traces)} in the"
+            " migrated script"
+        )
+        return Verdict(name, "failed", detail)
+    for a, b in zip(reference.traces, target.traces, strict=True):
+        for x, y in _pairs(a, b):
+            if x.optimizer != y.optimizer or x.skipped != y.skipped:
+                return Verdict(name, "failed", _parted(x, y), y.where)
+        if len(a.steps) != len(b.steps):
+            detail = f"the original took {len(a.steps)} optimizer steps, the target {len(b.steps)}"
+            return Verdict(name, "failed", detail)
+    return Verdict(name, "ok", f"{len(reference.steps)} optimizer steps in both")
+
+
+def _parted(x: Step, y: Step) -> str:
+    if x.skipped and not y.skipped:
+        return (
+            f"step {x.step}: the original's loss scaler skipped it (float16 overflow), which bfloat16"
+            " does not need; compare in float32, or the reference in bfloat16"
+        )
+    return f"step {x.event + 1} is optimizer {x.optimizer}'s in the original, {y.optimizer}'s here"
+
+
+def _judge_losses(out: Comparison, limits: Tolerance) -> None:
+    """Losses, gradients and weights in float32; the first difference is located."""
+    found = [
+        first_divergence(a, b, limits)
+        for a, b in zip(out.reference.traces, out.target.traces, strict=False)
+    ]
+    located = [d for d in found if d is not None]
+    out.divergence = min(located, key=lambda d: d.event, default=None)
+    worst = max((row.difference or 0.0 for row in out.rows), default=0.0)
+    allowed = limits.at(len(out.rows) - 1)
+    widened = (
+        " (widened by this training's own amplification of rounding)" if limits.amplified else ""
+    )
+    if out.divergence is not None:
+        verdict = Verdict("numbers", "failed", str(out.divergence), out.divergence.where)
+    elif not out.rows or all(row.difference is None for row in out.rows):
+        verdict = Verdict("numbers", "failed", "no loss was seen in both runs")
+    else:
+        detail = f"losses within {worst:.1e} relative, allowed {allowed:.1e}{widened}"
+        verdict = Verdict("numbers", "ok", detail)
+    out.verdicts.append(verdict)
+
+
+def _judge_bf16(out: Comparison, fp32: Run) -> None:
+    """R over the losses of all steps."""
+    known = [
+        (exact, row.reference, row.target)
+        for exact, row in zip(fp32.losses, out.rows, strict=False)
+        if exact is not None and row.reference is not None and row.target is not None
+    ]
+    if not known:
+        out.verdicts.append(Verdict("bf16", "failed", "no loss was seen in all three runs"))
+        return
+    ours = sum((t - e) ** 2 for e, _, t in known) ** 0.5
+    theirs = sum((r - e) ** 2 for e, r, _ in known) ** 0.5
+    scale = sum(e * e for e, _, _ in known) ** 0.5
+    if theirs <= 1e-7 * scale:
+        detail = (
+            "the original is no less precise than float32: compare it without the bf16 criterion"
+        )
+        out.verdicts.append(Verdict("bf16", "failed" if ours > 1e-5 * scale else "ok", detail))
+        return
+    out.r = ours / theirs
+    detail = f"R = |target - fp32| / |bf16 - fp32| = {out.r:.3f}, allowed {R_LIMIT}"
+    status: Status = "ok" if out.r <= R_LIMIT else "failed"
+    out.verdicts.append(Verdict("bf16", status, detail))
+
+
+def _judge_metric(pattern: str, reference: Run, target: Run) -> Verdict:
+    name = "metric"
+    a, b = (
+        [float(m.group(1) if m.re.groups else m.group()) for m in re.finditer(pattern, run.output)]
+        for run in (reference, target)
+    )
+    if not a:
+        return Verdict(name, "failed", f"the original printed nothing that matches {pattern!r}")
+    if len(a) != len(b):
+        detail = f"{len(a)} values in the original, {len(b)} in the migrated script"
+        return Verdict(name, "failed", detail)
+    worst, at = max((relative(x, y, abs(x)), i) for i, (x, y) in enumerate(zip(a, b, strict=True)))
+    detail = (
+        f"{len(a)} values within {worst:.2%}, allowed {METRIC:.1%}; the last: {a[-1]:g}, {b[-1]:g}"
+    )
+    if worst > METRIC:
+        detail = f"value {at + 1}: {a[at]:g} in the original, {b[at]:g} here ({worst:.2%})"
+        return Verdict(name, "failed", detail)
+    return Verdict(name, "ok", detail)

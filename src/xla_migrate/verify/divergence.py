@@ -1,0 +1,233 @@
+"""Where two runs first part: the step, the quantity, the tensor, and what that points to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .tolerances import (
+    GRADIENT_FACTOR,
+    NOISE_GRADIENT,
+    NORM_PATH_SHARE,
+    PATH_SHARE,
+    Tolerance,
+    relative,
+)
+from .trace import Parameter, Step, Trace
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first difference beyond tolerance.
+
+    Attributes:
+        event: 0-based number of the step among all optimizers' steps; -1 before the first.
+        step: 1-based number of the step of its optimizer.
+        optimizer: which one, by order of first use.
+        quantity: "initial weights", "parameters", "loss", "gradient", "weights".
+        tensor: the tensor's name, or None where the loss itself differs.
+        reference, target: the values (norms, where a tensor is named).
+        where: the line in the migrated script.
+        hint: what such a difference usually comes from.
+    """
+
+    event: int
+    step: int
+    optimizer: int
+    quantity: str
+    tensor: str | None
+    reference: float
+    target: float
+    where: str
+    hint: str
+
+    def __str__(self) -> str:
+        at = "before the first step" if self.event < 0 else f"step {self.step}"
+        of = f" of {self.tensor}" if self.tensor else ""
+        values = f"{self.reference:.7g} in the original, {self.target:.7g} in the migrated script"
+        return f"{at}: {self.quantity}{of}: {values}; {self.hint}"
+
+
+def first_divergence(reference: Trace, target: Trace, limits: Tolerance) -> Divergence | None:
+    """The first difference between two processes' traces, or None."""
+    for found in _differences(reference, target, limits):
+        return found
+    return None
+
+
+def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator[Divergence]:
+    for optimizer in sorted(reference.parameters):
+        yield from _structure(reference, target, optimizer)
+        yield from _initial(reference, target, optimizer, limits)
+    scale = max((abs(s.loss) for s in reference.steps if s.loss is not None), default=0.0)
+    steepest = max((s.gradient_norm or 0.0 for s in reference.steps), default=0.0)
+    paths: dict[int, list[float]] = {}
+    for number, (a, b) in enumerate(zip(reference.steps, target.steps, strict=False)):
+        allowed = limits.at(number)
+        parameters = reference.parameters.get(a.optimizer, [])
+        yield from _loss(a, b, allowed, scale)
+        yield from _gradients(a, b, allowed, steepest, parameters)
+        path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
+        for i, distance in enumerate(a.moved):
+            path[i] += distance
+        yield from _weights(a, b, allowed, path, parameters)
+
+
+def _structure(reference: Trace, target: Trace, optimizer: int) -> Iterator[Divergence]:
+    ours = target.parameters.get(optimizer, [])
+    theirs = reference.parameters[optimizer]
+    if [p.shape for p in ours] == [p.shape for p in theirs]:
+        return
+    missing = _without(theirs, ours)
+    more = _without(ours, theirs)
+    tensor = (more or missing or [p.name for p in theirs])[0]
+    yield Divergence(
+        -1,
+        0,
+        optimizer,
+        "parameters",
+        tensor,
+        len(theirs),
+        len(ours),
+        "",
+        "the optimizer steps on other tensors: were weights untied, frozen or added on the way to the"
+        " device?",
+    )
+
+
+def _without(these: list[Parameter], those: list[Parameter]) -> list[str]:
+    known = {p.name for p in those}
+    return [p.name for p in these if p.name not in known]
+
+
+def _initial(
+    reference: Trace, target: Trace, optimizer: int, limits: Tolerance
+) -> Iterator[Divergence]:
+    if optimizer not in reference.initial or optimizer not in target.initial:
+        return
+    norms = reference.initial[optimizer][0], target.initial[optimizer][0]
+    projections = reference.initial[optimizer][1], target.initial[optimizer][1]
+    names = [p.name for p in reference.parameters[optimizer]]
+    for i, name in enumerate(names[: len(norms[1])]):
+        off = max(abs(norms[0][i] - norms[1][i]), abs(projections[0][i] - projections[1][i]))
+        if off > limits.relative * max(norms[0][i], 1e-30):
+            hint = "other initial weights: another order of random draws, or of loading"
+            yield Divergence(
+                -1, 0, optimizer, "initial weights", name, norms[0][i], norms[1][i], "", hint
+            )
+
+
+def _line(step: Step) -> str:
+    return step.backwards[-1] if step.backwards else step.where
+
+
+def _loss(a: Step, b: Step, allowed: float, scale: float) -> Iterator[Divergence]:
+    if a.loss is None and b.loss is None:
+        return
+    x, y = (math.nan if s.loss is None else s.loss for s in (a, b))
+    if len(a.losses) == len(b.losses) and relative(x, y, scale) <= allowed:
+        return
+    if len(a.losses) != len(b.losses):
+        hint = f"{len(a.losses)} backward passes in the original, {len(b.losses)} here"
+    elif a.step == 1:
+        hint = "the weights are the same still: the batch, the labels or the forward pass differ"
+    else:
+        hint = "the step before differed too little to be seen, or this batch does"
+    yield Divergence(a.event, a.step, a.optimizer, "loss", None, x, y, _line(b), hint)
+
+
+def _gradients(
+    a: Step, b: Step, allowed: float, steepest: float, parameters: list[Parameter]
+) -> Iterator[Divergence]:
+    for i, parameter in enumerate(parameters[: min(len(a.with_gradient), len(b.with_gradient))]):
+        if a.with_gradient[i] != b.with_gradient[i]:
+            yield Divergence(
+                a.event,
+                a.step,
+                a.optimizer,
+                "gradient",
+                parameter.name,
+                a.gradient_of(i) or 0.0,
+                b.gradient_of(i) or 0.0,
+                b.where,
+                "only one of them has a gradient: an optimizer that holds stale tensors (built before"
+                " the model moved), or weights that are no longer tied",
+            )
+    x, y = a.gradient_norm, b.gradient_norm
+    if x is None or y is None or relative(x, y, steepest) <= GRADIENT_FACTOR * allowed:
+        return
+    worst = max(
+        range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
+    )
+    ratio = y / x if x else math.inf
+    yield Divergence(
+        a.event,
+        a.step,
+        a.optimizer,
+        "gradient",
+        parameters[worst].name,
+        a.gradient_of(worst) or 0.0,
+        b.gradient_of(worst) or 0.0,
+        b.where,
+        f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
+        " clipping, scaling, accumulation or reduction differ, or their order",
+    )
+
+
+def _weights(
+    a: Step, b: Step, allowed: float, path: list[float], parameters: list[Parameter]
+) -> Iterator[Divergence]:
+    excess: list[tuple[float, int]] = []
+    for i, parameter in enumerate(parameters):
+        if i >= min(len(a.norms), len(b.norms), len(path)) or not _judged(a, i, parameters):
+            continue
+        n = math.prod(parameter.shape)
+        rounding = allowed * max(a.norms[i], 1e-30)
+        by_norm = abs(a.norms[i] - b.norms[i]) / (
+            rounding + NORM_PATH_SHARE * path[i] / math.sqrt(n)
+        )
+        by_place = abs(a.projections[i] - b.projections[i]) / (rounding + PATH_SHARE * path[i])
+        excess.append((max(by_norm, by_place), i))
+    worst, i = max(excess, default=(0.0, 0))
+    if worst <= 1:
+        return
+    if not any(b.with_gradient):
+        hint = "no gradient reached it"
+    elif _still(a, b, i):
+        hint = "it does not move: the optimizer steps on other tensors"
+    else:
+        hint = "the gradients agree, the step does not: the optimizer or one of its options (weight decay,"
+        hint += " learning rate, momentum, eps) differs"
+    yield Divergence(
+        a.event,
+        a.step,
+        a.optimizer,
+        "weights",
+        parameters[i].name,
+        a.norms[i],
+        b.norms[i],
+        b.where,
+        hint,
+    )
+
+
+def _still(a: Step, b: Step, i: int) -> bool:
+    """Whether the target's tensor has not moved while the original's has (by first-step evidence)."""
+    return (
+        bool(a.moved)
+        and a.step == 1
+        and abs(a.projections[i] - b.projections[i]) > 0.1 * a.moved[i]
+    )
+
+
+def _judged(step: Step, i: int, parameters: list[Parameter]) -> bool:
+    """Weights with a gradient that is more than rounding (see `tolerances`)."""
+    parameter, gradient = parameters[i], step.gradient_of(i)
+    if len(parameter.shape) < 2 or not parameter.trains:
+        return False
+    if gradient is None or not step.gradient_norm:
+        return not step.gradients
+    total = sum(math.prod(p.shape) for p in parameters)
+    per_element = gradient / math.sqrt(math.prod(parameter.shape))
+    return per_element > NOISE_GRADIENT * step.gradient_norm / math.sqrt(total)

@@ -1,0 +1,179 @@
+"""Whether the migrated script runs as XLA should: one verdict per trap, with its evidence.
+
+The counts are torch_xla's, without the harness's own (xla-facts 4.1 to 4.5). Steps are counted from
+one step of the first optimizer to its next, after warm-up.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import mean, median
+
+from .compilations import Compilation
+from .run import Run
+from .trace import Read, Step, Trace
+from .verdict import Verdict
+
+# Scalar reads are served by a "fallback" of this name: they are host reads, judged as such.
+_NOT_FALLBACKS = {"aten::_local_scalar_dense"}
+ISOLATED = 2  # compilations after warm-up that have innocent causes (xla-facts 3.25, last batch)
+ISOLATED_SHARE = 0.1
+GROWTH = 1.5
+
+
+def judge(reference: Run, target: Run, hand: Run | None) -> tuple[list[Verdict], dict[str, float]]:
+    """All performance verdicts, and the figures behind them."""
+    trace = target.traces[0]
+    if not any(step.counts for step in trace.steps):
+        detail = f"the migrated script did not run on XLA but on {', '.join(trace.devices)}"
+        return [Verdict("device", "failed", detail)], {}
+    steps = _measured(trace, target.warmup)
+    if not steps:
+        detail = f"fewer than {target.warmup + 2} steps: too few to judge after warm-up"
+        return [Verdict("performance", "not judged", detail)], {}
+    original = _measured(reference.traces[0], target.warmup)
+    verdicts = [
+        _static_shapes(trace, target),
+        _bounded_graph(steps),
+        _no_fallback(trace),
+        _launches(steps, original, hand, target.warmup),
+        _host_reads(steps, original),
+    ]
+    return verdicts, _summary(steps, original)
+
+
+def _measured(trace: Trace, warmup: int) -> list[list[Step]]:
+    """Iterations after warm-up. The first has no step mark before it and is never counted."""
+    return trace.iterations()[max(warmup, 1) :]
+
+
+def _count(iteration: list[Step], name: str) -> float:
+    return sum(step.counts.get(name, 0) for step in iteration)
+
+
+def _static_shapes(trace: Trace, target: Run) -> Verdict:
+    name = "static shapes"
+    iterations = trace.iterations()
+    late = [
+        (number, iteration)
+        for number, iteration in enumerate(iterations, 1)
+        if number > target.warmup and _count(iteration, "compiles")
+    ]
+    judged = max(1, len(iterations) - target.warmup)
+    if len(late) <= max(ISOLATED, ISOLATED_SHARE * judged):
+        count = int(sum(_count(i, "compiles") for i in iterations[: target.warmup]))
+        detail = (
+            f"{count} compilations in the first {target.warmup} steps, {len(late)} isolated after"
+        )
+        return Verdict(name, "ok", detail)
+    steps = ", ".join(str(number) for number, _ in late[:8]) + (", ..." if len(late) > 8 else "")
+    causes = _causes(target.compiled, iterations, target.warmup)
+    first = causes[0] if causes else None
+    detail = f"compiled again at steps {steps}: {len(late)} of {judged} steps after warm-up"
+    if first is not None:
+        detail += f"; cause: {first.cause}"
+    return Verdict(name, "failed", detail, first.where if first else late[0][1][0].where)
+
+
+def _causes(
+    compiled: list[Compilation], iterations: list[list[Step]], warmup: int
+) -> list[Compilation]:
+    """Compilations after warm-up, by where torch_xla's file stood at the last warm step."""
+    warm = iterations[min(warmup, len(iterations)) - 1][-1].counts.get("debug_bytes", 0)
+    return [c for c in compiled if c.offset >= warm]
+
+
+def _bounded_graph(steps: list[list[Step]]) -> Verdict:
+    name = "bounded graph"
+    sizes = [iteration[-1].counts.get("graph", 0) for iteration in steps]
+    if not sum(_count(i, "marks") for i in steps):
+        detail = "no step mark after warm-up: the graph is never cut and grows with every step"
+        return Verdict(name, "failed", detail, steps[-1][-1].where)
+    rises = sum(b > a for a, b in pairwise(sizes))
+    growing = len(sizes) > 3 and rises > 0.8 * (len(sizes) - 1) and sizes[-1] > GROWTH * sizes[0]
+    if growing:
+        detail = (
+            f"the graph grew from {sizes[0]:.0f} to {sizes[-1]:.0f} nodes: no step mark cuts it"
+        )
+        return Verdict(name, "failed", detail, steps[-1][-1].where)
+    return Verdict(name, "ok", f"at most {max(sizes):.0f} nodes")
+
+
+def _no_fallback(trace: Trace) -> Verdict:
+    found = [op for op in trace.fallbacks if op not in _NOT_FALLBACKS]
+    if found:
+        detail = f"run on the CPU, each cutting the graph: {', '.join(found)}"
+        return Verdict("no fallback", "failed", detail)
+    return Verdict("no fallback", "ok", "every operation ran on the device")
+
+
+def _launches(
+    steps: list[list[Step]], original: list[list[Step]], hand: Run | None, warmup: int
+) -> Verdict:
+    name = "launches"
+    ours = mean(_count(i, "launches") for i in steps)
+    if hand is not None and hand.traces:
+        by_hand = mean(_count(i, "launches") for i in _measured(hand.traces[0], warmup))
+        limit, of = by_hand, "hand-written"
+    else:
+        # One per backward pass (micro-batches may each be marked) and one per value that is read.
+        backwards = mean(max(1, sum(len(s.backwards) for s in i)) for i in steps)
+        limit, of = (
+            backwards + _reads_per_step(original),
+            "backward passes and the original's reads",
+        )
+    detail = f"{ours:.2f} per step, {of}: {limit:.2f}"
+    # A mean, since values are read at some steps only; one mark more or less at the ends is noise.
+    return Verdict(name, "ok" if ours <= limit + 1.5 / len(steps) else "failed", detail)
+
+
+def _reads_per_step(steps: list[list[Step]]) -> float:
+    return mean(sum(s.host_reads for s in i) for i in steps) if steps else 0.0
+
+
+def _host_reads(steps: list[list[Step]], original: list[list[Step]]) -> Verdict:
+    name = "host reads"
+    ours, theirs = _reads_per_step(steps), _reads_per_step(original)
+    unexplained = mean(_count(i, "reads") > 0 and not any(s.reads for s in i) for i in steps)
+    places = _places(steps)
+    detail = f"{ours:.2f} per step, {theirs:.2f} in the original"
+    if ours > theirs + 1.5 / len(steps):
+        most = f"; {places[0].what} at {places[0].where}" if places else ""
+        return Verdict(name, "failed", detail + most, places[0].where if places else "")
+    if unexplained > theirs + 1.5 / len(steps):
+        detail += f"; transfers at {unexplained:.0%} of the steps that no call explains"
+        return Verdict(name, "failed", detail)
+    return Verdict(name, "ok", detail)
+
+
+def _places(steps: list[list[Step]]) -> list[Read]:
+    """Where the target reads, most first."""
+    times: dict[tuple[str, str], int] = {}
+    for iteration in steps:
+        for step in iteration:
+            for read in step.reads:
+                times[read.where, read.what] = times.get((read.where, read.what), 0) + read.times
+    ordered = sorted(times.items(), key=lambda item: -item[1])
+    return [Read(where, what, n) for (where, what), n in ordered]
+
+
+def _summary(steps: list[list[Step]], original: list[list[Step]]) -> dict[str, float]:
+    """Figures per step after warm-up; times in seconds."""
+    out = {
+        "step_s": median(sum(s.seconds for s in i) for i in steps),
+        "reference_step_s": median(sum(s.seconds for s in i) for i in original)
+        if original
+        else 0.0,
+        "harness_s": mean(sum(s.harness for s in i) for i in steps),
+        "host_reads": _reads_per_step(steps),
+        "reference_host_reads": _reads_per_step(original),
+        "graph": max(i[-1].counts.get("graph", 0) for i in steps),
+    }
+    for name in ("launches", "compiles", "marks", "uploads", "reads"):
+        out[name] = mean(_count(i, name) for i in steps)
+    for name in ("compile_s", "execute_s", "wait_s", "read_s", "upload_s"):
+        out[name] = mean(_count(i, name) for i in steps)
+    waited = out["compile_s"] + out["wait_s"] + out["read_s"]
+    total = mean(sum(s.seconds for s in i) for i in steps)
+    out["trace_s"] = max(0.0, total - waited)
+    return out

@@ -1,0 +1,63 @@
+"""What a run's processes are told: one JSON file, named by an environment variable."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+VARIABLE = "XLA_MIGRATE_VERIFY"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of one run, as its processes read them.
+
+    Attributes:
+        side: "reference" (the original) or "target" (the migrated script).
+        project: the copy of the user's folder that the run works in.
+        original: the folder it was copied from, which must not be written; "" for no guard.
+        records: the folder that records go to.
+        steps: optimizer steps to take, or None for the whole script.
+        seed: what every random generator starts from.
+        dropout: "off" or "same".
+        precision: "as written", "float32" or "bfloat16".
+        redirect: send CUDA calls to the CPU; None: if there is no CUDA.
+        perturb: relative size of random noise on the weights after the first step, to measure how
+            this training amplifies rounding.
+        device_count: how many CUDA devices a redirected script sees.
+        shim: a Python file to execute before the script trains (the user's stand-in for data).
+        watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
+    """
+
+    side: str
+    project: str
+    records: str
+    original: str = ""
+    steps: int | None = None
+    seed: int = 0
+    dropout: str = "off"
+    precision: str = "as written"
+    redirect: bool | None = False
+    perturb: float = 0.0
+    device_count: int = 1
+    shim: str | None = None
+    watch: bool = True
+
+    def save(self, path: Path) -> None:
+        """Write it for the children."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Plan:
+        """Read it."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def current() -> Plan | None:
+    """The plan of the run that this process belongs to."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return None
+    return Plan.load(Path(path))

@@ -1,0 +1,177 @@
+"""What a run left behind, as values: traces per process, steps, reads, compilations, failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor that an optimizer steps on."""
+
+    name: str
+    shape: tuple[int, ...]
+    trains: bool = True
+
+
+@dataclass(frozen=True)
+class Read:
+    """A place that fetched values from the device within one step."""
+
+    where: str
+    what: str
+    times: int
+
+
+@dataclass
+class Step:
+    """One optimizer step.
+
+    Lists per tensor follow the optimizer's parameters. `counts` is torch_xla's (empty elsewhere):
+    compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
+    """
+
+    event: int
+    optimizer: int
+    step: int
+    where: str
+    backwards: list[str]
+    skipped: bool
+    seconds: float
+    harness: float
+    reads: list[Read]
+    counts: dict[str, float]
+    with_gradient: list[bool]
+    losses: list[float] = field(default_factory=list)
+    gradients: list[float] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
+    projections: list[float] = field(default_factory=list)
+    moved: list[float] = field(default_factory=list)
+
+    @property
+    def loss(self) -> float | None:
+        """The sum of the step's losses (of its micro-batches, or of a GAN's two)."""
+        return sum(self.losses) if self.losses else None
+
+    @property
+    def gradient_norm(self) -> float | None:
+        """The norm of all gradients together."""
+        return sum(g * g for g in self.gradients) ** 0.5 if self.gradients else None
+
+    def gradient_of(self, index: int) -> float | None:
+        """The norm of one parameter's gradient; None where it had none."""
+        if not self.gradients or not self.with_gradient[index]:
+            return None
+        return self.gradients[sum(self.with_gradient[:index])]
+
+    @property
+    def host_reads(self) -> int:
+        """Calls that read from the device."""
+        return sum(r.times for r in self.reads)
+
+
+@dataclass
+class Trace:
+    """What one process of a run did."""
+
+    rank: int
+    parameters: dict[int, list[Parameter]] = field(default_factory=dict)
+    initial: dict[int, tuple[list[float], list[float]]] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    error: dict[str, Any] | None = None
+    finished: bool = False
+    stopped: bool = False
+    fallbacks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    device_draws: int = 0
+    devices: list[str] = field(default_factory=list)
+    redirected: bool = False
+
+    @property
+    def primary(self) -> int:
+        """The optimizer whose steps count as the run's: the first to step."""
+        return self.steps[0].optimizer if self.steps else 0
+
+    def iterations(self) -> list[list[Step]]:
+        """Steps grouped by the primary optimizer's: [[step of it, the others' until its next], ...]."""
+        out: list[list[Step]] = []
+        for step in self.steps:
+            if step.optimizer == self.primary or not out:
+                out.append([])
+            out[-1].append(step)
+        return out
+
+
+def _floats(values: Iterable[Any]) -> list[float]:
+    return [float(v) for v in values]
+
+
+def _halves(values: list[Any]) -> tuple[list[float], list[float]]:
+    numbers = _floats(values)
+    return numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+
+
+def read(path: Path) -> Trace:
+    """The trace in a record file; a last line cut short (the process was killed) is left out."""
+    trace = Trace(rank=int(path.name.partition(".")[0].removeprefix("rank")))
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        _READERS[record.pop("kind")](trace, record)
+    return trace
+
+
+def _parameters(trace: Trace, record: dict[str, Any]) -> None:
+    trace.parameters[record["optimizer"]] = [
+        Parameter(name, tuple(shape), trains)
+        for name, shape, trains in zip(
+            record["names"], record["shapes"], record["trains"], strict=True
+        )
+    ]
+    trace.devices = record["devices"]
+    trace.redirected = record["redirected"]
+
+
+def _initial(trace: Trace, record: dict[str, Any]) -> None:
+    trace.initial[record["optimizer"]] = _halves(record["weights"])
+
+
+def _step(trace: Trace, record: dict[str, Any]) -> None:
+    record["reads"] = [Read(*r) for r in record["reads"]]
+    trace.steps.append(Step(**record))
+
+
+def _values(trace: Trace, record: dict[str, Any]) -> None:
+    step = trace.steps[record["event"]]
+    step.losses = _floats(record.get("losses", []))
+    step.gradients = _floats(record.get("gradients", []))
+    step.moved = _floats(record.get("moved", []))
+    step.norms, step.projections = _halves(record.get("weights", []))
+
+
+def _error(trace: Trace, record: dict[str, Any]) -> None:
+    trace.error = record
+
+
+def _end(trace: Trace, record: dict[str, Any]) -> None:
+    trace.finished = True
+    trace.stopped = record["stopped"]
+    trace.fallbacks = record["fallbacks"]
+    trace.notes = record["notes"]
+    trace.device_draws = record["device_draws"]
+
+
+_READERS = {
+    "parameters": _parameters,
+    "initial": _initial,
+    "step": _step,
+    "values": _values,
+    "error": _error,
+    "end": _end,
+}
