@@ -407,6 +407,30 @@ def test_a_buffer_that_the_source_uses_again_is_not_read_again(device: torch.dev
     assert [batch[0].item() for batch in kept] == list(range(20))
 
 
+@pytest.mark.parametrize(
+    ("make", "copied"),
+    [
+        (lambda: iter([torch.ones(2)]), True),
+        (lambda: [torch.ones(2)], True),
+        (lambda: DataLoader(Numbers(1), collate_fn=lambda items: items[0]), True),
+        (lambda: DataLoader(Numbers(1), batch_size=None), True),
+        (lambda: DataLoader(Numbers(1)), False),
+        (lambda: DataLoader(Numbers(1), num_workers=1, collate_fn=torch.stack), False),
+    ],
+)
+def test_what_may_be_a_used_buffer_is_copied_before_an_asynchronous_transfer(
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[], Any],
+    copied: bool,
+) -> None:
+    copies: list[int] = []
+    clone = torch.Tensor.clone
+    monkeypatch.setattr(torch.Tensor, "clone", lambda tensor: (copies.append(1), clone(tensor))[1])
+    list(xla.MpDeviceLoader(make(), device))
+    assert copies == [1] * copied
+
+
 # Marks (1.87-1.89)
 
 
@@ -437,6 +461,16 @@ def test_fact_1_87_nothing_is_pending_after_the_loop(
     _accumulate(loader, state, until)
     assert pending() == 0
     assert state.item() == 2 * min(until, 4)
+
+
+def test_fact_1_87_nothing_is_pending_while_an_exhausted_iterator_is_kept(
+    device: torch.device, pending: Callable[[], int]
+) -> None:
+    state = torch.zeros((), device=device)
+    iterator = iter(xla.MpDeviceLoader([torch.ones(2)], device, batches_per_execution=3))
+    state.add_(next(iterator).sum())
+    assert next(iterator, None) is None
+    assert pending() == 0
 
 
 def test_fact_1_87_what_was_pending_before_the_loop_is_not_part_of_the_first_step(
