@@ -105,7 +105,7 @@ class Row(Record):
         return self.severity != INFO
 
     def is_fixed_by_a_run(self, unsafe: bool) -> bool:
-        """Whether there is a fix that a run makes, with or without --unsafe."""
+        """Whether there is a fix that a run makes that makes unsafe ones, too, or not."""
         return self.safety == SAFE or (self.safety == UNSAFE and unsafe)
 
 
@@ -147,18 +147,26 @@ class Outcome(Record):
     """The verdict on the file `path`, as shown to the user, and what was done about it.
 
     Attributes:
+        unsafe: unsafe fixes are made in this file.
         written: the new source went to the disk, or to standard output.
         copy: where the original is kept, if git could not give it back.
         diff: old against new, where it was asked for.
     """
 
-    __slots__ = ("copy", "diff", "path", "verdict", "written")
+    __slots__ = ("copy", "diff", "path", "unsafe", "verdict", "written")
 
     def __init__(
-        self, path: str, verdict: Verdict, written: bool = False, copy: str = "", diff: bytes = b""
+        self,
+        path: str,
+        verdict: Verdict,
+        unsafe: bool = False,
+        written: bool = False,
+        copy: str = "",
+        diff: bytes = b"",
     ) -> None:
         self.path = path
         self.verdict = verdict
+        self.unsafe = unsafe
         self.written = written
         self.copy = copy
         self.diff = diff
@@ -167,23 +175,21 @@ class Outcome(Record):
 class Run(Record):
     """Everything that reports tell: one outcome per file, in the order of their paths.
 
-    `rewriting` tells whether fixes were made, `unsafe` whether unsafe ones are; `known` counts findings that the
-    baseline holds, and `stale` the entries of the baseline that no longer occur.
+    `rewriting` tells whether fixes were made; `known` counts findings that the baseline holds, and `stale` the
+    entries of the baseline that no longer occur.
     """
 
-    __slots__ = ("known", "outcomes", "rewriting", "stale", "unsafe")
+    __slots__ = ("known", "outcomes", "rewriting", "stale")
 
     def __init__(
         self,
         outcomes: tuple[Outcome, ...],
         rewriting: bool = False,
-        unsafe: bool = False,
         known: int = 0,
         stale: int = 0,
     ) -> None:
         self.outcomes = outcomes
         self.rewriting = rewriting
-        self.unsafe = unsafe
         self.known = known
         self.stale = stale
 

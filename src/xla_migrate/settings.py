@@ -101,12 +101,12 @@ class Settings:
         )
 
     def excludes(self, path: str, is_folder: bool) -> bool:
-        """Whether the absolute `path` itself is left out of a walk through its folder."""
+        """Whether the absolute `path` by itself is left out of a walk through its folder."""
         return bool(self.exclude.decide(self._relative(path), is_folder))
 
-    def excludes_file(self, path: str) -> bool:
+    def excludes_named(self, path: str, is_folder: bool = False) -> bool:
         """Whether the absolute `path`, or a folder that it lies in, is left out."""
-        return self.exclude.covers(self._relative(path))
+        return self.exclude.covers(self._relative(path), is_folder)
 
     def ignored_in(self, path: str) -> tuple[str, ...]:
         """Codes that are not wanted in the file with the absolute `path`."""
@@ -249,7 +249,7 @@ class _Reader:
         )
 
     def own(self) -> tuple[Own, ...]:
-        if not any(self.table.get(key) for key in OWN):
+        if not any(key in self.table for key in OWN):
             return ()
         from xla_codemods import own
 

@@ -52,6 +52,8 @@ def run(words: Sequence[str], checking: bool) -> int:
         return _run_files(given, order)
     except SettingsError as error:
         arguments.fail(str(error))
+    finally:
+        gc.enable()
 
 
 def _run_files(given: Arguments, order: Order) -> int:
@@ -69,7 +71,7 @@ def _run_files(given: Arguments, order: Order) -> int:
     if not outcomes and not given.quiet:
         where = ", ".join(given.paths)
         print(f"xla-migrate: no Python files or notebooks in {where}", file=sys.stderr)
-    result = Run(tuple(outcomes), order.rewriting, bool(order.unsafe))
+    result = Run(tuple(outcomes), order.rewriting)
     from .report import finish
 
     return finish(result, files, given)
@@ -84,7 +86,7 @@ def _judge(files: list[Found], order: Order, given: Arguments) -> list[Outcome]:
     for found in files:
         known, size = caches.ask(found)
         if known is not None:
-            outcomes.append(Outcome(found.shown, known))
+            outcomes.append(Outcome(found.shown, known, order.is_unsafe(found.settings)))
         else:
             left.append(found)
             weights.append(size + _WEIGHT_OF_OPENING)

@@ -23,7 +23,7 @@ def run_stdin(given: Arguments, order: Order) -> int:
     settings = Finder().of(folder)
     data = sys.stdin.buffer.read()
     found = Found(path, shown, settings, True, folder)
-    if given.force_exclude and given.stdin_filename and settings.excludes_file(path):
+    if given.force_exclude and given.stdin_filename and settings.excludes_named(path):
         if order.rewriting and not order.diff:
             _print(data)
         return 0
@@ -31,7 +31,8 @@ def run_stdin(given: Arguments, order: Order) -> int:
 
     check_settings(settings)
     verdict = verdict_on(data, found, order)
-    outcome = Outcome(shown, verdict.replace(data=None), written=verdict.data is not None)
+    unsafe = order.is_unsafe(settings)
+    outcome = Outcome(shown, verdict.replace(data=None), unsafe, written=verdict.data is not None)
     if order.diff and verdict.data is not None:
         from ..reports.diff import difference
 
@@ -40,7 +41,7 @@ def run_stdin(given: Arguments, order: Order) -> int:
         _print(data if verdict.data is None else verdict.data)
     from .report import finish
 
-    return finish(Run((outcome,), order.rewriting, order.is_unsafe(settings)), [found], given)
+    return finish(Run((outcome,), order.rewriting), [found], given)
 
 
 def _print(data: bytes) -> None:

@@ -90,7 +90,8 @@ def do(
     is_ours = mentions(data, found.settings)
     digest = content_hash(data) if is_ours else b""
     if is_ours and recall is not None and (known := recall(found, digest)) is not None:
-        return Done(Outcome(found.shown, known), known_as, digest, known)
+        unsafe = order.is_unsafe(found.settings)
+        return Done(Outcome(found.shown, known, unsafe), known_as, digest, known)
     # A file that somebody named is told to be broken even where there is nothing for us in it.
     verdict = verdict_on(data, found, order) if is_ours or found.named else Verdict()
     outcome = _act(found, order, data, state, verdict)
@@ -135,7 +136,7 @@ def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:
 
 def _act(found: Found, order: Order, data: bytes, state: State, verdict: Verdict) -> Outcome:
     """Do with the new source what was asked for; the outcome does not carry it."""
-    outcome = Outcome(found.shown, verdict.replace(data=None))
+    outcome = Outcome(found.shown, verdict.replace(data=None), order.is_unsafe(found.settings))
     if verdict.failed or not order.rewriting:
         return outcome
     new = verdict.data

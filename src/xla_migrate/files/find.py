@@ -76,7 +76,7 @@ class Walk:
             return
         if stat.S_ISDIR(mode):
             settings = self.finder.of(absolute)
-            if self.force_exclude and settings.excludes_file(absolute):
+            if self.force_exclude and settings.excludes_named(absolute, True):
                 return
             yield from self._folder(absolute, settings, _levels_above(absolute), absolute)
             return
@@ -85,7 +85,7 @@ class Walk:
             return
         folder = os.path.dirname(absolute)
         settings = self.finder.of(folder)
-        if self.force_exclude and settings.excludes_file(absolute):
+        if self.force_exclude and settings.excludes_named(absolute):
             return
         if self._is_new(os.path.realpath(absolute)):
             yield Found(absolute, shown(absolute, self._here), settings, True, folder)

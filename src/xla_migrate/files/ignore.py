@@ -61,14 +61,14 @@ class Patterns:
         last = table.last(path)
         return None if last < 0 else not self._negated[last]
 
-    def covers(self, path: str) -> bool:
-        """Whether the file `path`, or a folder that it lies in, is ignored."""
+    def covers(self, path: str, is_folder: bool = False) -> bool:
+        """Whether `path`, or a folder that it lies in, is ignored."""
         end = path.find("/")
         while end >= 0:
             if self.decide(path[:end], True):
                 return True
             end = path.find("/", end + 1)
-        return bool(self.decide(path, False))
+        return bool(self.decide(path, is_folder))
 
     def _add(self, line: str, endings: Sequence[str]) -> None:
         pattern = _without_trailing_spaces(line)

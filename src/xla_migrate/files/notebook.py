@@ -153,6 +153,8 @@ class Notebook:
 
     def _split(self, program: str) -> list[str]:
         """The new text of each cell."""
+        if not self._cells:
+            return []
         mark = re.compile(rf"^{self._token}C$\n?", re.MULTILINE)
         parts = mark.split(program)
         if len(parts) != len(self._cells):

@@ -75,7 +75,7 @@ def _results(outcome: Outcome, rules: dict[str, int]) -> list[dict[str, Any]]:
             "ruleId": row.code,
             "ruleIndex": rules[row.code],
             "level": _LEVELS[row.severity],
-            "message": {"text": row.message},
+            "message": {"text": f"{_in_cell(row)}: {row.message}" if row.cell else row.message},
             "locations": [_location(outcome.path, row)],
             "partialFingerprints": {"xlaMigrate/v1": print_},
             "properties": {"effort": row.effort, "safety": row.safety},
@@ -94,9 +94,15 @@ def _location(path: str, row: Row) -> dict[str, Any]:
     }
     if row.cell is None:
         return {"physicalLocation": {**physical, "region": region}}
-    # The lines of a cell are not those of the file: the region goes into words.
-    name = f"cell {row.cell}, line {row.line}, column {row.column}"
-    return {"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": name}]}
+    # The lines of a cell are not those of the file, and services want a line: the place goes into words.
+    return {
+        "physicalLocation": {**physical, "region": {"startLine": 1}},
+        "logicalLocations": [{"fullyQualifiedName": _in_cell(row)}],
+    }
+
+
+def _in_cell(row: Row) -> str:
+    return f"cell {row.cell}, line {row.line}"
 
 
 def _artifact(path: str) -> dict[str, str]:

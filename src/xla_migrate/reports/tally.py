@@ -24,17 +24,17 @@ class Tally:
 
     def __init__(self, run: Run) -> None:
         outcomes = run.outcomes
-        every = [row for o in outcomes for row in o.verdict.left if row.code != CANNOT_PARSE]
-        left = [row for row in every if row.fails]
-        fixed = sum(1 for row in left if row.is_fixed_by_a_run(run.unsafe))
-        by_hand: list[Row] = [row for row in left if row.safety is None]
+        every = [(row, o) for o in outcomes for row in o.verdict.left if row.code != CANNOT_PARSE]
+        left = [(row, o) for row, o in every if row.fails]
+        fixed = sum(1 for row, o in left if row.is_fixed_by_a_run(o.unsafe))
+        by_hand: list[Row] = [row for row, _ in left if row.safety is None]
         self.files = len(outcomes)
         self.changed = sum(1 for o in outcomes if o.written or o.diff)
         self.failed = sum(1 for o in outcomes if o.verdict.failed)
         self.migrated = sum(1 for o in outcomes for row in o.verdict.migrated if row.fails)
         self.safe = 0 if run.rewriting else fixed
         self.refused = fixed if run.rewriting else 0
-        self.unsafe = sum(1 for row in left if row.safety == UNSAFE and not run.unsafe)
+        self.unsafe = sum(1 for row, o in left if row.safety == UNSAFE and not o.unsafe)
         self.by_hand = len(by_hand)
         self.hand_codes = sorted({row.code for row in by_hand})
         self.by_effort = {e: sum(1 for row in by_hand if row.effort == e) for e in EFFORTS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..results import Outcome, Row, Run
+from ..results import CANNOT_PARSE, Outcome, Row, Run
 from .tally import Tally
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ def lines(run: Run) -> Iterator[str]:
         if outcome.verdict.problem:
             yield f"{path}: {outcome.verdict.problem}"
         for row in outcome.verdict.left:
-            mark = "[*] " if not run.rewriting and row.is_fixed_by_a_run(run.unsafe) else ""
+            mark = "[*] " if not run.rewriting and row.is_fixed_by_a_run(outcome.unsafe) else ""
             yield f"{place(path, row)}: {row.code} {mark}{one_line(row.message)}"
         for line, cell, reason in outcome.verdict.notes:
             where = f"cell {cell}:{line}" if cell is not None else str(line)
@@ -54,20 +54,20 @@ def summary(run: Run) -> str:
 
 def statistics(run: Run) -> Iterator[str]:
     """How many findings of each code are left, the most frequent first."""
-    counts: dict[str, list[Row]] = {}
+    found: dict[str, list[tuple[Row, Outcome]]] = {}
     for outcome in run.outcomes:
         for row in outcome.verdict.left:
-            counts.setdefault(row.code, []).append(row)
-    width = max((len(str(len(rows))) for rows in counts.values()), default=0)
-    for code, rows in sorted(counts.items(), key=lambda item: (-len(item[1]), item[0])):
-        fixed = not run.rewriting and any(row.is_fixed_by_a_run(run.unsafe) for row in rows)
-        yield f"{len(rows):>{width}}  {code}  {'[*]' if fixed else '   '} {rows[0].name}"
+            found.setdefault(row.code, []).append((row, outcome))
+    width = max((len(str(len(rows))) for rows in found.values()), default=0)
+    for code, rows in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        fixed = not run.rewriting and any(row.is_fixed_by_a_run(o.unsafe) for row, o in rows)
+        yield f"{len(rows):>{width}}  {code}  {'[*]' if fixed else '   '} {rows[0][0].name}"
 
 
 def effort(run: Run) -> Iterator[str]:
     """How much of the work a run does by itself, and what is left to a person."""
     counts = Tally(run)
-    concerned = sum(1 for outcome in run.outcomes if _findings(outcome))
+    concerned = sum(1 for outcome in run.outcomes if _is_concerned(outcome))
     by_run = counts.migrated + counts.safe
     yield f"files        {concerned} of {counts.files} have findings"
     share = f" ({100 * by_run / counts.total:.0f} %)" if counts.total else ""
@@ -89,8 +89,9 @@ def one_line(text: str) -> str:
     )
 
 
-def _findings(outcome: Outcome) -> bool:
-    return any(row.fails for row in (*outcome.verdict.left, *outcome.verdict.migrated))
+def _is_concerned(outcome: Outcome) -> bool:
+    rows = (*outcome.verdict.left, *outcome.verdict.migrated)
+    return any(row.fails and row.code != CANNOT_PARSE for row in rows)
 
 
 def _of_check(counts: Tally) -> str:

@@ -1,0 +1,118 @@
+"""What people read."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_migrate.reports import text
+from xla_migrate.results import Outcome, Run, Verdict
+
+from .conftest import row
+
+
+def test_one_line_for_each(checked: Run) -> None:
+    assert list(text.lines(checked)) == [
+        "broken.py:2:7: XLA001 invalid syntax",
+        "gone.py: No such file or directory",
+        "nb.ipynb:cell 3:2:5: XLA101 [*] `.cuda()` needs a CUDA device",
+        "src/a.py:1:5: XLA101 [*] `.cuda()` needs a CUDA device",
+        "src/a.py:3:5: XLA102 `.cuda()` needs a CUDA device",
+        "src/a.py:4:5: XLA103 50% of: a,\\nb",
+        "src/a.py:5:5: XLA104 `.cuda()` needs a CUDA device",
+    ]
+
+
+def test_with_unsafe_those_are_marked_too(checked: Run) -> None:
+    with_unsafe = tuple(outcome.replace(unsafe=True) for outcome in checked.outcomes)
+    lines = "\n".join(text.lines(checked.replace(outcomes=with_unsafe)))
+    assert "src/a.py:3:5: XLA102 [*] `" in lines
+
+
+def test_after_a_rewrite_nothing_is_marked(rewritten: Run) -> None:
+    assert list(text.lines(rewritten)) == [
+        "b.py:9:5: XLA101 `.cuda()` needs a CUDA device",
+        "b.py:1:5: XLA103 `.cuda()` needs a CUDA device",
+        "b.py:9: not rewritten: a form feed",
+    ]
+    assert list(text.copies(rewritten)) == ["a.py: the original is kept as a.py.orig"]
+
+
+def test_summaries(checked: Run, rewritten: Run) -> None:
+    assert text.summary(checked) == (
+        "Found 4 CUDA uses in 3 files: `xla-migrate` migrates 2, 1 more with --unsafe, 1 needs you (XLA103). "
+        "1 note besides. 2 files could not be judged or written."
+    )
+    assert text.summary(rewritten) == (
+        "2 of 4 CUDA uses migrated in 1 file; 1 could not be rewritten, 1 needs you (XLA103)."
+    )
+    assert text.summary(Run(())) == "Nothing to migrate in 0 files."
+    assert (
+        text.summary(Run((Outcome("a", Verdict()),), rewriting=True))
+        == "Nothing to migrate in 1 file."
+    )
+    all_of_it = Run((Outcome("a.py", Verdict((row(), row()))),))
+    assert (
+        text.summary(all_of_it)
+        == "Found 2 CUDA uses in 1 file: `xla-migrate` migrates all of them."
+    )
+    done = Run((Outcome("a.py", Verdict(migrated=(row(),)), written=True),), rewriting=True)
+    assert text.summary(done) == "1 of 1 CUDA use migrated in 1 file."
+    shown = Run((Outcome("a.py", Verdict(migrated=(row(),)), diff=b"x"),), rewriting=True)
+    assert text.summary(shown) == "1 of 1 CUDA use would be migrated in 1 file."
+    known = Run((Outcome("a.py", Verdict()),), known=2, stale=1)
+    assert text.summary(known) == (
+        "Nothing to migrate in 1 file. 2 findings left out by the baseline. "
+        "1 entry of the baseline no longer occur: write it anew."
+    )
+
+
+def test_many_codes_are_cut_short() -> None:
+    rows = tuple(row(f"XLA90{k}", safety=None) for k in range(8))
+    run = Run((Outcome("a.py", Verdict(rows)),))
+    assert "8 need you (XLA900, XLA901, XLA902, XLA903, XLA904 and 3 more)." in text.summary(run)
+
+
+def test_statistics_and_effort(checked: Run, rewritten: Run) -> None:
+    assert list(text.statistics(checked)) == [
+        "2  XLA101  [*] cuda-method",
+        "1  XLA001      cannot-parse",
+        "1  XLA102      cuda-method",
+        "1  XLA103      cuda-method",
+        "1  XLA104      cuda-method",
+    ]
+    assert list(text.effort(checked)) == [
+        "files        2 of 5 have findings",
+        "by a run     2 of 4 findings (50 %)",
+        "--unsafe     1 more",
+        "left to you  1, by effort: 0 low, 0 medium, 1 high",
+    ]
+    assert list(text.effort(rewritten)) == [
+        "files        2 of 2 have findings",
+        "by a run     2 of 4 findings (50 %)",
+        "refused      1, see the lines above",
+        "left to you  1, by effort: 1 low, 0 medium, 0 high",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\nb.py", "a\\nb.py"),
+        ("\x1b[31m.py", "\\x1b[31m.py"),
+        ("é 文.py", "é 文.py"),
+        ("\udcff", "\\udcff"),
+    ],
+)
+def test_a_path_cannot_break_a_line(name: str, shown: str) -> None:
+    run = Run((Outcome(name, Verdict(problem="x", failed=True)),))
+    assert list(text.lines(run)) == [f"{shown}: x"]
+
+
+def test_exit_codes(checked: Run, rewritten: Run) -> None:
+    assert checked.exit_code == 2
+    assert rewritten.exit_code == 1
+    assert Run(()).exit_code == 0
+    note = row(severity="info")
+    assert Run((Outcome("a", Verdict((note,))),)).exit_code == 0
+    assert Run((Outcome("a", Verdict((note,)), diff=b"x"),)).exit_code == 1
+    assert Run((Outcome("a", Verdict((row(severity="warning"),))),)).exit_code == 1
