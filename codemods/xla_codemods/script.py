@@ -165,6 +165,14 @@ class Script:
         """Whether `node` is an nn.Module."""
         return self.value(node).has(MODULE)
 
+    def is_in_a_module(self, node: ast.AST) -> bool:
+        """Whether `node` stands in a class that is an nn.Module."""
+        return any(
+            isinstance(a, ast.ClassDef)
+            and MODULE in self.inference.base_kind(a, self.index.scope(a))
+            for a in self.ancestors(node)
+        )
+
     def is_device(self, node: ast.expr) -> bool:
         """Whether `node` is a device, or a string that names one."""
         return self.value(node).has(DEVICE)

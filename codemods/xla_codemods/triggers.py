@@ -36,9 +36,9 @@ _HOT = (
     "cuda gpu nccl accelerator apex bitsandbytes bnb deepspeed flash_attn xformers triton transformer_engine nvml "
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state fork_rng no_grad "
-    "inference_mode set_grad_enabled torch.compile torch.load torch.save checkpoint torch.device dataparallel "
+    "inference_mode set_grad_enabled .compile torch.load torch.save checkpoint torch.device dataparallel "
     "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
-    "safetensors torch.half adamw .state.values "
+    "safetensors torch.half adamw .state.values .copy_( "
     "flash_attention attn_implementation device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
     "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
@@ -73,6 +73,7 @@ _NAMED = (
             "get_device_properties(",
         )
     ),
+    *(f"{before}{quote}cuda" for before in ("= ", "= f", "return ") for quote in "\"'"),
 )
 # What is imported from these is hot by its local name.
 _HOMES = (

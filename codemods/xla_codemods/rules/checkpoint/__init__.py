@@ -3,5 +3,14 @@
 from __future__ import annotations
 
 from ...rule import Rule
+from . import assign, device_state, downloaded, export, load, safetensors_file, save
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    save.RULE,
+    load.RULE,
+    device_state.RULE,
+    assign.RULE,
+    export.RULE,
+    downloaded.RULE,
+    safetensors_file.RULE,
+)

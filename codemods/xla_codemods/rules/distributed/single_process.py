@@ -10,7 +10,7 @@ from torch import nn
 from xla_migrate import runtime as xla
 
 model = nn.DataParallel(nn.Linear(4, 2)).to(xla.xla_device())
-torch.save(model.module.state_dict(), "model.pt")
+xla.save(model.module.state_dict(), "model.pt")
 ```
 """
 

@@ -1,0 +1,141 @@
+"""A state that is loaded from the device comes to share buffers with it.
+
+`target.load_state_dict(model.state_dict())` copies tensor by tensor; on XLA such a copy and its source share one buffer
+after the next step mark, and the next update of one takes it from the other, whose next use fails (xla-facts 3.12).
+`xla.clone_state` copies without sharing.
+
+```diff
+ import copy
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ def train(model, target, steps):
+-    model.cuda()
++    model.to(xla.xla_device())
+-    target.load_state_dict(model.state_dict())
++    target.load_state_dict(xla.clone_state(model.state_dict()))
+     best = copy.deepcopy(model.state_dict())
+     for step in range(steps):
+         model(step).backward()
++        xla.mark_step()
+-    model.load_state_dict(best)
++    model.load_state_dict(xla.clone_state(best))
+```
+
+What was loaded from a file, or kept on the CPU, shares nothing with the device.
+
+```python
+from xla_migrate import runtime as xla
+
+def restore(model, path):
+    model.to(xla.xla_device())
+    best = {k: v.cpu() for k, v in model.state_dict().items()}
+    model.load_state_dict(best)
+    model.load_state_dict(xla.load(path))
+```
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...known import RUNTIME
+from ...names import Binding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA703", "device-state")
+
+_DEPTH = 4
+_NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})
+_NO_MODULE_NAME = re.compile(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
+_COPIES = frozenset({"copy.deepcopy", "copy.copy", "collections.OrderedDict"})
+_TO_HOST = frozenset({"cpu", "numpy", "tolist"})
+
+
+@RULE.method("load_state_dict")
+def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    state = call.args[0] if call.args else keyword(call, "state_dict")
+    if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
+        return
+    if _is_on_the_device(script, state, scope, 0):
+        message = (
+            "the copy would share buffers with its source, and the next update break one of them"
+        )
+        edit = Replace(state, f"{script.xla}.clone_state({{0}})", (state,))
+        yield RULE.at(script, call, message, edit)
+
+
+def _may_be_a_module(script: Script, node: ast.expr) -> bool:
+    if script.value(node).kinds & _NO_MODULE:
+        return False
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return _NO_MODULE_NAME.search(last) is None
+
+
+def _is_on_the_device(script: Script, node: ast.expr, scope: Scope, depth: int) -> bool:
+    """Whether `node` is the state dict of a module in memory, or a copy of one."""
+    if depth > _DEPTH:
+        return False
+    if isinstance(node, ast.Call):
+        return _is_of_a_module(script, node, scope, depth)
+    if isinstance(node, ast.DictComp):
+        return _is_copied(script, node, scope, depth)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return any(
+            binding.how == "assign"
+            and not binding.path
+            and binding.value is not None
+            and _is_on_the_device(script, binding.value, home, depth + 1)
+            for binding, home in _bindings(script, node, scope)
+        )
+    return False
+
+
+def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, depth: int) -> bool:
+    dotted = script.dotted(call.func, scope)
+    if dotted is not None and dotted.startswith(RUNTIME):
+        return False
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict":
+        return _may_be_a_module(script, call.func.value)
+    is_dict = isinstance(call.func, ast.Name) and call.func.id == "dict"
+    if (dotted in _COPIES or is_dict) and call.args:
+        return _is_on_the_device(script, call.args[0], scope, depth + 1)
+    return False
+
+
+def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> bool:
+    """`{k: v.clone() for k, v in model.state_dict().items()}`, which stays on the device."""
+    for part in ast.walk(node.value):
+        if isinstance(part, ast.Attribute) and part.attr in _TO_HOST:
+            return False
+        if isinstance(part, ast.Constant) and part.value == "cpu":
+            return False
+    match node.generators[0].iter:
+        case ast.Call(func=ast.Attribute(value=state, attr="items")):
+            return _is_on_the_device(script, state, scope, depth + 1)
+    return False
+
+
+def _bindings(script: Script, node: ast.expr, scope: Scope) -> Iterator[tuple[Binding, Scope]]:
+    """What binds a name, or an attribute of `self`."""
+    if isinstance(node, ast.Name):
+        found = scope.find(node.id)
+        if found is not None:
+            yield from ((binding, found[0]) for binding in found[1])
+    elif isinstance(node, ast.Attribute):
+        owner = script.value(node.value, scope).definition
+        if isinstance(owner, ast.ClassDef):
+            yield from script.inference.class_attributes(owner).get(node.attr, ())

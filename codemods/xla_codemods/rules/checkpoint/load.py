@@ -1,0 +1,124 @@
+"""No `map_location` names an XLA device.
+
+`torch.load(path, map_location=device)` fails on XLA, and a CUDA checkpoint fails without one (xla-facts 1.44).
+`xla.load` takes every form of it, and files that were saved on CUDA, XLA and the CPU: checkpoints come as CPU tensors,
+which `load_state_dict` copies to the parameters' device.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def resume(model, path, rank):
+-    state = torch.load(path)
++    state = xla.load(path)
+-    state = torch.load(path, map_location="cuda", weights_only=True)
++    state = xla.load(path, map_location=xla.xla_device(), weights_only=True)
+-    state = torch.load(path, map_location=f"cuda:{rank}")
++    state = xla.load(path, map_location=xla.xla_device(rank))
+-    state = torch.load(path, map_location={"cuda:0": "cuda:%d" % rank})
++    state = xla.load(path, map_location=xla.xla_device(rank))
+-    state = torch.load(path, map_location=lambda storage, loc: storage)
++    state = xla.load(path, map_location="cpu")
+-    model.load_state_dict(torch.load(path, map_location="cuda" if torch.cuda.is_available() else "cpu"))
++    model.load_state_dict(xla.load(path, map_location=xla.xla_device()))
+     return state
+```
+
+What is loaded to the CPU in so many words stays, and so do files that compute nothing, and the samples of a dataset:
+
+```python
+import torch
+from torch.utils.data import Dataset
+
+class Samples(Dataset):
+    def __getitem__(self, index):
+        return torch.load(f"{index}.pt")
+
+def train(model, path):
+    model.load_state_dict(torch.load(path, map_location="cpu"))
+    model(torch.ones(2)).sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...findings import Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import DATASET
+from .locations import is_cpu, located, names_cuda
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA702", "load")
+
+_NAMES = ("torch.load", "torch.serialization.load")
+_MESSAGE = "no map_location names an XLA device, and a CUDA checkpoint needs a CUDA device"
+_KNOWN = frozenset(
+    {
+        *_NAMES,
+        "torch.jit.load",
+        "torch.hub.load_state_dict_from_url",
+        "torch.utils.model_zoo.load_url",
+    }
+)
+
+
+@RULE.call(*_NAMES)
+def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
+    if is_cpu(location) or not (script.trains or script.accelerated):
+        return
+    if _loads_samples(script, call):
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.load")]
+    if location is not None:
+        edits += located(script, location)
+    if len(call.args) > 2:
+        edits += [
+            DropArgument(call, call.args[2]),
+            AddArgument(call, "pickle_module={0}", (call.args[2],)),
+        ]
+    edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.reference(*_NAMES)
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(torch.load, map_location=device)`, `load=torch.load`."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.Call):
+        location = keyword(parent, "map_location")
+        if is_cpu(location) or not script.accelerated:
+            return
+        edits = list(located(script, location)) if location is not None else []
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.load"), *edits)
+
+
+@RULE.node(ast.keyword)
+def elsewhere(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`SomeModel.load_from_checkpoint(path, map_location="cuda")`: what it does with it is not seen."""
+    call = script.parent(node)
+    if node.arg != "map_location" or not isinstance(call, ast.Call):
+        return
+    if not names_cuda(script, node.value) or script.dotted(call.func, scope) in _KNOWN:
+        return
+    first = script.dotted(call.args[0], scope) if call.args else None
+    if first not in _NAMES and script.value(call.func, scope).definition is None:
+        yield RULE.at(script, node.value, 'no map_location names an XLA device: use "cpu"')
+
+
+def _loads_samples(script: Script, call: ast.Call) -> bool:
+    """In a dataset: its worker processes must not touch the device."""
+    for ancestor in script.ancestors(call):
+        if isinstance(ancestor, ast.ClassDef):
+            scope = script.index.scope(ancestor)
+            return DATASET in script.inference.base_kind(ancestor, scope)
+    return False

@@ -1,0 +1,89 @@
+"""safetensors writes CPU tensors.
+
+`save_file` asks for the address of each tensor, which XLA tensors have none of. `load_file` takes the name of any device.
+
+```diff
+ import torch
+ from safetensors.torch import load_file, save_file
++from xla_migrate import runtime as xla
+
+ def keep(model, path, device):
+-    save_file(model.state_dict(), path)
++    save_file({k: v.cpu() for k, v in model.state_dict().items()}, path)
+-    return load_file(path, device="cuda")
++    return load_file(path, device=xla.device_type())
+```
+
+```python
+import torch
+from safetensors.torch import load_file, save_file
+
+def keep(tensors, path, device):
+    save_file({name: tensor.cpu() for name, tensor in tensors.items()}, path)
+    return load_file(path, device="cpu")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA707", "safetensors-file")
+
+
+@RULE.call("safetensors.torch.save_file", "safetensors.torch.save")
+def save_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    tensors = call.args[0] if call.args else keyword(call, "tensors")
+    if tensors is None or not script.accelerated or ".cpu()" in script.segment(tensors):
+        return
+    on_host = isinstance(tensors, ast.Name) and _has_host_copy(script, tensors, scope)
+    if _is_state_dict(tensors) or (isinstance(tensors, ast.Name) and not on_host):
+        edit = Replace(tensors, "{{k: v.cpu() for k, v in {0}.items()}}", (tensors,))
+        yield RULE.at(script, call, "safetensors cannot read XLA tensors", edit)
+
+
+@RULE.call("safetensors.torch.save_model", "safetensors.torch.load_model")
+def whole_model(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.accelerated:
+        message = "safetensors cannot read XLA tensors: use save_file and load_file with a state dict on the CPU"
+        yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+@RULE.call("safetensors.torch.load_file", "safetensors.safe_open")
+def load_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device = keyword(call, "device")
+    if device is None and len(call.args) > 1:
+        device = call.args[-1]
+    if script.devices.spec(device) is not None and device is not None:
+        edit = Replace(device, f"{script.xla}.device_type()")
+        yield RULE.at(script, device, "names a CUDA device", edit)
+
+
+def _is_state_dict(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "state_dict"
+    )
+
+
+def _has_host_copy(script: Script, node: ast.Name, scope: Scope) -> bool:
+    """Whether the name is bound to something that already went to the CPU, or to nothing that is seen."""
+    found = scope.find(node.id)
+    if found is None:
+        return True
+    values = [b.value for b in found[1] if b.value is not None]
+    return not values or any(
+        ".cpu()" in script.segment(value) or not _is_state_dict(value) for value in values
+    )

@@ -1,0 +1,89 @@
+"""`torch.save` of XLA tensors makes a file that only XLA hosts can load.
+
+`xla.save` writes CPU tensors, in state dicts, parameters, modules and optimizers alike, so that plain PyTorch loads the
+file anywhere (xla-facts 1.42, 1.43). It replaces a file only when the new one is complete, and with several replicas
+all of them call it and one writes.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, optimizer, loss, path):
+     loss.backward()
+-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
++    xla.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+```
+
+In a file that neither trains nor computes on an accelerator, it stays:
+
+```python
+import torch
+
+def prepare(images, path):
+    torch.save(torch.stack(images), path)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...findings import WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import ARRAY, HOST, NUMBER, STRING
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA701", "save", severity=WARNING)
+
+_NAMES = ("torch.save", "torch.serialization.save")
+_ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
+_MESSAGE = "a file of XLA tensors loads on XLA hosts only"
+_SAVES_A_MODEL = re.compile(
+    r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
+)
+
+
+@RULE.call(*_NAMES)
+def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    saved = call.args[0] if call.args else keyword(call, "obj")
+    if saved is None or script.uses_accelerate or not _concerns(script, call, saved):
+        return
+    if script.value(saved, scope).kinds & {HOST, ARRAY, NUMBER, STRING}:
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")]
+    for name, argument in list(zip(_ORDER, call.args))[2:]:
+        edits += [DropArgument(call, argument), AddArgument(call, f"{name}={{0}}", (argument,))]
+    edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
+    yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+@RULE.reference(*_NAMES)
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(torch.save, state)`, `save=torch.save`."""
+    if script.uses_accelerate or not (script.trains or script.accelerated):
+        return
+    if isinstance(script.parent(node), (ast.Call, ast.keyword, ast.Assign, ast.IfExp)):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))
+
+
+def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:
+    """Whether the file computes, or this saves what another one has computed: a state dict, a checkpoint."""
+    if script.trains or script.accelerated:
+        return True
+    function = script.function(call)
+    if function is not None and _SAVES_A_MODEL.search(function.name):
+        return True
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "state_dict"
+        for n in ast.walk(saved)
+    )

@@ -1,0 +1,130 @@
+"""torch's activation checkpointing fails on XLA.
+
+`torch.utils.checkpoint` asks for a module `torch.xla`, which there is not; and where one is made up, gradients with
+dropout are silently wrong (xla-facts 1.101, 1.102). `xla.checkpoint` recomputes with the same masks, on every backend.
+
+```diff
+ import torch
+-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
++from xla_migrate import runtime as xla
+
+ class Block(torch.nn.Module):
+     def forward(self, x):
+-        x = checkpoint(self.attention, x, use_reentrant=False)
++        x = xla.checkpoint(self.attention, x, use_reentrant=False)
+-        return checkpoint_sequential(self.layers, 2, x)
++        return xla.checkpoint_sequential(self.layers, 2, x)
+```
+
+transformers' models checkpoint with the function that their module has imported:
+
+```diff
+ from transformers import AutoModel
++from xla_migrate import runtime as xla
+
+ model = AutoModel.from_pretrained("bert-base-uncased")
++from transformers import modeling_utils
++modeling_utils.checkpoint = xla.checkpoint
+ model.gradient_checkpointing_enable()
+```
+
+Questions about checkpointing stay, and checkpoints of another kind.
+
+```python
+import torch
+from mylib import checkpoint
+
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(self.attention, x)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, InsertBefore, Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA509", "activation-checkpoint")
+
+_CHECKPOINTS = {
+    f"torch.utils.checkpoint.{name}": name for name in ("checkpoint", "checkpoint_sequential")
+}
+_MESSAGE = "torch's activation checkpointing fails on XLA"
+_WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper"
+
+
+@RULE.call(*_CHECKPOINTS)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _replaced(script, call.func, scope)
+
+
+@RULE.reference(*_CHECKPOINTS)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(checkpoint, use_reentrant=False)`, `self.run = checkpoint`."""
+    if not isinstance(script.parent(node), (ast.Compare, ast.arg, ast.AnnAssign)):
+        yield _replaced(script, node, scope)
+
+
+def _replaced(script: Script, node: ast.expr, scope: Scope) -> Finding:
+    name = _CHECKPOINTS[script.dotted(node, scope) or ""]
+    return RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+
+
+@RULE.call(_WRAPPER)
+def wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`checkpoint_wrapper(module)`, which takes the function to checkpoint with."""
+    if keyword(call, "checkpoint_fn") is None:
+        edit = AddArgument(call, f"checkpoint_fn={script.xla}.checkpoint")
+        yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call("functools.partial")
+def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args and script.dotted(call.args[0], scope) == _WRAPPER:
+        yield from wrapper(script, call, scope)
+
+
+@RULE.method("gradient_checkpointing_enable")
+def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    statement = script.parent(call)
+    if _is_patched(script):
+        return
+    if not isinstance(statement, ast.Expr):
+        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        return
+    text = (
+        "from transformers import modeling_utils\n"
+        f"modeling_utils.checkpoint = {script.xla}.checkpoint"
+    )
+    yield RULE.at(script, call, _MESSAGE, InsertBefore(statement, text))
+
+
+def _is_patched(script: Script) -> bool:
+    """Whether transformers has been given another function."""
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == "checkpoint"
+        and ast.unparse(target.value).endswith("modeling_utils")
+        for statement, _ in script.index.of(ast.Assign)
+        for target in statement.targets
+    )
+
+
+@RULE.method("enable_gradient_checkpointing", "set_grad_checkpointing")
+def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Models of diffusers and timm, which import torch's function for themselves."""
+    off = call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+    if script.accelerated and not off:
+        message = f"{_MESSAGE}, and this library imports it for itself: leave it off"
+        yield RULE.at(script, call, message, effort=MEDIUM)

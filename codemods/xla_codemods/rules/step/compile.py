@@ -1,0 +1,116 @@
+"""`torch.compile` fails on XLA tensors, which are compiled anyway.
+
+Inductor does not know XLA, and the openxla backend launches four times per training step in place of once (xla-facts
+1.100). `xla.compile` is `torch.compile` where that helps, and gives its argument back on XLA.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def main(args, model):
+-    model = model.cuda()
++    model = model.to(xla.xla_device())
+     if args.compile:
+-        model = torch.compile(model, mode="max-autotune")
++        model = xla.compile(model, mode="max-autotune")
+     return model
+
+-@torch.compile(dynamic=False)
++@xla.compile(dynamic=False)
+ def gelu(x):
+     return 0.5 * x * (1.0 + torch.erf(x / 1.41421))
+```
+
+A module that compiles itself in place does so where there is no XLA:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+-model = nn.Linear(4, 2).cuda()
+-model.compile(mode="reduce-overhead")
++model = nn.Linear(4, 2).to(xla.xla_device())
++if xla.device_type() != "xla":
++    model.compile(mode="reduce-overhead")
+```
+
+Compilers of other things stay, and so does a compilation for XLA.
+
+```python
+import re
+import torch
+from xla_migrate import runtime as xla
+
+pattern = re.compile("x")
+model = torch.compile(torch.nn.Linear(4, 2).to(xla.xla_device()), backend="openxla")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace, ReplaceStatement
+from ...findings import Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import MODULE
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA508", "compile")
+
+_MESSAGE = "torch.compile fails on XLA tensors, which are compiled anyway"
+_OF_XLA = frozenset({"openxla", "openxla_eval", "torchxla_trace_once"})
+
+
+@RULE.call("torch.compile")
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    backend = keyword(call, "backend")
+    if isinstance(backend, ast.Constant) and backend.value in _OF_XLA:
+        return
+    yield from _finding(script, call.func)
+
+
+@RULE.reference("torch.compile")
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`@torch.compile` without a call, `wrap = torch.compile if fast else identity`."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in {"hasattr", "callable"}:
+        return
+    if not isinstance(parent, (ast.Compare, ast.BoolOp, ast.If)):
+        yield from _finding(script, node)
+
+
+@RULE.method("compile")
+def in_place(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`model.compile(...)` of an nn.Module."""
+    assert isinstance(call.func, ast.Attribute)
+    statement = script.parent(call)
+    if not script.is_module(call.func.value) or not isinstance(statement, ast.Expr):
+        return
+    value = script.value(call.func.value, scope)
+    if isinstance(value.definition, ast.ClassDef) and script.inference.method(
+        value.definition, "compile"
+    ):
+        return
+    if value.has(MODULE) and not _is_guarded(script, statement):
+        text = f'if {script.xla}.device_type() != "xla":\n    {{0}}'
+        yield RULE.at(script, call, _MESSAGE, ReplaceStatement(statement, text, (call,)))
+
+
+def _is_guarded(script: Script, statement: ast.stmt) -> bool:
+    return any(
+        isinstance(ancestor, ast.If) and "device_type()" in script.segment(ancestor.test)
+        for ancestor in script.ancestors(statement)
+    )
+
+
+def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:
+    if script.trains or script.accelerated or script.is_in_a_module(node):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.compile"))

@@ -1,0 +1,78 @@
+"""Anomaly detection reads back what every operation of backward gives.
+
+Nine host syncs for one tiny backward (xla-facts section 2). It is a tool for finding a fault, and takes its message with
+it when it goes: the fix is unsafe.
+
+```diff
+ import torch
+
+ def train(model, x, device):
+-    torch.autograd.set_detect_anomaly(True)
+-    with torch.autograd.detect_anomaly():
+-        model(x.to(device)).sum().backward()
++    model(x.to(device)).sum().backward()
+```
+
+Where it is an option, or off, it stays.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+torch.autograd.set_detect_anomaly(args.debug)
+torch.autograd.set_detect_anomaly(False)
+print(xla.device_type())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import DropItem, Edit, Unwrap, remove
+from ...findings import UNSAFE, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA512", "detect-anomaly", severity=WARNING)
+
+_SET = "torch.autograd.set_detect_anomaly"
+_NAMES = (
+    _SET,
+    "torch.autograd.detect_anomaly",
+    "torch.autograd.anomaly_mode.set_detect_anomaly",
+    "torch.autograd.anomaly_mode.detect_anomaly",
+)
+
+
+@RULE.call(*_NAMES)
+def detect_anomaly(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if not (script.trains or script.accelerated) or not _is_on(script, call, scope):
+        return
+    message = "anomaly detection reads every gradient back to the host"
+    edit = _without(script, call)
+    yield RULE.at(script, call, message, *([edit] if edit else []), safety=UNSAFE)
+
+
+def _is_on(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """`set_detect_anomaly` takes a mode; `detect_anomaly` is one."""
+    if not (script.dotted(call.func, scope) or "").endswith("set_detect_anomaly"):
+        return True
+    mode = call.args[0] if call.args else keyword(call, "mode")
+    return isinstance(mode, ast.Constant) and bool(mode.value)
+
+
+def _without(script: Script, call: ast.Call) -> Edit | None:
+    parent = script.parent(call)
+    if isinstance(parent, ast.Expr):
+        return remove(parent)
+    block = script.parent(parent) if isinstance(parent, ast.withitem) else None
+    if isinstance(block, ast.With) and isinstance(parent, ast.withitem):
+        return Unwrap(block) if len(block.items) == 1 else DropItem(block, parent)
+    return None

@@ -1,0 +1,70 @@
+"""`torch.inference_mode` fails on XLA.
+
+Its tensors count no versions, which views and matrix products of XLA tensors need (xla-facts section 2). `torch.no_grad`
+does as well there; `xla.inference_mode` is the one or the other.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-@torch.inference_mode()
++@xla.inference_mode()
+ def predict(model, x, device):
+     return model(x.to(device))
+
+ def evaluate(model, x, device):
+-    with torch.inference_mode(mode=True):
++    with xla.inference_mode(mode=True):
+         return model(x.to(device))
+```
+
+A file that has no device and no model in it keeps it.
+
+```python
+import torch
+
+@torch.inference_mode()
+def mean(values):
+    return torch.tensor(values).mean()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA507", "inference-mode")
+
+_NAMES = (
+    "torch.inference_mode",
+    "torch.autograd.inference_mode",
+    "torch.autograd.grad_mode.inference_mode",
+)
+
+
+@RULE.call(*_NAMES)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _finding(script, call.func)
+
+
+@RULE.reference(*_NAMES)
+def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`@torch.inference_mode` without a call, `context = torch.inference_mode if ... else torch.no_grad`."""
+    if not isinstance(script.parent(node), (ast.Compare, ast.arg, ast.AnnAssign)):
+        yield from _finding(script, node)
+
+
+def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:
+    if script.trains or script.accelerated or script.is_in_a_module(node):
+        message = "inference tensors fail on XLA"
+        yield RULE.at(script, node, message, Replace(node, f"{script.xla}.inference_mode"))

@@ -1,0 +1,66 @@
+"""`p.data = ...` cannot take a tensor of another device.
+
+On CUDA it moves a parameter; on XLA it raises (xla-facts 3.50), unless the parameter is there already. Move the module
+instead: the runtime keeps its parameters what they are, so that optimizers and ties hold.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def move(model):
+-    model.cuda()
++    model.to(xla.xla_device())
+     for p in model.parameters():
+-        p.data = p.data.cuda()
++        p.data = p.data.to(xla.xla_device())
+```
+
+Other changes of a parameter's data are no trouble.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def shrink(model):
+    for p in model.to(xla.xla_device()).parameters():
+        p.data = p.data * 0.5
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM)
+
+
+@RULE.node(ast.Assign)
+def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    match statement.targets:
+        case [ast.Attribute(attr="data") as target] if _is_move(script, statement.value):
+            if script.accelerated:
+                message = (
+                    "`.data` takes no tensor of another device on XLA: move the module with `.to()`"
+                )
+                yield RULE.at(script, target, message)
+
+
+def _is_move(script: Script, node: ast.expr) -> bool:
+    """`p.data.to(device)`, `p.data.cuda()`, `p.data.cpu()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda" | "cpu")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=args):
+            target = args[0] if args else keyword(node, "device")
+            return target is not None and script.devices.is_device(target)
+    return False
