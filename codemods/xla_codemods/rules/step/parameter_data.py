@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
+from ...values import DTYPE
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -62,5 +63,7 @@ def _is_move(script: Script, node: ast.expr) -> bool:
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=args):
             target = args[0] if args else keyword(node, "device")
-            return target is not None and script.devices.is_device(target)
+            if target is None or script.value(target).has(DTYPE):
+                return False
+            return script.devices.is_device(target)
     return False

@@ -1,0 +1,163 @@
+"""Saving and loading, in the ways that people write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import findings, migrated
+
+HEAD = "import torch\nmodel.to(device)\nloss.backward()\n"
+
+
+def last(line: str, **options: bool) -> str:
+    return migrated(f"{HEAD}{line}\n", **options).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.save(model.state_dict(), path)", "xla.save(model.state_dict(), path)"),
+        ("torch.save(model, 'a.pt')", "xla.save(model, 'a.pt')"),
+        ("torch.save(obj=state, f=path)", "xla.save(obj=state, path_or_file=path)"),
+        ("torch.save(state, path, pickle_protocol=4)", "xla.save(state, path, pickle_protocol=4)"),
+        ("torch.save(state, path, dill, 4)", "xla.save(state, path, pickle_module=dill, pickle_protocol=4)"),
+        ("torch.save(state, path, _use_new_zipfile_serialization=False)", "xla.save(state, path, _use_new_zipfile_serialization=False)"),
+        ("if rank == 0: torch.save(state, path)", "if rank == 0: xla.save(state, path)"),
+        ("with open(path, 'wb') as f: torch.save(state, f)", "with open(path, 'wb') as f: xla.save(state, f)"),
+        ("save = functools.partial(torch.save, state)", "save = functools.partial(xla.save, state)"),
+        ("fit(save_function=torch.save)", "fit(save_function=xla.save)"),
+    ],
+)  # fmt: skip
+def test_save(before: str, after: str) -> None:
+    assert last(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ndef save_checkpoint(state, path):\n    torch.save(state, path)\n",
+        "import torch\ndef dump(net, path):\n    torch.save(net.state_dict(), path)\n",
+        HEAD + "from torch import save\nsave(state, path)\n",
+    ],
+)
+def test_save_of_what_another_file_computes(source: str) -> None:
+    assert "xla.save(" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.save(torch.stack(images), path)\n",
+        "import torch\ndef prepare(x, path):\n    torch.save(x, path)\n",
+        HEAD + "torch.save(torch.ones(2), path)\n",
+        HEAD + "image.save(path)\n",
+        HEAD + "from mylib import save\nsave(state, path)\n",
+        HEAD + "ok = torch.save is not None\n",
+        "from accelerate import Accelerator\n" + HEAD + "torch.save(state, path)\n",
+    ],
+)
+def test_not_saved_from_the_device(source: str) -> None:
+    assert [f for f in check(source.encode()) if f.code == "XLA701"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.load(p)", "xla.load(p)"),
+        ("torch.load(f=p)", "xla.load(path_or_file=p)"),
+        ("torch.load(p, device)", "xla.load(p, device)"),
+        ("torch.load(p, None, dill)", "xla.load(p, None, pickle_module=dill)"),
+        ("torch.load(p, map_location=None)", "xla.load(p, map_location=None)"),
+        ("torch.load(p, map_location=device)", "xla.load(p, map_location=device)"),
+        ("torch.load(p, map_location='cuda')", "xla.load(p, map_location=xla.xla_device())"),
+        ("torch.load(p, 'cuda:0', weights_only=False)", "xla.load(p, xla.xla_device(), weights_only=False)"),
+        ("torch.load(p, map_location='cuda:1')", "xla.load(p, map_location=xla.xla_device(1))"),
+        ("torch.load(p, map_location=f'cuda:{rank}')", "xla.load(p, map_location=xla.xla_device(rank))"),
+        ("torch.load(p, map_location='cuda:%d' % rank)", "xla.load(p, map_location=xla.xla_device(rank))"),
+        ("torch.load(p, map_location='cuda:{}'.format(gpu))", "xla.load(p, map_location=xla.xla_device(gpu))"),
+        ("torch.load(p, map_location=torch.device('cuda'))", "xla.load(p, map_location=xla.xla_device())"),
+        ("torch.load(p, map_location='cuda' if torch.cuda.is_available() else 'cpu')", "xla.load(p, map_location=xla.xla_device())"),
+        ("torch.load(p, map_location='cuda' if gpu else 'cpu')", "xla.load(p, map_location=xla.xla_device() if gpu else 'cpu')"),
+        ("torch.load(p, map_location=lambda storage, loc: storage)", "xla.load(p, map_location=\"cpu\")"),
+        ("torch.load(p, map_location=lambda s, l: s.cpu())", "xla.load(p, map_location=\"cpu\")"),
+        ("torch.load(p, map_location=lambda s, l: s.cuda())", "xla.load(p, map_location=xla.xla_device())"),
+        ("torch.load(p, map_location=lambda s, l: s.cuda(args.gpu))", "xla.load(p, map_location=xla.xla_device(args.gpu))"),
+        ("torch.load(p, map_location=lambda s, l: s.cuda(torch.cuda.current_device()))", "xla.load(p, map_location=xla.xla_device())"),
+        ("torch.load(p, map_location={'cuda:0': 'cpu'})", "xla.load(p, map_location=\"cpu\")"),
+        ("torch.load(p, map_location={'cuda:%d' % 0: 'cuda:%d' % rank})", "xla.load(p, map_location=xla.xla_device(rank))"),
+        ("torch.load(p, map_location={'cuda:0': 'a', 'cuda:1': 'b'})", "xla.load(p, map_location={'cuda:0': 'a', 'cuda:1': 'b'})"),
+        ("torch.load(p, map_location=where)", "xla.load(p, map_location=where)"),
+        ("torch.load(io.BytesIO(data), mmap=True)", "xla.load(io.BytesIO(data), mmap=True)"),
+        ("functools.partial(torch.load, map_location='cuda')", "functools.partial(xla.load, map_location=xla.xla_device())"),
+        ("torch.hub.load_state_dict_from_url(u, map_location=device)", "torch.hub.load_state_dict_from_url(u, map_location=\"cpu\")"),
+        ("torch.utils.model_zoo.load_url(u, map_location='cuda')", "torch.utils.model_zoo.load_url(u, map_location=\"cpu\")"),
+        ("torch.jit.load(p, map_location='cuda:0')", "torch.jit.load(p, map_location=\"cpu\").to(xla.xla_device())"),
+    ],
+)  # fmt: skip
+def test_load(before: str, after: str) -> None:
+    assert last(f"x = {before}") == f"x = {after}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        HEAD + "x = torch.load(p, map_location='cpu')\n",
+        HEAD + "x = torch.load(p, 'cpu', weights_only=True)\n",
+        "import torch\nx = torch.load('data.pt')\n",
+        "import torch\nfrom torch.utils.data import Dataset\nmodel.cuda()\nclass D(Dataset):\n    def __getitem__(self, i):\n        return torch.load(self.paths[i])\n",
+        HEAD + "x = json.load(f)\n",
+        HEAD + "x = torch.hub.load_state_dict_from_url(u)\n",
+        HEAD + "x = torch.jit.load(p)\n",
+    ],
+)
+def test_not_loaded_to_the_device(source: str) -> None:
+    assert [f for f in check(source.encode()) if f.code in {"XLA702", "XLA706"}] == []
+
+
+def test_a_location_for_somebody_else_is_reported() -> None:
+    source = HEAD + "x = Model.load_from_checkpoint(p, map_location='cuda')\n"
+    assert (4, "XLA702") in findings(source)
+    assert "map_location='cuda'" in migrated(source)
+    local = HEAD + "def read(p, map_location):\n    pass\n\nread(p, map_location='cuda')\n"
+    assert "XLA702" not in [code for _, code in findings(local)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("save_file(model.state_dict(), p)", "save_file({k: v.cpu() for k, v in model.state_dict().items()}, p)"),
+        ("save_file(tensors={'a': a.cpu()}, filename=p)", "save_file(tensors={'a': a.cpu()}, filename=p)"),
+        ("s = model.state_dict(); save_file(s, p)", "s = model.state_dict(); save_file({k: v.cpu() for k, v in s.items()}, p)"),
+        ("x = load_file(p, device='cuda')", "x = load_file(p, device=xla.device_type())"),
+        ("x = load_file(p, 'cuda:0')", "x = load_file(p, xla.device_type())"),
+        ("x = load_file(p, device='cpu')", "x = load_file(p, device='cpu')"),
+    ],
+)  # fmt: skip
+def test_safetensors(before: str, after: str) -> None:
+    source = f"{HEAD}from safetensors.torch import load_file, save_file\n{before}\n"
+    assert migrated(source).splitlines()[-1] == after
+
+
+def test_whole_models_in_safetensors_are_for_a_person() -> None:
+    source = HEAD + "from safetensors.torch import save_model\nsave_model(model, p)\n"
+    assert (5, "XLA707") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("torch.onnx.export(model, x, p)", True),
+        ("torch.jit.save(scripted, p)", True),
+        ("torch.onnx.export(model.cpu(), x.cpu(), p)", False),
+        ("torch.onnx.export(model.to('cpu'), x, p)", False),
+    ],
+)
+def test_export(line: str, found: bool) -> None:
+    source = f"import torch\ndef export(model, x, p, device):\n    model.to(device)\n    {line}\n"
+    assert ("XLA705" in [code for _, code in findings(source)]) is found
+
+
+def test_export_without_an_accelerator_is_none() -> None:
+    assert findings("import torch\ntorch.onnx.export(model, x, p)\n") == []

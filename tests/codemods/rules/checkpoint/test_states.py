@@ -1,0 +1,73 @@
+"""`load_state_dict`: states that live on the device (xla-facts 3.12), `assign=True` (1.47)."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import findings, migrated
+
+HEAD = "import copy\nimport torch\nmodel.to(device)\nloss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("target.load_state_dict(model.state_dict())", "target.load_state_dict(xla.clone_state(model.state_dict()))"),
+        ("target.load_state_dict(model.state_dict(), strict=False)", "target.load_state_dict(xla.clone_state(model.state_dict()), strict=False)"),
+        ("self.target_net.load_state_dict(self.policy_net.state_dict())", "self.target_net.load_state_dict(xla.clone_state(self.policy_net.state_dict()))"),
+        ("best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(best)", "best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(xla.clone_state(best))"),
+        ("best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)", "best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(xla.clone_state(best))"),
+        ("best = None\nif better:\n    best = model.state_dict()\nmodel.load_state_dict(best)", "best = None\nif better:\n    best = model.state_dict()\nmodel.load_state_dict(xla.clone_state(best))"),
+        ("ema.load_state_dict(dict(model.state_dict()))", "ema.load_state_dict(xla.clone_state(dict(model.state_dict())))"),
+    ],
+)  # fmt: skip
+def test_fact_3_12_states_on_the_device(before: str, after: str) -> None:
+    assert migrated(f"{HEAD}{before}\n").endswith(f"\n{after}\n")
+
+
+def test_fact_3_12_best_weights_of_a_trainer() -> None:
+    source = HEAD + (
+        "class Trainer:\n"
+        "    def keep(self):\n"
+        "        self.best = copy.deepcopy(self.model.state_dict())\n"
+        "    def restore(self):\n"
+        "        self.model.load_state_dict(self.best)\n"
+    )
+    assert "self.model.load_state_dict(xla.clone_state(self.best))" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.load_state_dict(state)",
+        "model.load_state_dict(torch.load(p, map_location='cpu'))",
+        "model.load_state_dict(checkpoint['model'])",
+        "optimizer.load_state_dict(old_optimizer.state_dict())",
+        "scheduler.load_state_dict(other.state_dict())",
+        "best = {k: v.cpu() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)",
+        "best = {k: v.to('cpu') for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)",
+        "model.load_state_dict(xla.clone_state(other.state_dict()))",
+    ],
+)
+def test_other_states(line: str) -> None:
+    source = f"{HEAD}from xla_migrate import runtime as xla\n{line}\n"
+    assert [f for f in check(source.encode()) if f.code == "XLA703"] == []
+
+
+def test_on_the_cpu_nothing_is_said() -> None:
+    assert findings("import torch\ntarget.load_state_dict(model.state_dict())\n") == []
+
+
+def test_fact_1_47_assign() -> None:
+    source = HEAD + "model.load_state_dict(state, assign=True)\n"
+    assert findings(source) == [(5, "XLA704")]
+    assert migrated(source) == source
+    assert migrated(source, unsafe=True).endswith("model.load_state_dict(state)\n")
+    for harmless in (
+        HEAD + "model.load_state_dict(state, assign=assign)\n",
+        HEAD
+        + "with torch.device('meta'):\n    m = make()\nm.load_state_dict(state, assign=True)\n",
+    ):
+        assert findings(harmless) == []
