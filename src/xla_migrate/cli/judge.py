@@ -75,8 +75,6 @@ def _notebook(data: bytes, path: str, options: Options, rewriting: bool) -> Verd
     except SourceError as error:
         cell, line = book.place(book.program, error.line)
         return Verdict((cannot_parse(error.reason, line, error.column, cell),), failed=True)
-    except UnicodeEncodeError as error:  # a lone surrogate, escaped in the JSON
-        return Verdict((cannot_parse(f"cannot be encoded: {error.reason}", 1, 1),), failed=True)
 
 
 def _in_cells(rows: tuple[Row, ...], book: Notebook, program: str) -> tuple[Row, ...]:

@@ -107,13 +107,13 @@ def do(
 
 
 def mentions(data: bytes, settings: Settings) -> bool:
-    """Whether there is a word in `data` without which there is nothing for us."""
+    """Whether there is a word in `data` without which there is nothing for us; or it is no text at all."""
     from xla_codemods.triggers import WORDS
 
     for word in WORDS:
         if word in data:
             return True
-    return any(name.last.encode() in data for name in settings.own)
+    return b"\0" in data or any(name.last.encode() in data for name in settings.own)
 
 
 def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:

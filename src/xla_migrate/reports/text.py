@@ -40,6 +40,8 @@ def copies(run: Run) -> Iterator[str]:
 def summary(run: Run) -> str:
     """The closing line."""
     counts = Tally(run)
+    if counts.failed and counts.failed == counts.files:
+        return f"{_plural(counts.failed, 'file')} could not be judged or written."
     text = _of_rewriting(counts, run) if run.rewriting else _of_check(counts)
     if counts.notes:
         text += f" {_plural(counts.notes, 'note')} besides."

@@ -1,0 +1,103 @@
+"""Baselines: what is known stays quiet, what is new does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import CUDA, Runner
+
+LINE = "x = torch.ones(2).cuda()\n"
+
+
+@pytest.fixture
+def known(run: Runner, here: Path) -> Path:
+    (here / "a.py").write_text(CUDA + LINE)
+    assert run("check", "--write-baseline", ".") == (
+        0,
+        "2 findings written to xla-migrate-baseline.json\n",
+        "",
+    )
+    (here / "pyproject.toml").write_text(
+        '[tool.xla-migrate]\nbaseline = "xla-migrate-baseline.json"\n'
+    )
+    return here
+
+
+def test_known_findings_are_left_out(run: Runner, known: Path) -> None:
+    expected = "Nothing to migrate in 1 file. 2 findings left out by the baseline.\n"
+    assert run("check", ".") == (0, expected, "")
+    (known / "pyproject.toml").unlink()
+    assert run("check", ".").code == 1
+    assert run("check", "--baseline", "xla-migrate-baseline.json", ".") == (0, expected, "")
+
+
+def test_lines_may_move_and_be_indented(run: Runner, known: Path) -> None:
+    (known / "a.py").write_text(
+        "import torch\n# new\nif 1:\n    x  = 3\n    " + LINE + "\n\n    " + LINE
+    )
+    assert run("check", ".").code == 0
+
+
+def test_one_more_of_the_same_is_new(run: Runner, known: Path) -> None:
+    (known / "a.py").write_text(CUDA + LINE + LINE)
+    result = run("check", ".")
+    assert result.code == 1
+    assert result.out.startswith("a.py:5:5: XLA101")
+    assert "2 findings left out" in result.out
+
+
+def test_another_line_code_or_file_is_new(run: Runner, known: Path) -> None:
+    (known / "a.py").write_text(CUDA.replace("x =", "y =") + LINE)
+    assert "Found 1 CUDA use" in run("check", ".").out
+    (known / "a.py").rename(known / "b.py")
+    assert "Found 2 CUDA uses" in run("check", ".").out
+
+
+def test_entries_that_no_longer_occur_are_counted(run: Runner, known: Path) -> None:
+    (known / "a.py").write_text(CUDA)
+    assert run("check", ".").out == (
+        "Nothing to migrate in 1 file. 1 finding left out by the baseline. "
+        "1 entry of the baseline no longer occur: write it anew.\n"
+    )
+
+
+def test_a_rewrite_fixes_what_is_known_too(run: Runner, known: Path) -> None:
+    assert "2 of 2 CUDA uses migrated" in run(".").out
+
+
+def test_the_file_is_stable_and_small(run: Runner, known: Path) -> None:
+    path = known / "xla-migrate-baseline.json"
+    before = path.read_text()
+    content = json.loads(before)
+    assert list(content) == ["version", "files"]
+    assert [entry["code"] for entry in content["files"]["a.py"]] == ["XLA101", "XLA101"]
+    run("check", "--write-baseline", "--quiet", ".")
+    assert path.read_text() == before
+
+
+def test_from_another_folder(run: Runner, known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert run("check", known).code == 0
+
+
+def test_files_that_cannot_be_judged_are_not_accepted(run: Runner, known: Path) -> None:
+    (known / "bad.py").write_text("torch (")
+    result = run("check", "--write-baseline", ".")
+    assert result.code == 2
+    assert "bad.py:1:7: XLA001" in result.out
+    assert "bad.py" not in (known / "xla-migrate-baseline.json").read_text()
+    assert run("check", ".").code == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2, "files": {}}', '{"version": 1, "files": {"a.py": 3}}']
+)
+def test_what_is_no_baseline_is_told(run: Runner, known: Path, text: str) -> None:
+    (known / "xla-migrate-baseline.json").write_text(text)
+    result = run("check", ".")
+    assert (result.code, result.out) == (2, "")
+    assert "xla-migrate-baseline.json: " in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,57 @@
+"""`xla-migrate explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xla_codemods.rules import RULES
+
+from .conftest import OWN, Runner
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_code_has_its_manual(run: Runner, rule: object) -> None:
+    code, name = rule.code, rule.name  # type: ignore[attr-defined]
+    by_code = run("explain", code)
+    assert by_code.code == 0
+    assert by_code.out.startswith(f"{code} {name} (")
+    assert run("explain", name).out == run("explain", code.lower()).out == by_code.out
+
+
+@pytest.mark.parametrize("code", ["XLA001", "XLA002", "XLA003"])
+def test_codes_of_the_command_itself(run: Runner, code: str) -> None:
+    assert run("explain", code).out.startswith(code)
+
+
+def test_a_name_has_its_row(run: Runner) -> None:
+    out = run("explain", "torch.cuda.Stream").out
+    assert out.startswith("torch.cuda.Stream\n\n    on XLA      ")
+    assert "if left     raises" in out
+    out = run("explain", "torch.cuda.is_available").out
+    assert "    - torch.cuda.is_available\n    + xla.is_available()\n" in out
+    assert "`xla-migrate explain XLA" in out
+
+
+def test_unknown_things_suggest_the_nearest(run: Runner) -> None:
+    for what, hint in [
+        ("XLA100", "no rule has the code XLA100; did you mean "),
+        ("torch.cuda.is_availabel", "torch.cuda.is_available"),
+        ("zzzzzz", "`zzzzzz` is neither a code nor a name in the catalog"),
+    ]:
+        result = run("explain", what)
+        assert (result.code, result.out) == (2, "")
+        assert hint in result.err
+        assert result.err.count("\n") == 1
+
+
+def test_a_users_own_name(run: Runner, here: Path) -> None:
+    (here / "pyproject.toml").write_text(
+        OWN
+        + '[tool.xla-migrate.loaders."m.Loader"]\nto = true\nexamples = [{before = "x = 1", after = "x = 1"}]\n'
+    )
+    assert "becomes     synchronize" in run("explain", "mylib.safe").out
+    out = run("explain", "m.Loader").out
+    assert "mapped by   tool.xla-migrate.loaders (XLA003)" in out
+    assert out.endswith("    - x = 1\n    + x = 1\n")
