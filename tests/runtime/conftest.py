@@ -33,7 +33,10 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backend, "_chosen", _eager)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_pending() -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="package")
+def _torch_as_it_was() -> Iterator[None]:
+    """Take torch_xla's patches of torch (xla-facts 1.106) back, for the other rooms' tests."""
     yield
-    torch.set_grad_enabled(True)
+    for module, name in ((torch.nn.utils, "clip_grad_norm_"), (torch.nn, "GRU")):
+        patched = getattr(module, name)
+        setattr(module, name, getattr(patched, "_orig", patched))
