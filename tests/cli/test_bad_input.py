@@ -33,14 +33,15 @@ UNPARSABLE = {
         b"torch\nx = " + b"(" * 5000 + b")" * 5000,
         "XLA001 too many nested parentheses",
     ),
-    "operators": (b"torch\nx = " + b"-" * 30000 + b"1", "XLA001 nested too deeply to be parsed"),
-    "sum": (b"torch\nx = " + b"1 + " * 30000 + b"1", "XLA001 nested too deeply to be parsed"),
-    "attributes": (b"torch\nx = x" + b".y" * 30000, "XLA001 nested too deeply to be parsed"),
+    "operators": (b"torch\nx = " + b"-" * 30000 + b"1", "XLA001 nested too deeply to be"),
+    "attributes": (b"torch\nx = x" + b".y" * 30000, "XLA001 nested too deeply to be"),
     "blocks": (
         b"torch\n" + b"".join(b" " * k + b"if x:\n" for k in range(120)) + b" " * 120 + b"x\n",
         "XLA001 too many levels of indentation",
     ),
 }
+if sys.version_info >= (3, 11):  # Python 3.10 reads it
+    UNPARSABLE["sum"] = (b"torch\nx = " + b"1 + " * 30000 + b"1", "XLA001 nested too deeply to be")
 
 
 @pytest.mark.parametrize("kind", UNPARSABLE)

@@ -35,6 +35,8 @@ def judge(
         return _source(data, path, options, rewriting)
     except SourceError as error:
         return Verdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
+    except RecursionError:  # what Python parses can still be too deep to walk
+        return Verdict((cannot_parse("nested too deeply to be analysed", 1, 1),), failed=True)
     except MemoryError:
         return Verdict(problem="needs more memory than there is", failed=True, settled=False)
     except Exception as error:  # the other files are still to be done
