@@ -19,6 +19,7 @@ WORDS = (
     b"triton",
     b"transformers",
     b"accelerate",
+    b"trl",
     b"lightning",
     b"horovod",
     b"flash_att",
@@ -39,7 +40,7 @@ _HOT = (
     "inference_mode set_grad_enabled .compile torch.load torch.save checkpoint torch.device dataparallel "
     "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
     "safetensors torch.half adamw .state.values .copy_( jit.save "
-    "flash_attention attn_implementation device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
+    "flash_attention attn_implementation mixed_precision device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
     "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
 ).split()
@@ -47,7 +48,7 @@ _HOT = (
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
 _INDEXED = (".to(", "device=", "device =")
 _INDEX = re.compile(
-    r"\s*(?:\d|[\w.]*(?:rank|gpu|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
+    r"\s*(?:\d|[\w.]*(?:rank|gpu|_id|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
 )
 
 # A file that trains is looked at whole.
@@ -58,6 +59,8 @@ _TRAINS = (
     "optimizer.step(",
     "optim.step(",
     "opt.step(",
+    "TrainingArguments(",
+    "TrainingArguments):",
 )
 # So is one in which these are given a name: that it is theirs cannot be seen where it is used.
 _NAMED = (
@@ -91,12 +94,14 @@ _HOMES = (
     "horovod",
     "numba.cuda",
     "nvidia",
+    "peft",
     "pynvml",
     "tensorrt",
     "torch_tensorrt",
     "torchao",
     "transformer_engine",
     "triton",
+    "trl",
     "xformers",
 )
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment

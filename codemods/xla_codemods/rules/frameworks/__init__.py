@@ -1,7 +1,26 @@
-"""XLA8xx: transformers, accelerate, Lightning, DeepSpeed."""
+"""XLA8xx: transformers, accelerate, Lightning, DeepSpeed, Horovod, timm."""
 
 from __future__ import annotations
 
 from ...rule import Rule
+from . import (
+    accelerate,
+    deepspeed,
+    device_map,
+    horovod,
+    lightning,
+    quantized_loading,
+    timm,
+    training_arguments,
+)
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    training_arguments.RULE,
+    accelerate.RULE,
+    lightning.RULE,
+    deepspeed.RULE,
+    horovod.RULE,
+    timm.RULE,
+    device_map.RULE,
+    quantized_loading.RULE,
+)

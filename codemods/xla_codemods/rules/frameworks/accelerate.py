@@ -1,0 +1,127 @@
+"""Accelerate drives XLA devices itself, but for float16, its CUDA plugins and its checkpoints.
+
+`mixed_precision="fp16"` trains with a GradScaler, which reads from the device at every step; bfloat16 takes its place:
+
+```diff
+ from accelerate import Accelerator
+
+-accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="fp16")
++accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="bf16")
+```
+
+also where it is the default of an option:
+
+```diff
+ import argparse
+ from accelerate import Accelerator
+
+ parser = argparse.ArgumentParser()
+-parser.add_argument("--mixed_precision", default="fp16", choices=["no", "fp16", "bf16"])
++parser.add_argument("--mixed_precision", default="bf16", choices=["no", "fp16", "bf16"])
+ accelerator = Accelerator(mixed_precision=parser.parse_args().mixed_precision)
+```
+
+`save_state`, `load_state` and `save_model` fail on XLA (xla-facts 7.4): save what `accelerator.get_state_dict(model)`
+gives with `accelerator.save`, and the optimizer's and scheduler's states with it. DeepSpeed's, Megatron's and torch's
+FSDP plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those are left to a person:
+
+```python
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model, optimizer = accelerator.prepare(model, optimizer)
+accelerator.save_state("checkpoint")
+```
+
+What is neutral stays:
+
+```python
+from accelerate import Accelerator
+
+def main(args, model, optimizer, loader):
+    accelerator = Accelerator(mixed_precision=args.mixed_precision, log_with="wandb")
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for batch in loader:
+        accelerator.backward(model(**batch).loss)
+        optimizer.step()
+        optimizer.zero_grad()
+    accelerator.save(accelerator.get_state_dict(model), "model.pt")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, DropArgument, Replace
+from ...findings import HIGH, MEDIUM, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import ACCELERATOR
+from .arguments import is_true, keyword_argument
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA802", "accelerate")
+
+_HALF = "float16 needs a GradScaler, which reads from the device at every step: use bfloat16"
+_PLUGINS = {
+    "DeepSpeedPlugin": "XLA has no DeepSpeed engine: shard with FSDPv2 under SPMD",
+    "FullyShardedDataParallelPlugin": "torch's FSDP knows no XLA devices: shard with FSDPv2 under SPMD",
+    "MegatronLMPlugin": "Megatron shards over NCCL: shard with SPMD",
+    "TorchTensorParallelPlugin": "torch's tensor parallelism knows no XLA devices: shard with SPMD",
+}
+
+
+@RULE.call("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    precision = keyword(call, "mixed_precision")
+    if isinstance(precision, ast.Constant) and precision.value == "fp16":
+        yield RULE.at(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
+    elif isinstance(precision, ast.Constant) and precision.value == "fp8":
+        yield RULE.at(
+            script, precision, "float8 needs NVIDIA's tensor cores: use bfloat16", effort=MEDIUM
+        )
+    half = keyword_argument(call, "fp16")
+    if half is not None and is_true(half.value) and precision is None:
+        edits = (DropArgument(call, half), AddArgument(call, 'mixed_precision="bf16"'))
+        yield RULE.at(script, half.value, _HALF, *edits, severity=WARNING)
+    cpu = keyword(call, "cpu")
+    if cpu is not None and is_true(cpu):
+        message = "ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
+        yield RULE.at(script, cpu, message, severity=WARNING)
+
+
+@RULE.method("add_argument")
+def option(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`--mixed_precision` with float16 for a default."""
+    if not script.uses_accelerate:
+        return
+    named = any(isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args)
+    default = keyword(call, "default")
+    if named and isinstance(default, ast.Constant) and default.value == "fp16":
+        yield RULE.at(script, default, _HALF, Replace(default, '"bf16"'), severity=WARNING)
+
+
+_OPTIONS = frozenset({"--mixed_precision", "--mixed-precision"})
+
+
+@RULE.call(
+    *(f"accelerate.{name}" for name in _PLUGINS), *(f"accelerate.utils.{name}" for name in _PLUGINS)
+)
+def plugin(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    yield RULE.at(script, call, _PLUGINS[name], effort=HIGH)
+
+
+@RULE.method("save_state", "load_state", "save_model")
+def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if script.value(call.func.value, scope).has(ACCELERATOR):
+        name = call.func.attr
+        advice = "save `get_state_dict(model)` with `accelerator.save`, load it with `torch.load`"
+        yield RULE.at(script, call, f"`{name}` fails on XLA: {advice}", effort=MEDIUM)

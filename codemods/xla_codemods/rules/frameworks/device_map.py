@@ -1,0 +1,118 @@
+"""`device_map` places a model on CUDA devices, or silently on the CPU.
+
+transformers puts the model on the device that it is given; "auto" finds no XLA device, and leaves the model on the
+host without a word.
+
+```diff
+ from transformers import AutoModelForCausalLM
++from xla_migrate import runtime as xla
+
+ def build(name):
+-    return AutoModelForCausalLM.from_pretrained(name, device_map={"": 0})
++    return AutoModelForCausalLM.from_pretrained(name, device_map=xla.xla_device())
+```
+
+"auto" may spread a model over several CUDA devices, which one device does not, so it is replaced only when asked for:
+
+```diff
+ from transformers import AutoModel
++from xla_migrate import runtime as xla
+
+ def build(name):
+-    return AutoModel.from_pretrained(name, device_map="auto")
++    return AutoModel.from_pretrained(name, device_map=xla.xla_device())
+```
+
+Maps of several parts are left to a person, and other arguments of that name are none of ours:
+
+```python
+from mylib import Model
+
+def build(name):
+    return Model.load(name, device_map="auto"), Model.from_pretrained(name, device_map="cpu")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import HIGH, SAFE, UNSAFE, Finding
+from ...rule import Rule
+from ...syntax import is_cuda_string, keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA807", "device-map")
+
+_AUTOMATIC = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+_LIBRARIES = ("transformers.", "diffusers.", "peft.", "trl.")
+
+
+@RULE.call("transformers.pipeline")
+def pipeline(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_call(script, call)
+
+
+@RULE.node(ast.Call)
+def from_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`AutoModel.from_pretrained(..., device_map=...)`, of the libraries that know it."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr in {"from_pretrained", "from_config"}:
+        if keyword(call, "device_map") is not None:
+            if (script.dotted(func, scope) or "").startswith(_LIBRARIES):
+                yield from _of_call(script, call)
+
+
+def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
+    given = keyword(call, "device_map")
+    if given is None:
+        return
+    whole = f"{script.xla}.xla_device()"
+    match given:
+        case ast.Constant(value=str(text)) if text in _AUTOMATIC:
+            if _is_quantized(call):
+                message = "finds no XLA device, and leaves the model on the host"
+                yield RULE.at(script, given, message, effort=HIGH)
+            else:
+                message = "finds no XLA device, and leaves the model on the host"
+                yield RULE.at(script, given, message, Replace(given, whole), safety=UNSAFE)
+        case ast.Constant(value=bool() | None):
+            return
+        case ast.Constant(value=int()):
+            yield RULE.at(script, given, "a CUDA device", Replace(given, whole), safety=SAFE)
+        case ast.Dict(keys=[ast.Constant(value="")], values=[place]):
+            if _is_cuda(script, place):
+                yield RULE.at(script, given, "a CUDA device", Replace(given, whole), safety=SAFE)
+        case ast.Dict(values=values) if any(_is_cuda(script, value) for value in values):
+            message = "spreads the model over CUDA devices: a process drives one XLA device"
+            yield RULE.at(script, given, message, effort=HIGH)
+
+
+def _is_cuda(script: Script, node: ast.expr) -> bool:
+    """An index, a string, or the index of a process."""
+    match node:
+        case ast.Constant(value=bool()):
+            return False
+        case ast.Constant(value=int()):
+            return True
+        case ast.Constant(value=str(text)):
+            return is_cuda_string(text)
+        case ast.Attribute(attr="local_process_index" | "process_index" | "local_rank"):
+            return True
+        case ast.Name(id=name):
+            return "rank" in name
+        case ast.Call(func=func):
+            return script.dotted(func) == "torch.cuda.current_device"
+    return False
+
+
+def _is_quantized(call: ast.Call) -> bool:
+    return any(
+        k.arg in {"load_in_8bit", "load_in_4bit", "quantization_config"} for k in call.keywords
+    )

@@ -1,0 +1,113 @@
+"""Lightning has its own support of XLA, which a script must not shut out.
+
+`accelerator="gpu"` does; with "auto" Lightning takes the TPU, or the CUDA device, that is there. `gpus=` is the old
+spelling of the same. `strategy="ddp"` is what "auto" means with several devices.
+
+```diff
+ import lightning as L
+
+-trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp", max_epochs=3)
++trainer = L.Trainer(accelerator="auto", devices=4, strategy="auto", max_epochs=3)
+```
+
+```diff
+ from pytorch_lightning import Trainer
+
+-trainer = Trainer(gpus=1, max_epochs=3)
++trainer = Trainer(devices=1, max_epochs=3, accelerator="auto")
+```
+
+float16 is left to a person: Lightning spells bfloat16 "bf16-mixed" on CUDA, and takes "bf16-true" alone on TPU.
+Strategies of DeepSpeed and torch's FSDP are, too ("xla_fsdp" is Lightning's own for XLA). Lightning drives TPUs only:
+on Trainium, and on the CPU, its XLA support finds no device.
+
+```python
+import lightning as L
+
+trainer = L.Trainer(accelerator="auto", precision="16-mixed")
+```
+
+A Trainer of one's own is not Lightning's:
+
+```python
+from mylib import Trainer
+
+trainer = Trainer(accelerator="gpu", gpus=4, strategy="ddp")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, RenameArgument, Replace
+from ...findings import HIGH, MEDIUM, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from .arguments import keyword_argument
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA803", "lightning")
+
+_HOMES = (
+    "lightning",
+    "lightning.pytorch",
+    "pytorch_lightning",
+    "lightning.pytorch.trainer",
+    "pytorch_lightning.trainer",
+)
+_FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+_PLAIN = frozenset({"ddp", "dp"})
+_SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
+
+
+@RULE.call(*(f"{home}.Trainer" for home in _HOMES), *_FABRICS)
+def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    accelerator = keyword(call, "accelerator")
+    if _text(accelerator) in {"gpu", "cuda"}:
+        assert accelerator is not None
+        message = "shuts Lightning's XLA support out"
+        yield RULE.at(script, accelerator, message, Replace(accelerator, '"auto"'))
+    yield from _gpus(script, call, accelerator)
+    strategy = keyword(call, "strategy")
+    name = _text(strategy)
+    if strategy is not None and name in _PLAIN:
+        yield RULE.at(script, strategy, "needs CUDA or the CPU", Replace(strategy, '"auto"'))
+    elif strategy is not None and name and name.startswith(_SHARDED):
+        message = f'`{name}` needs CUDA: Lightning\'s own for XLA is "xla_fsdp"'
+        yield RULE.at(script, strategy, message, effort=HIGH)
+    precision = keyword(call, "precision")
+    if precision is not None and _is_half(precision):
+        message = 'float16 needs a GradScaler: "bf16-mixed" on CUDA, "bf16-true" on TPU'
+        yield RULE.at(script, precision, message, effort=MEDIUM)
+
+
+def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Iterator[Finding]:
+    """`gpus=2`, and `gpus=-1` for all."""
+    gpus = keyword_argument(call, "gpus")
+    if gpus is None or (isinstance(gpus.value, ast.Constant) and not gpus.value.value):
+        return
+    message = "counts CUDA devices, in a spelling that Lightning 2 has no more"
+    if keyword(call, "devices") is not None:
+        yield RULE.at(script, gpus.value, message)
+        return
+    edits: list[RenameArgument | AddArgument | Replace] = [RenameArgument(call, gpus, "devices")]
+    if _text(accelerator) in {"ddp", "dp", "ddp2", "ddp_spawn"}:  # once the name of the strategy
+        assert accelerator is not None
+        edits.append(Replace(accelerator, '"auto"'))
+    elif accelerator is None:
+        edits = [RenameArgument(call, gpus, "devices"), AddArgument(call, 'accelerator="auto"')]
+    yield RULE.at(script, gpus.value, message, *edits)
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _is_half(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in {16, "16", "16-mixed", "16-true"}

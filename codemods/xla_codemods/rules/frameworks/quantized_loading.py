@@ -1,0 +1,63 @@
+"""Weights in 8 or 4 bits are CUDA kernels of bitsandbytes, GPTQ or AWQ.
+
+Load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA; where the base model does
+not fit the device, shard it (FSDPv2 under SPMD).
+
+```python
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+def build(name):
+    config = BitsAndBytesConfig(load_in_4bit=True)
+    return AutoModelForCausalLM.from_pretrained(name, quantization_config=config)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import HIGH, Finding
+from ...rule import Rule
+from .arguments import is_true
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA808", "quantized-loading", effort=HIGH)
+
+_CONFIGS = (
+    "BitsAndBytesConfig",
+    "GPTQConfig",
+    "AwqConfig",
+    "EetqConfig",
+    "AqlmConfig",
+    "HqqConfig",
+    "TorchAoConfig",
+)
+_MESSAGE = "quantised by CUDA kernels: load in bfloat16"
+
+
+@RULE.call(
+    *(f"transformers.{name}" for name in _CONFIGS),
+    "transformers.utils.quantization_config.BitsAndBytesConfig",
+    "diffusers.BitsAndBytesConfig",
+    "peft.prepare_model_for_kbit_training",
+    "peft.prepare_model_for_int8_training",
+    "accelerate.utils.load_and_quantize_model",
+    "accelerate.utils.BnbQuantizationConfig",
+)
+def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.at(script, call, _MESSAGE)
+
+
+@RULE.node(ast.keyword)
+def loaded(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`from_pretrained(..., load_in_8bit=True)`."""
+    if argument.arg in {"load_in_8bit", "load_in_4bit"} and is_true(argument.value):
+        call = script.parent(argument)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            if call.func.attr == "from_pretrained":
+                yield RULE.at(script, argument.value, _MESSAGE)

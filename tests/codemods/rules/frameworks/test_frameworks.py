@@ -1,0 +1,218 @@
+"""XLA802 to XLA808: accelerate, Lightning, DeepSpeed, Horovod, timm, device maps, quantised weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('Accelerator(mixed_precision="fp16")', 'Accelerator(mixed_precision="bf16")'),
+        (
+            "Accelerator(mixed_precision='fp16', cpu=False)",
+            'Accelerator(mixed_precision="bf16", cpu=False)',
+        ),
+        ("Accelerator(fp16=True)", 'Accelerator(mixed_precision="bf16")'),
+    ],
+)
+def test_accelerator(before: str, after: str) -> None:
+    head = "from accelerate import Accelerator\nx = "
+    assert migrated(f"{head}{before}\n") == f"{head}{after}\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Accelerator()",
+        'Accelerator(mixed_precision="bf16")',
+        'Accelerator(mixed_precision="no")',
+        "Accelerator(mixed_precision=args.mixed_precision)",
+        "Accelerator(cpu=args.cpu)",
+        "Accelerator(fp16=False)",
+    ],
+)
+def test_accelerators_that_stay(call: str) -> None:
+    assert findings(f"from accelerate import Accelerator\nx = {call}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ('Accelerator(mixed_precision="fp8")', "XLA802"),
+        ("Accelerator(cpu=True)", "XLA802"),
+        ("DeepSpeedPlugin(zero_stage=2)", "XLA802"),
+        ("FullyShardedDataParallelPlugin()", "XLA802"),
+    ],
+)
+def test_accelerate_left_to_a_person(call: str, code: str) -> None:
+    name = call.partition("(")[0]
+    source = f"from accelerate import {name}\nx = {call}\n"
+    assert findings(source) == [(2, code)]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize("method", ["save_state", "load_state", "save_model"])
+def test_fact_7_4_checkpoints_of_accelerate(method: str) -> None:
+    source = f"""
+        from accelerate import Accelerator
+        accelerator = Accelerator()
+        accelerator.{method}("out")
+        """
+    assert findings(source) == [(4, "XLA802")]
+
+
+@pytest.mark.parametrize("method", ["save_state", "load_state", "save_model"])
+def test_other_objects_save_as_they_like(method: str) -> None:
+    assert findings(f"import accelerate\nengine = build()\nengine.{method}('gpu')\n") == []
+
+
+def test_option_of_another_program_keeps_its_default() -> None:
+    source = """
+        import argparse, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--mixed_precision", default="fp16")
+        """
+    assert findings(source) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('Trainer(accelerator="gpu", devices=2)', 'Trainer(accelerator="auto", devices=2)'),
+        ('Trainer(accelerator="cuda")', 'Trainer(accelerator="auto")'),
+        ("Trainer(gpus=2)", 'Trainer(devices=2, accelerator="auto")'),
+        ('Trainer(gpus=2, accelerator="ddp")', 'Trainer(devices=2, accelerator="auto")'),
+        ('Trainer(gpus=2, accelerator="gpu")', 'Trainer(devices=2, accelerator="auto")'),
+        ('Trainer(strategy="ddp")', 'Trainer(strategy="auto")'),
+    ],
+)
+@pytest.mark.parametrize("home", ["lightning", "lightning.pytorch", "pytorch_lightning"])
+def test_lightning(home: str, before: str, after: str) -> None:
+    head = f"from {home} import Trainer\nx = "
+    assert migrated(f"{head}{before}\n") == f"{head}{after}\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Trainer()",
+        'Trainer(accelerator="auto", devices="auto")',
+        'Trainer(accelerator="tpu", devices=8)',
+        'Trainer(accelerator="cpu")',
+        'Trainer(precision="bf16-mixed")',
+        "Trainer(gpus=None)",
+        "Trainer(accelerator=args.accelerator, strategy=args.strategy, precision=args.precision)",
+    ],
+)
+def test_lightning_that_stays(call: str) -> None:
+    assert findings(f"from lightning import Trainer\nx = {call}\n") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'Trainer(strategy="deepspeed_stage_2")',
+        'Trainer(strategy="fsdp")',
+        "Trainer(precision=16)",
+        'Trainer(precision="16-mixed")',
+    ],
+)
+def test_lightning_left_to_a_person(call: str) -> None:
+    source = f"from lightning import Trainer\nx = {call}\n"
+    assert findings(source) == [(2, "XLA803")]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "code"),
+    [
+        ("import deepspeed\nengine, *_ = deepspeed.initialize(model=m)\n", 2, "XLA804"),
+        ("import deepspeed\n", 1, "XLA804"),
+        ("from deepspeed.moe.layer import MoE\nlayer = MoE(4)\n", 2, "XLA804"),
+        ("import horovod.torch as hvd\nhvd.init()\n", 2, "XLA805"),
+        ("import horovod.torch as hvd\nprint(hvd.rank())\n", 2, "XLA805"),
+    ],
+)
+def test_engines(source: str, line: int, code: str) -> None:
+    assert findings(source) == [(line, code)]
+
+
+@pytest.mark.parametrize(
+    ("call", "device"),
+    [
+        ("create_loader(d, 224, 8)", True),
+        ("create_loader(d, 224, 8, use_prefetcher=args.prefetcher)", True),
+        ("create_loader(d, 224, 8, use_prefetcher=False)", False),
+        ("create_loader(d, 224, 8, device=device)", False),
+        ("create_loader(d, 224, 8, **options)", False),
+    ],
+)
+def test_timm_loader(call: str, device: bool) -> None:
+    after = migrated(f"from timm.data import create_loader\nx = {call}\n")
+    assert ("device=xla.xla_device()" in after) is device
+
+
+def test_timm_loader_of_ones_own() -> None:
+    assert (
+        findings("from mylib import create_loader\nimport torch\nx = create_loader(cuda, 1)\n")
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ('{"": 0}', "xla.xla_device()"),
+        ('{"": "cuda:0"}', "xla.xla_device()"),
+        ('{"": accelerator.local_process_index}', "xla.xla_device()"),
+        ('{"": local_rank}', "xla.xla_device()"),
+        ("0", "xla.xla_device()"),
+    ],
+)
+def test_device_map(given: str, expected: str) -> None:
+    source = f"from transformers import AutoModel\nx = AutoModel.from_pretrained(n, device_map={given})\n"
+    assert f"device_map={expected})" in migrated(source)
+
+
+def test_automatic_device_maps_only_when_asked_for() -> None:
+    source = (
+        'from transformers import AutoModel\nx = AutoModel.from_pretrained(n, device_map="auto")\n'
+    )
+    assert migrated(source) == source
+    assert "device_map=xla.xla_device())" in migrated(source, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "given", ["None", '"cpu"', "device_map", '{"": "cpu"}', '{"": xla.xla_device()}', "True"]
+)
+def test_device_maps_that_stay(given: str) -> None:
+    head = "from transformers import AutoModel\nfrom xla_migrate import runtime as xla\n"
+    source = f"{head}x = AutoModel.from_pretrained(n, device_map={given})\n"
+    assert findings(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from transformers import BitsAndBytesConfig\nx = BitsAndBytesConfig()\n",
+        "from transformers import AutoModel\nx = AutoModel.from_pretrained(n, load_in_8bit=True)\n",
+        "from peft import prepare_model_for_kbit_training\nx = prepare_model_for_kbit_training(m)\n",
+    ],
+)
+def test_quantized(source: str) -> None:
+    assert findings(source) == [(2, "XLA808")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from transformers import AutoModel\nx = AutoModel.from_pretrained(n, load_in_8bit=False)\n",
+        "from transformers import AutoModel\nx = AutoModel.from_pretrained(n, load_in_8bit=args.int8)\n",
+        "import torch\nx = load(load_in_8bit=True)\n",
+    ],
+)
+def test_not_quantized(source: str) -> None:
+    assert findings(source) == []

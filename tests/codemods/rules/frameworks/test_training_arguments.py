@@ -1,0 +1,171 @@
+"""XLA801: which arguments of transformers' Trainer change, and which stay (xla-facts 7.2, 7.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+HEAD = "from transformers import TrainingArguments\n"
+RUNTIME = HEAD + "from xla_migrate import runtime as xla\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", 'optim="adamw_torch"'),
+        ('"out"', '"out", optim="adamw_torch"'),
+        ('"out", optim="sgd", fp16=True', '"out", optim="sgd", bf16=True'),
+        ('"out", optim="sgd", fp16=True, bf16=False', '"out", optim="sgd", bf16=True'),
+        ('"out", optim="sgd", fp16=True, bf16=True', '"out", optim="sgd", bf16=True'),
+        (
+            '"out", optim="sgd", fp16=args.fp16, bf16=args.bf16',
+            '"out", optim="sgd", bf16=args.bf16 or args.fp16',
+        ),
+        ('"out", optim="sgd", fp16=args.half', '"out", optim="sgd", bf16=args.half'),
+        ('"out", optim="sgd", fp16_full_eval=True', '"out", optim="sgd", bf16_full_eval=True'),
+        (
+            '"out", optim="sgd", fp16=True, half_precision_backend="apex", fp16_opt_level="O2"',
+            '"out", optim="sgd", bf16=True',
+        ),
+        ('"out", optim="adamw_torch_fused"', '"out", optim="adamw_torch"'),
+        ('"out", optim="adamw_bnb_8bit"', '"out", optim="adamw_torch"'),
+        ('"out", optim="rmsprop_bnb_32bit"', '"out", optim="rmsprop"'),
+        ('"out", optim="sgd", ddp_backend="nccl"', '"out", optim="sgd"'),
+    ],
+)
+def test_arguments(given: str, expected: str) -> None:
+    assert (
+        migrated(f"{HEAD}x = TrainingArguments({given})\n")
+        == f"{HEAD}x = TrainingArguments({expected})\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("tf32=True", 'tf32=xla.device_type() == "cuda"'),
+        ("tf32=args.tf32", 'tf32=args.tf32 and xla.device_type() == "cuda"'),
+        ("torch_compile=True", 'torch_compile=xla.device_type() != "xla"'),
+        ("use_liger_kernel=True", 'use_liger_kernel=xla.device_type() == "cuda"'),
+    ],
+)
+def test_what_stays_on_where_there_is_cuda(given: str, expected: str) -> None:
+    source = f'{HEAD}x = TrainingArguments("out", optim="sgd", {given})\n'
+    assert migrated(source) == f'{RUNTIME}x = TrainingArguments("out", optim="sgd", {expected})\n'
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'optim="adamw_torch"',
+        'optim="adafactor"',
+        "optim=args.optim",
+        'optim="sgd", bf16=True',
+        'optim="sgd", fp16=False',
+        'optim="sgd", tf32=False',
+        'optim="sgd", tf32=None',
+        'optim="sgd", torch_compile=False',
+        'optim="sgd", use_cpu=False',
+        'optim="sgd", deepspeed=None',
+        'optim="sgd", fsdp=""',
+        'optim="sgd", fp16=not has_bf16(), bf16=has_bf16()',
+        'optim="sgd", dataloader_pin_memory=True, ddp_find_unused_parameters=False',
+        "**options",
+    ],
+)
+def test_what_xla_runs_as_it_is(given: str) -> None:
+    assert findings(f"{HEAD}x = TrainingArguments({given})\n") == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'optim="lion_8bit"',
+        'optim="galore_adamw_8bit"',
+        'optim="sgd", deepspeed="zero2.json"',
+        'optim="sgd", fsdp="full_shard auto_wrap"',
+        'optim="sgd", use_cpu=True',
+        'optim="sgd", no_cuda=True',
+        'optim="sgd", group_by_length=True',
+    ],
+)
+def test_what_is_left_to_a_person(given: str) -> None:
+    source = f"{HEAD}x = TrainingArguments({given})\n"
+    assert findings(source) == [(2, "XLA801")]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformers.Seq2SeqTrainingArguments",
+        "transformers.training_args.TrainingArguments",
+        "trl.SFTConfig",
+        "trl.DPOConfig",
+        "sentence_transformers.SentenceTransformerTrainingArguments",
+    ],
+)
+def test_other_classes_of_arguments(name: str) -> None:
+    home, _, last = name.rpartition(".")
+    source = f'from {home} import {last}\nx = {last}("out")\n'
+    assert f'{last}("out", optim="adamw_torch")' in migrated(source)
+
+
+def test_a_class_that_derives_from_them() -> None:
+    after = migrated("""
+        from transformers import TrainingArguments
+        class Mine(TrainingArguments):
+            extra: int = 1
+        x = Mine("out", optim="sgd", fp16=True)
+        """)
+    assert 'Mine("out", optim="sgd", bf16=True)' in after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from mylib import TrainingArguments\nx = TrainingArguments(fp16=True)\n",
+        "class TrainingArguments:\n    pass\nx = TrainingArguments(fp16=True)\n",
+        "x = dict(fp16=True, optim='adamw_torch_fused')\n",
+        "from transformers import PretrainedConfig\nx = PretrainedConfig(fp16=True)\n",
+    ],
+)
+def test_what_is_called_the_same(source: str) -> None:
+    assert findings(source) == []
+
+
+def test_parser_of_arguments() -> None:
+    source = """
+        from transformers import HfArgumentParser, TrainingArguments
+
+        def main():
+            parser = HfArgumentParser((ModelArguments, TrainingArguments))
+            model_args, args = parser.parse_args_into_dataclasses()
+        """
+    lines = migrated(source).splitlines()
+    at = lines.index("    parser = HfArgumentParser((ModelArguments, TrainingArguments))")
+    assert lines[at + 1] == '    parser.set_defaults(optim="adamw_torch")'
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from transformers import HfArgumentParser\nparser = HfArgumentParser((ModelArguments,))\n",
+        "from mylib import HfArgumentParser\nfrom transformers import TrainingArguments\n"
+        "parser = HfArgumentParser((TrainingArguments,))\n",
+    ],
+)
+def test_parsers_of_other_things(source: str) -> None:
+    assert findings(source) == []
+
+
+def test_checkpointing_is_patched_once() -> None:
+    source = """
+        from transformers import TrainingArguments
+        def arguments():
+            return TrainingArguments("out", optim="sgd", gradient_checkpointing=True)
+        """
+    after = migrated(source)
+    assert after.count("modeling_utils.checkpoint = xla.checkpoint") == 1
+    assert findings(after) == []
