@@ -55,6 +55,7 @@ class Transformer(cst.CSTTransformer):
         self.moved: dict[
             int, list[Edit]
         ] = {}  # edits of a small statement that concern its whole line
+        self.quotes: list[str] = []  # those of the f-strings around the place
 
     def on_visit(self, node: Node) -> bool:
         """Hand the edits of small statements to the line that holds them."""
@@ -66,10 +67,14 @@ class Transformer(cst.CSTTransformer):
                 ]
                 if moved:
                     self.moved[id(small)] = moved
+        elif isinstance(node, cst.FormattedString):
+            self.quotes.append(node.end)
         return True
 
     def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
         """`updated` with the edits of `original` made."""
+        if isinstance(original, cst.FormattedString):
+            self.quotes.pop()
         if self.fresh:
             updated = self._parenthesized(updated)
         result: Left = updated
@@ -88,6 +93,7 @@ class Transformer(cst.CSTTransformer):
     def _edited(self, original: Node, updated: Node, edits: list[Edit]) -> Left:
         if isinstance(updated, cst.Call):
             updated = _drop_arguments(cast(cst.Call, original), updated, edits)
+        edits = _unwrapping(edits)
         result: Left = updated
         for edit in sorted(edits, key=_order):
             if not isinstance(result, Node):
@@ -142,6 +148,8 @@ class Transformer(cst.CSTTransformer):
 
     def _expression(self, text: str, holes: Sequence[ast.expr]) -> cst.BaseExpression:
         names = [_HOLE.format(k) for k in range(len(holes))]
+        if '"' in self.quotes:  # which Python before 3.12 takes for the end of the f-string
+            text = text.replace('"', "'")
         new = cst.parse_expression(text.format(*names) if holes else text)
         if not holes:
             return new
@@ -296,6 +304,11 @@ class _Fill(cst.CSTTransformer):
             left=_clause(updated_node.left), right=_clause(updated_node.right)
         )
 
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
+        return updated_node.with_changes(
+            body=_branch(updated_node.body), test=_branch(updated_node.test)
+        )
+
 
 _ATOMS = (
     cst.Name,
@@ -330,6 +343,11 @@ def _clause(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if isinstance(node, (cst.Comparison, cst.UnaryOperation)) else _operand(node)
 
 
+def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The first branch or the test of a conditional expression."""
+    return _atom(node) if isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) else node
+
+
 # Where an expression that took another's place may need parentheses.
 _OPERANDS: dict[
     type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
@@ -343,6 +361,7 @@ _OPERANDS: dict[
     cst.BooleanOperation: (("left", _clause), ("right", _clause)),
     cst.Comparison: (("left", _operand),),
     cst.ComparisonTarget: (("comparator", _operand),),
+    cst.IfExp: (("body", _branch), ("test", _branch)),
     cst.StarredElement: (("value", _operand),),
 }
 
@@ -434,6 +453,15 @@ def _drop_element(edit: DropElement, node: cst.List) -> cst.List:
     if isinstance(node, cst.Tuple) and len(elements) == 1:
         elements = [elements[0].with_changes(comma=cst.Comma())]
     return node.with_changes(elements=elements)
+
+
+def _unwrapping(edits: list[Edit]) -> list[Edit]:
+    """`edits`; where they drop every context of a `with`, its block takes its place."""
+    dropped = {id(edit.item): edit for edit in edits if isinstance(edit, DropItem)}
+    node = next((edit.node for edit in dropped.values()), None)
+    if node is None or len(dropped) < len(node.items):
+        return edits
+    return [*(edit for edit in edits if not isinstance(edit, DropItem)), Unwrap(node)]
 
 
 def _drop_item(edit: DropItem, node: cst.With) -> cst.With:

@@ -107,12 +107,12 @@ def _choice(
     if not asks_availability(script, test, others=True):
         return None
     there, otherwise = _undressed(script, there), _undressed(script, otherwise)
-    rest: Spec | None = None
-    if not _is_text(otherwise, {"cpu", *OTHER_ACCELERATORS}):
-        rest = whole_choice(script, otherwise)
-        if rest is None:
-            return None
+    rest = None if _is_without_cuda(script, otherwise) else whole_choice(script, otherwise)
+    if rest is None and not _is_without_cuda(script, otherwise):
+        return None
     spec = script.devices.spec(there)
+    if spec is None and isinstance(there, ast.Constant) and type(there.value) is int:
+        spec = Spec(there, there.value)
     if spec is not None:
         return spec._replace(node=node)
     if _is_current_accelerator(script, there):
@@ -120,7 +120,22 @@ def _choice(
     return rest._replace(node=node) if rest and _is_text(there, OTHER_ACCELERATORS) else None
 
 
+def _is_without_cuda(script: Script, node: ast.expr) -> bool:
+    """The host, another make of accelerator, or a choice by availability between such."""
+    node = _undressed(script, node)
+    if isinstance(node, ast.IfExp):
+        return (
+            asks_availability(script, node.test, others=True)
+            and _is_without_cuda(script, node.body)
+            and _is_without_cuda(script, node.orelse)
+        )
+    return _is_text(node, {"cpu", *OTHER_ACCELERATORS})
+
+
 def _is_current_accelerator(script: Script, node: ast.expr) -> bool:
+    """`current_accelerator()`, and its `type`."""
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        node = node.value
     return isinstance(node, ast.Call) and script.dotted(node.func) in {
         "torch.accelerator.current_accelerator",
         f"{RUNTIME}.xla_device",

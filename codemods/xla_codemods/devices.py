@@ -130,6 +130,11 @@ class Devices:
 
     def given(self, node: ast.expr | None) -> tuple[str, tuple[ast.expr, ...]]:
         """Argument text and holes that hand a device of any spelling on to the runtime; nothing for the current one."""
+        match node:
+            case ast.Call(func=func, args=[inner], keywords=[]) if (
+                self.script.dotted(func) == "torch.device" and self.spec(inner) is not None
+            ):
+                node = inner
         if node is None or self.is_current(node):
             return "", ()
         spec = self.spec(node)

@@ -46,6 +46,7 @@ _OTHERS = (
     "torch.get_device_module",
     "torch.testing.",
     "torch._",
+    "safetensors.",
     "typing.",
     "pytest.",
     "unittest.",
@@ -116,6 +117,7 @@ _TEXT_FUNCTIONS = frozenset(
         "type",
     ]
 )
+_ALMOST_DEVICE = re.compile(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
 _GIVES_DEVICE = re.compile(r"device", re.IGNORECASE)
 _NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
@@ -147,6 +149,10 @@ class Places:
     def is_inside(self, node: ast.AST) -> bool:
         """Whether `node` is part of a choice (or a string being made) that is looked at as a whole."""
         return bool(self.all) and node in self._inside
+
+    def is_chosen(self, node: ast.AST) -> bool:
+        """Whether `node` is a choice that is looked at as a whole."""
+        return any(placed.spec.node is node for placed in self.all)
 
     def spec(self, node: ast.expr) -> Spec | None:
         """What `node` says as a whole: the name of a device, or a choice of one by availability."""
@@ -338,6 +344,10 @@ def _assigned(script: Script, node: ast.expr, statement: ast.Assign | ast.AnnAss
         return ELSEWHERE if _in_enumeration(script, statement) else NAME
     if any(named_like_devices(target) for target in targets):
         return NAME
+    spec = script.devices.spec(node)
+    if spec is not None and spec.ordinal is not None:  # surely a device, by what it says
+        if any(_ALMOST_DEVICE.search(last_name(target) or "") for target in targets):
+            return NAME
     return ELSEWHERE if _in_enumeration(script, statement) else KEPT
 
 

@@ -58,7 +58,7 @@ def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
     """The edits where nothing but name and memory is asked for, directly or through a variable."""
     parent = script.parent(call)
     if isinstance(parent, ast.Attribute):
-        edit = _property(script, parent, call)
+        edit = _property(script, parent, call, direct=True)
         return [edit] if edit else None
     if isinstance(parent, ast.FormattedValue) or (
         isinstance(parent, ast.Call)
@@ -95,11 +95,22 @@ def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -
 
 
 def _is_stable(script: Script, argument: ast.expr | None) -> bool:
-    return argument is None or script.devices.is_current(argument)
+    """Whether the device that is asked can be named again where its properties are used."""
+    return (
+        argument is None
+        or script.devices.is_current(argument)
+        or isinstance(argument, (ast.Name, ast.Attribute))
+    )
 
 
-def _property(script: Script, node: ast.Attribute, call: ast.Call) -> Edit | None:
-    text, holes = script.devices.given(device_argument(call))
+def _property(
+    script: Script, node: ast.Attribute, call: ast.Call, *, direct: bool = False
+) -> Edit | None:
+    """What `node` asks the properties that `call` returns; through a variable, unless `direct`."""
+    argument = device_argument(call)
+    text, holes = script.devices.given(argument)
+    if holes and not direct and argument is not None:
+        text, holes = script.segment(argument), ()
     if node.attr == "name":
         return Replace(node, f"{script.xla}.device_name({text})", holes)
     if node.attr == "total_memory":

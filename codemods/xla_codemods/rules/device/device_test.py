@@ -89,6 +89,8 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             left, right = right, left
         if _says_cuda(script, right):
             yield from _test(script, node, left, isinstance(op, ast.NotEq))
+        elif _says_another(script, right) and script.devices.is_device(left):
+            yield RULE.at(script, node, "tests for one of several CUDA devices", severity=WARNING)
     elif isinstance(op, (ast.In, ast.NotIn)):
         negated = isinstance(op, ast.NotIn)
         if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
@@ -189,6 +191,12 @@ def _says_cuda(script: Script, node: ast.expr) -> bool:
         return False
     spec = script.devices.spec(node)
     return spec is not None and spec.ordinal in {None, 0}
+
+
+def _says_another(script: Script, node: ast.expr) -> bool:
+    """`"cuda:1"`."""
+    spec = script.devices.spec(node) if isinstance(node, ast.Constant) else None
+    return spec is not None and spec.ordinal not in {None, 0}
 
 
 def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:

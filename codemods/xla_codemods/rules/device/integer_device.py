@@ -36,9 +36,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...availability import asks_availability
 from ...devices import Spec, device_argument
 from ...edits import Replace
-from ...findings import Finding
+from ...findings import WARNING, Finding
 from ...rule import Rule
 from ...values import CLASS, DATASET, INSTANCE, MODULE, TENSOR
 
@@ -55,7 +56,7 @@ _MESSAGE = "a number is taken for a CUDA device"
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     index = device_argument(call)
-    if index is None or not _brings_torch(script):
+    if index is None or not _brings_torch(script) or script.places.is_chosen(index):
         return
     kinds = script.value(call.func.value, scope).kinds
     if kinds & {INSTANCE, CLASS, DATASET} and not kinds & {MODULE, TENSOR}:
@@ -80,10 +81,24 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
     if dotted is None:
         if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("new_"):
             yield from _numbered(script, argument.value)
-    elif dotted == "transformers.pipeline" or (
-        dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accelerator."))
-    ):
+    elif dotted == "transformers.pipeline":
+        yield from _of_pipeline(script, argument.value)
+    elif dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accel")):
         yield from _numbered(script, argument.value)
+
+
+def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
+    """What `pipeline(device=...)` is given: to transformers, -1 is the CPU."""
+    match index:
+        case ast.IfExp(test=test, body=ast.Constant(value=int(number)), orelse=otherwise) if (
+            asks_availability(script, test) and ast.unparse(otherwise) == "-1"
+        ):
+            text, holes = script.devices.device(Spec(index, number))
+            yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+        case ast.Constant():
+            yield from _numbered(script, index)
+        case _ if script.devices.is_index(index):
+            yield RULE.at(script, index, _MESSAGE, severity=WARNING)
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:

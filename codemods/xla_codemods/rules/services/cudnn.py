@@ -40,9 +40,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Replace, ReplaceStatement
+from ...edits import Edit, Replace, ReplaceStatement, remove
 from ...findings import INFO, WARNING, Finding
 from ...rule import Rule
+from .matmul_precision import ALLOW_TF32 as MATMUL
+from .matmul_precision import precision
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -50,34 +52,63 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA128", "cudnn", severity=INFO)
 
-_FLAGS = tuple(
-    f"torch.backends.cudnn.{name}"
-    for name in ("benchmark", "deterministic", "enabled", "allow_tf32")
-)
+_HOME = "torch.backends.cudnn."
+_FLAGS = tuple(f"{_HOME}{name}" for name in ("benchmark", "deterministic", "enabled", "allow_tf32"))
 
 
-@RULE.reference(*_FLAGS)
+@RULE.node(ast.Assign)
+def flags(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`cudnn.benchmark = True`, also several at once, and beside the precision of matrix products (XLA129)."""
+    given = _given(node)
+    names = [script.dotted(target, scope) or "" for target, _ in given]
+    if not any(name.startswith(_HOME) for name in names):
+        return
+    first = next(t for (t, _), name in zip(given, names) if name.startswith(_HOME))
+    message = f"`{ast.unparse(first)}` does nothing on XLA"
+    if names == [f"{_HOME}fastest"]:  # which never was a flag of torch's
+        yield RULE.at(script, first, message, remove(node))
+    elif any(name not in (*_FLAGS, MATMUL) for name in names):
+        if any(name in _FLAGS for name in names):
+            yield RULE.at(script, first, message)
+    else:
+        yield RULE.at(script, first, message, _set(script, node, given, names))
+
+
+def _given(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Every target with its value."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    for target in node.targets:
+        match target, node.value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                pairs += zip(targets, values)
+            case _:
+                pairs.append((target, node.value))
+    return pairs
+
+
+def _set(
+    script: Script, node: ast.Assign, given: list[tuple[ast.expr, ast.expr]], names: list[str]
+) -> Edit:
+    arguments: list[str] = []
+    holes: list[ast.expr] = []
+    lines: list[str] = []
+    for name, (_, value) in zip(names, given):
+        hole = f"{{{len(holes)}}}"
+        if name == MATMUL:
+            text, kept = precision(value, hole)
+            lines.append(f"{script.xla}.set_float32_matmul_precision({text})")
+            holes += kept
+        else:
+            arguments.append(f"{name.removeprefix(_HOME)}={hole}")
+            holes.append(value)
+    lines.insert(0, f"{script.xla}.set_cudnn({', '.join(arguments)})")
+    return ReplaceStatement(node, "\n".join(lines), tuple(holes))
+
+
+@RULE.reference(*_FLAGS, f"{_HOME}fastest")
 def flag(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    parent = script.parent(node)
-    if not isinstance(parent, ast.Assign) or node not in parent.targets:
-        return
-    message = f"`{ast.unparse(node)}` does nothing on XLA"
-    flags = [_flag(script, target, scope) for target in parent.targets]
-    if parent.targets[0] is not node:
-        return  # of `a = b = True`, the first speaks for all
-    if None in flags:
-        yield RULE.at(script, node, message)
-        return
-    arguments = ", ".join(f"{name}={{{k}}}" for k, name in enumerate(flags))
-    edit = ReplaceStatement(
-        parent, f"{script.xla}.set_cudnn({arguments})", (parent.value,) * len(flags)
-    )
-    yield RULE.at(script, node, message, edit)
-
-
-def _flag(script: Script, target: ast.expr, scope: Scope) -> str | None:
-    dotted = script.dotted(target, scope)
-    return dotted.rpartition(".")[2] if dotted in _FLAGS else None
+    """A flag that is asked for does no harm."""
+    return iter(())
 
 
 @RULE.call("torch.backends.cudnn.is_available")

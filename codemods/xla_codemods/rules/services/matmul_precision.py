@@ -44,21 +44,34 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA129", "matmul-precision", severity=WARNING)
 
+ALLOW_TF32 = "torch.backends.cuda.matmul.allow_tf32"
 _MESSAGE = "the precision of matrix products is not said to XLA"
 _PRECISIONS = {"ieee": "highest", "tf32": "high"}
 
 
-@RULE.reference("torch.backends.cuda.matmul.allow_tf32")
+@RULE.reference(ALLOW_TF32)
 def allow_tf32(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     statement = _assignment(script, node)
-    if statement is None:
-        return
-    value = statement.value
+    if statement is not None:
+        yield _set(script, node, statement, *precision(statement.value, "{0}"))
+    elif isinstance(getattr(node, "ctx", None), ast.Store) and not _sets_cudnn(script, node):
+        yield RULE.at(script, node, _MESSAGE)
+
+
+def precision(value: ast.expr, hole: str) -> tuple[str, tuple[ast.expr, ...]]:
+    """The precision that `allow_tf32 = value` asks for: its text, with `value` at `hole` where it is needed."""
     if isinstance(value, ast.Constant):
-        text, holes = ('"high"' if value.value else '"highest"'), ()
-        yield _set(script, node, statement, text, holes)
-    else:
-        yield _set(script, node, statement, '"high" if {0} else "highest"', (value,))
+        return ('"high"' if value.value else '"highest"'), ()
+    return f'"high" if {hole} else "highest"', (value,)
+
+
+def _sets_cudnn(script: Script, node: ast.expr) -> bool:
+    """Whether the statement sets a flag of cuDNN, too: XLA128 then sets both."""
+    return any(
+        (script.dotted(part) or "").startswith("torch.backends.cudnn.")
+        for part in ast.walk(script.statement(node))
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+    )
 
 
 @RULE.reference("torch.backends.cuda.matmul.fp32_precision", "torch.backends.fp32_precision")

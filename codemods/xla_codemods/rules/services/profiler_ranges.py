@@ -105,7 +105,9 @@ def runtime_profiler(script: Script, call: ast.Call, scope: Scope) -> Iterator[F
 
 def _gone(script: Script, call: ast.Call) -> Finding:
     message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
-    if script.is_statement(call):
+    outer = script.parent(call)
+    checked = isinstance(outer, ast.Call) and script.dotted(outer.func) == "torch.cuda.check_error"
+    if script.is_statement(call) or (checked and isinstance(script.parent(outer), ast.Expr)):
         return RULE.at(script, call, message, remove(script.statement(call)))
     return RULE.at(script, call, message, Replace(call, "None"))
 

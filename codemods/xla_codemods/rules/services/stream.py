@@ -76,6 +76,7 @@ def streams(script: Script) -> Iterator[Finding]:
 
 def _all(script: Script) -> Iterator[Finding]:
     index = script.index
+    yield from _named(script)
     entering: list[tuple[ast.With | ast.AsyncWith, Scope]]
     entering = [*index.of(ast.With), *index.of(ast.AsyncWith)]
     for node, _ in entering:
@@ -150,10 +151,23 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.at(script, call, _MESSAGE, Replace(chosen, "None"))
 
 
-@RULE.reference(*CONTEXTS)
-def context_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    if not script.is_annotation(node):
-        yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
+def _named(script: Script) -> Iterator[Finding]:
+    """The context's class handed on."""
+    names: list[tuple[ast.expr, Scope]] = [
+        *((n, s) for n, s in script.index.of(ast.Attribute) if n.attr in _CONTEXT_NAMES),
+        *((n, s) for n, s in script.index.of(ast.Name) if n.id in _CONTEXT_NAMES),
+    ]
+    for node, scope in names:
+        parent = script.parent(node)
+        if isinstance(parent, ast.Attribute) or (
+            isinstance(parent, ast.Call) and parent.func is node
+        ):
+            continue
+        if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
+            yield RULE.at(script, node, _MESSAGE)
+
+
+_CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)
 
 
 def _kept(

@@ -1,0 +1,106 @@
+"""Strings that stay strings: variables, options, defaults, entries."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('device = "cuda"', "device = xla.device_type()"),
+        ('device = "cuda:0"', "device = xla.device_type()"),
+        ('device = "cuda:1"', "device = str(xla.xla_device(1))"),
+        ('device = f"cuda:{rank}"', "device = str(xla.xla_device(rank))"),
+        ('device = "cuda" if torch.cuda.is_available() else "cpu"', "device = xla.device_type()"),
+        ('device = "cuda" if flag else "cpu"', 'device = xla.device_type() if flag else "cpu"'),
+        ('DEVICE: str = "cuda"', "DEVICE: str = xla.device_type()"),
+        ('self.device = "cuda"', "self.device = xla.device_type()"),
+        ('config["device"] = "cuda"', 'config["device"] = xla.device_type()'),
+        ('device, n = "cuda", 1', "device, n = xla.device_type(), 1"),
+        ('device = args.device or "cuda"', "device = args.device or xla.device_type()"),
+        ('device_type = "cuda" if "cuda" in device else "cpu"',
+         'device_type = xla.device_type() if xla.is_accelerator(device) else "cpu"'),
+        ('where = "cuda"\nx.to(where)', "where = xla.device_type()\nx.to(where)"),
+        ('loc = f"cuda:{rank}"', "loc = str(xla.xla_device(rank))"),
+        ('def f(x, device="cuda"): pass', "def f(x, device=xla.device_type()): pass"),
+        ('def f(x, *, dev="cuda:0"): pass', "def f(x, *, dev=xla.device_type()): pass"),
+        ('f = lambda x, device="cuda": x', "f = lambda x, device=xla.device_type(): x"),
+        ('config = {"device": "cuda", "lr": 1}', 'config = {"device": xla.device_type(), "lr": 1}'),
+        ('config = dict(device="cuda")', "config = dict(device=xla.device_type())"),
+        ('def get_device():\n    return "cuda"', "def get_device():\n    return xla.device_type()"),
+        ('def pick():\n    return "cuda"\nx.to(pick())', "def pick():\n    return xla.device_type()\nx.to(pick())"),
+        ('p.add_argument("--device", default="cuda")', 'p.add_argument("--device", default=xla.device_type())'),
+        ('p.add_argument("-d", "--dev", default="cuda:0", choices=["cuda:0", "cpu"])',
+         'p.add_argument("-d", "--dev", default=xla.device_type(), choices=["cuda:0", "cpu"])'),
+        ('@click.option("--device", default="cuda")\ndef f(device): pass',
+         '@click.option("--device", default=xla.device_type())\ndef f(device): pass'),
+        ('d = getattr(args, "device", "cuda")', 'd = getattr(args, "device", xla.device_type())'),
+        ('d = kwargs.pop("device", "cuda")', 'd = kwargs.pop("device", xla.device_type())'),
+        ('d = os.environ.get("DEVICE", "cuda")', 'd = os.environ.get("DEVICE", xla.device_type())'),
+        ('train(model, device="cuda")', "train(model, device=xla.device_type())"),
+        ('def train(model, where):\n    model.to(where)\ntrain(m, "cuda")',
+         "def train(model, where):\n    model.to(where)\ntrain(m, xla.device_type())"),
+        ('for device in ["cpu", "cuda"]: pass', 'for device in ["cpu", xla.device_type()]: pass'),
+        ('with maybe_autocast(device_type="cuda"): pass', "with maybe_autocast(device_type=xla.device_type()): pass"),
+        ('m = Auto.from_pretrained(n, device_map="cuda")', "m = Auto.from_pretrained(n, device_map=xla.device_type())"),
+        ('m = Auto.from_pretrained(n, device_map={"": "cuda:0"})',
+         'm = Auto.from_pretrained(n, device_map={"": xla.device_type()})'),
+    ],
+)  # fmt: skip
+def test_stays_a_string(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+def test_fields_of_dataclasses() -> None:
+    before = 'class Config:\n    device: str = field(default="cuda")\n    backend: str = "cuda"'
+    after = 'class Config:\n    device: str = field(default=xla.device_type())\n    backend: str = "cuda"'
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'class Backend(Enum):\n    DEVICE = "cuda"',
+        'backend = "cuda"',
+        'def build(backend="cuda"): pass',
+        'p.add_argument("--backend", default="cuda")',
+        'p.add_argument("--device", choices=["cuda", "cpu"], help="cuda")',
+        'sources = {"cuda": "kernel.cu"}',
+        'x = table["cuda"]',
+        'x = table.get("cuda", None)',
+        'SUPPORTED_DEVICES = ("cuda", "xpu")',
+        'supported_device = ["cuda", "cpu", "mps"]',
+        'if any(device in kinds for device in ["cuda", "xpu"]): pass',
+        'print("running on", "cuda")',
+        'logger.info("cuda:0")',
+        'name = "cuda".upper()',
+        'path = os.path.join("cuda", "a")',
+        'hasattr(torch, "cuda")',
+        'self.assertEqual(kind, "cuda")',
+        'register("cuda", Kernel)',
+        'def f(kind: Literal["cuda"]): pass',
+        '"""cuda"""',
+        'link = f"cuda:{a}:{b}"',
+    ],
+)
+def test_words_that_are_no_devices_stay(source: str) -> None:
+    assert line(source) == source
+    assert not [code for code in codes(source) if code.startswith("XLA1")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('train(model, "cuda")', "train(model, xla.device_type())"),
+        ('tag = "cuda:0"', "tag = xla.device_type()"),
+    ],
+)
+def test_what_cannot_be_told_is_reported_and_changed_only_when_asked(
+    before: str, after: str
+) -> None:
+    assert line(before) == before
+    assert codes(before) == ["XLA105"]
+    assert line(before, unsafe=True) == after

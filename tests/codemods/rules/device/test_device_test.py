@@ -1,0 +1,119 @@
+"""Tests for CUDA: of devices, of their names, of tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'device.type == "cuda"',
+        'device == "cuda"',
+        '"cuda" == device',
+        'device == "cuda:0"',
+        'device == torch.device("cuda")',
+        '"cuda" in device',
+        '"cuda" in str(device)',
+        'str(device) == "cuda"',
+        'device.startswith("cuda")',
+        'device.startswith("cuda:")',
+        'str(device).startswith("cuda")',
+        'device.type.startswith("cuda")',
+        'device[:4] == "cuda"',
+        'device.split(":")[0] == "cuda"',
+        'device.type in ("cuda", "xpu")',
+        'device.type in ["cuda"]',
+        'device in {"cuda", "mps"}',
+    ],
+)
+def test_of_devices(test: str) -> None:
+    assert line(f"if {test}: pass") == "if xla.is_accelerator(device): pass"
+
+
+@pytest.mark.parametrize(
+    "test", ['device.type != "cuda"', 'device != "cuda"', '"cuda" not in device', 'device not in ["cuda"]']
+)  # fmt: skip
+def test_negated(test: str) -> None:
+    assert line(f"if {test}: pass") == "if not xla.is_accelerator(device): pass"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x.is_cuda", "xla.is_accelerator(x)"),
+        ("not x.data.is_cuda", "not xla.is_accelerator(x.data)"),
+        ("next(model.parameters()).is_cuda", "xla.is_accelerator(next(model.parameters()))"),
+        ("x.is_cuda or x.is_xpu", "xla.is_accelerator(x) or x.is_xpu"),
+        ('x.device.type == "cuda"', "xla.is_accelerator(x.device)"),
+        ('model.device.type == "cuda" and flag', "xla.is_accelerator(model.device) and flag"),
+        ('args.device.lower() == "cuda"', "xla.is_accelerator(args.device.lower())"),
+        ('torch.device(d).type == "cuda"', "xla.is_accelerator(xla.xla_device(d))"),
+        ('device in ("cuda", "cpu")', '(xla.is_accelerator(device) or device == "cpu")'),
+        ('device.type not in ["cuda", "cpu"]', 'not (xla.is_accelerator(device) or device.type == "cpu")'),
+    ],
+)  # fmt: skip
+def test_of_tensors_and_others(before: str, after: str) -> None:
+    assert line(f"y = {before}") == f"y = {after}"
+
+
+def test_a_variable_and_its_tests_change_together() -> None:
+    before = 'where = "cuda"\nif where == "cuda": x.to(where)'
+    assert line(before) == "where = xla.device_type()\nif xla.is_accelerator(where): x.to(where)"
+    own = 'kind = "cuda"\nif kind == "cuda": print(kind)'
+    assert line(own) == own
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'y = device.type == "cpu"',
+        'y = device.type != "cpu"',
+        'y = device == torch.device("cpu")',
+        'y = device.type == "mps"',
+        'y = args.device == "gpu"',
+        'y = backend == "cuda"',
+        "y = args.is_cuda",
+        "y = x.is_cuda()",
+        "x.is_cuda = True",
+        "class A:\n    def __init__(self):\n        self.is_cuda = 1\n    def f(self):\n        return self.is_cuda",
+        'y = xla.device_type() == "cuda"',
+        'y = device.type in ("cuda", "xla")',
+        'y = "cuda" in ["cuda", "cpu"]',
+        'y = self.type == "cuda"',
+    ],
+)
+def test_other_tests_stay(source: str) -> None:
+    head = "from xla_migrate import runtime as xla\n" if "xla." in source else ""
+    assert line(head + source) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'y = device == "cuda:1"',
+        'y = thing.type == "cuda"',
+        'y = device in ("cuda", "cpu", "tpu")',
+        'match device.type:\n    case "cuda":\n        pass',
+        "def attend(q):\n    if q.is_cuda:\n        q = q + 1\n    return flash_attn_func(q)",
+    ],
+)
+def test_what_a_person_decides(source: str) -> None:
+    assert line(source) == source
+    assert "XLA107" in codes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y = flash_attn_func(x) if x.is_cuda else attend(x)",
+        "if x.is_cuda:\n    y = my_cuda_kernel(x)",
+        'use_triton = x.device.type == "cuda"',
+        "if has_ext and x.is_cuda:\n    y = torch.ops.mine.op(x)",
+    ],
+)
+def test_where_cuda_code_is_chosen_no_is_right(source: str) -> None:
+    assert line(source) == source
+    assert "XLA107" not in codes(source)

@@ -1,0 +1,64 @@
+"""Devices that come from the command line, the environment, or a configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import line
+
+ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("d = torch.device(args.device)", "d = xla.xla_device(args.device)"),
+        ("x.to(args.device)", "x.to(xla.xla_device(args.device))"),
+        ("x = torch.zeros(2, device=args.device)", "x = torch.zeros(2, device=xla.xla_device(args.device))"),
+        ("d = torch.device(args.device if torch.cuda.is_available() else 'cpu')",
+         "d = xla.xla_device(args.device if xla.is_available() else 'cpu')"),
+        ('d = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))',
+         "d = xla.xla_device(args.device or (xla.device_type()))"),
+        ("d = torch.device(args.device, rank)", 'd = xla.xla_device("{}:{}".format(args.device, rank))'),
+        ("d = torch.device(args.gpu)", "d = xla.xla_device(args.gpu)"),
+    ],
+)  # fmt: skip
+def test_options(before: str, after: str) -> None:
+    assert line(ARGS + before).endswith(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('d = torch.device(config["device"])', 'd = xla.xla_device(config["device"])'),
+        ('d = torch.device(os.environ["DEVICE"])', 'd = xla.xla_device(os.environ["DEVICE"])'),
+        ("def f(device):\n    return torch.device(device)", "def f(device):\n    return xla.xla_device(device)"),
+        ('d = torch.device(f"{kind}:{n}")', 'd = xla.xla_device(f"{kind}:{n}")'),
+        ("d = torch.device(cfg.device)", "d = xla.xla_device(cfg.device)"),
+        ("d = torch.device(self.device)", "d = xla.xla_device(self.device)"),
+    ],
+)  # fmt: skip
+def test_what_the_file_does_not_say(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "d = torch.device(x.device)",
+        "d = torch.device(model.device)",
+        'd = torch.device("cpu")',
+        'host = "cpu"\nd = torch.device(host)',
+        "d = torch.device(first.type, index=0)",
+        "args.device = torch.device('cpu')\nx.to(args.device)",
+        "x.to(device)",
+        "x.to(args.dtype)",
+    ],
+)
+def test_what_is_a_device_already_stays(source: str) -> None:
+    assert line(ARGS + source) == ARGS + source
+
+
+def test_options_that_the_file_turns_into_a_device_are_turned_once() -> None:
+    before = ARGS + "args.device = torch.device(args.device)\nx.to(args.device)"
+    assert line(before).endswith("args.device = xla.xla_device(args.device)\nx.to(args.device)")

@@ -1,0 +1,77 @@
+"""Integers taken for CUDA devices, by their value and by their name."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x.to(0)", "x.to(xla.xla_device())"),
+        ("x.to(3)", "x.to(xla.xla_device(3))"),
+        ("model.to(rank)", "model.to(xla.xla_device(rank))"),
+        ("model.to(local_rank)", "model.to(xla.xla_device(local_rank))"),
+        ("x.to(args.gpu)", "x.to(xla.xla_device(args.gpu))"),
+        ("x.to(self.gpu_id)", "x.to(xla.xla_device(self.gpu_id))"),
+        ("x.to(device=device_id)", "x.to(device=xla.xla_device(device_id))"),
+        ("torch.zeros(1, device=0)", "torch.zeros(1, device=xla.xla_device())"),
+        ("torch.zeros(1, device=ddp_local_rank)", "torch.zeros(1, device=xla.xla_device(ddp_local_rank))"),
+        ("x.new_zeros(1, device=gpu)", "x.new_zeros(1, device=xla.xla_device(gpu))"),
+        ("d = torch.device(0)", "d = xla.xla_device()"),
+        ("d = torch.device(rank)", "d = xla.xla_device(rank)"),
+        ("x.to(torch.cuda.current_device())", "x.to(xla.xla_device())"),
+        ("x.to(y.get_device())", "x.to(y.device)"),
+        ("torch.zeros(1, device=y.get_device())", "torch.zeros(1, device=y.device)"),
+        ("n = int(s)\nx.to(n)", "n = int(s)\nx.to(xla.xla_device(n))"),
+        ("device = 0\nx.to(device)", "device = 0\nx.to(xla.xla_device(device))"),
+        ('x.to(0 if torch.cuda.is_available() else "cpu")', "x.to(xla.xla_device())"),
+    ],
+)  # fmt: skip
+def test_numbers(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+PIPELINE = "from transformers import pipeline\n"
+
+
+@pytest.mark.parametrize(
+    "device", ["0", "0 if torch.cuda.is_available() else -1", "torch.cuda.current_device()"]
+)
+def test_transformers_pipeline(device: str) -> None:
+    after = line(f'{PIPELINE}p = pipeline("x", device={device})')
+    assert after.endswith('p = pipeline("x", device=xla.xla_device())')
+
+
+def test_a_number_for_a_pipeline_that_may_be_minus_one_is_left_to_a_person() -> None:
+    source = f'{PIPELINE}n = int(s)\np = pipeline("x", device=n)'
+    assert line(source) == source
+    assert codes(source) == ["XLA106"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x.to(dtype)",
+        "x.to(device)",
+        "x.to(torch.int64)",
+        "x.to(other)",
+        "x.to(y.dtype)",
+        "x.to(None)",
+        "x.to(True)",
+        "dtype = torch.float32 if a else torch.float64\nx.to(dtype)",
+        "camera = Camera(device=0)",
+        "stream = sounddevice.InputStream(device=1)",
+        "class Euro:\n    def to(self, n): return n\nEuro().to(2)",
+    ],
+)
+def test_other_arguments_stay(source: str) -> None:
+    assert line(source) == source
+
+
+def test_files_without_torch_stay() -> None:
+    from ...helpers import findings
+
+    assert findings("import cuda_money\ncuda_money.Euro().to(0)\n") == []

@@ -1,0 +1,172 @@
+"""Questions for a device: availability, count, index, name, properties, the choice of a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("use_cuda = torch.cuda.is_available()", "use_cuda = xla.is_available()"),
+        ("use_cuda = torch.cuda.is_available", "use_cuda = xla.is_available"),
+        ("use = not args.no_cuda and torch.cuda.is_available()", "use = not args.no_cuda and xla.is_available()"),
+        ("ask(torch.cuda.is_available)", "ask(xla.is_available)"),
+        ("if torch.accelerator.is_available(): f()", "if xla.is_available(): f()"),
+        ("a = torch.cuda.is_initialized()", "a = xla.is_available()"),
+        ("a = torch.backends.cuda.is_built()", "a = xla.is_available()"),
+        ("n = torch.cuda.device_count()", "n = xla.device_count()"),
+        ("n = torch.accelerator.device_count()", "n = xla.device_count()"),
+        ("a = torch.cuda.device_count() > 1", "a = xla.device_count() > 1"),
+        ("a = torch.cuda.device_count() > 0", "a = xla.is_available()"),
+        ("a = torch.cuda.device_count() == 0", "a = not xla.is_available()"),
+        ("a = torch.cuda.device_count() >= 1 and f", "a = xla.is_available() and f"),
+        ("if torch.cuda.device_count(): f()", "if xla.is_available(): f()"),
+        ("a = not torch.cuda.device_count()", "a = not xla.is_available()"),
+        ("d = torch.cuda.current_device()", "d = xla.xla_device()"),
+        ("print(torch.cuda.current_device())", "print((xla.xla_device().index or 0))"),
+        ("a = rank == torch.cuda.current_device()", "a = rank == (xla.xla_device().index or 0)"),
+        ("print(torch.cuda.get_device_name(0))", "print(xla.device_name())"),
+        ("n = torch.cuda.get_device_name(device)", "n = xla.device_name(device)"),
+        ('n = torch.cuda.get_device_name("cuda:1")', "n = xla.device_name(1)"),
+        ("n = [torch.cuda.get_device_name(i) for i in r]", "n = [xla.device_name(i) for i in r]"),
+        ("torch.cuda.init()\nf()", "f()"),
+        ("d = torch.accelerator.current_accelerator()", "d = xla.xla_device()"),
+        ("d = torch.accelerator.current_accelerator(check_available=True)", "d = xla.xla_device()"),
+        ("d = torch.accelerator.current_accelerator().type", "d = xla.device_type()"),
+        ("i = torch.accelerator.current_device_index()", "i = xla.xla_device()"),
+        ('d = torch.device(f"{torch.accelerator.current_accelerator()}:{rank}")', "d = xla.xla_device(rank)"),
+        ('acc = torch.accelerator.current_accelerator()\nd = torch.device(f"{acc}:1")', "acc = xla.xla_device()\nd = xla.xla_device(1)"),
+        ('t = torch.accelerator.current_accelerator().type\ndevice = f"{t}:{rank}"',
+         "t = xla.device_type()\ndevice = str(xla.xla_device(rank))"),
+        ("torch.cuda.set_device(rank)", "xla.set_device(rank)"),
+        ("torch.cuda.set_device(0)", "xla.set_device(0)"),
+        ('torch.cuda.set_device(f"cuda:{rank}")', "xla.set_device(rank)"),
+        ("torch.cuda.set_device(torch.device('cuda', 1))", "xla.set_device(xla.xla_device(1))"),
+        ("torch.accelerator.set_device_index(rank)", "xla.set_device(rank)"),
+        ("with torch.cuda.device(1):\n    f()", "with xla.device_index(1):\n    f()"),
+        ("with torch.cuda.device_of(x):\n    f()", "with xla.device_index(x.device):\n    f()"),
+        ("with torch.accelerator.device_index(i):\n    f()", "with xla.device_index(i):\n    f()"),
+    ],
+)  # fmt: skip
+def test_asks_the_runtime(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if torch.cuda.is_available():\n    from flash_attn import flash_attn_func",
+        "has_triton = torch.cuda.is_available()",
+        "attend = flash_attn_func if torch.cuda.is_available() else plain",
+        "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())",
+        "if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():\n    f()",
+    ],
+)
+def test_a_question_that_chooses_cuda_code_stays(source: str) -> None:
+    assert line(source) == source
+    assert "XLA102" not in codes(source)
+
+
+def test_what_is_moved_beside_a_kernel_is_moved_to_xla() -> None:
+    before = "if torch.cuda.is_available():\n    model.cuda()\n    use_triton = True"
+    after = "if xla.is_available():\n    model.to(xla.xla_device())\n    use_triton = True"
+    assert line(before) == after
+
+
+def test_misspelt_names_are_reported() -> None:
+    assert codes("a = torch.cuda.is_availble()") == ["XLA102"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "t = torch.cuda.get_device_properties(0).total_memory",
+            't = xla.memory_info()["bytes_limit"]',
+        ),
+        ("n = torch.cuda.get_device_properties(device).name", "n = xla.device_name(device)"),
+        ("print(torch.cuda.get_device_properties(device))", "print(xla.device_name(device))"),
+        (
+            "p = torch.cuda.get_device_properties(device)\nprint(p.name, p.total_memory)",
+            'print(xla.device_name(device), xla.memory_info(device)["bytes_limit"])',
+        ),
+        (
+            "bf16 = torch.cuda.get_device_capability()[0] >= 8",
+            "bf16 = xla.is_bf16_supported()",
+        ),
+        (
+            "d = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float32",
+            "d = torch.bfloat16 if xla.is_bf16_supported() else torch.float32",
+        ),
+    ],
+)
+def test_properties_that_have_a_counterpart(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "n = torch.cuda.get_device_properties(0).multi_processor_count",
+        "p = torch.cuda.get_device_properties(0)\nprint(p.major, p.name)",
+        "p = torch.cuda.get_device_properties(next(i))\nprint(p.name)",
+        "flash = torch.cuda.get_device_capability()[0] >= 8",
+        "major, minor = torch.cuda.get_device_capability()",
+        "bf16 = torch.cuda.get_device_capability()[1] >= 8",
+    ],
+)
+def test_properties_that_have_none(source: str) -> None:
+    assert line(source) == source
+    assert "XLA113" in codes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "m = torch.get_device_module(device)",
+        "m = getattr(torch, device.type)",
+        "m = getattr(torch, device_type, torch.cuda)",
+        "backend = torch.cuda if gpu else torch.cpu",
+        "def module():\n    return torch.cuda",
+    ],
+)
+def test_fact_1_3_modules_chosen_at_run_time(source: str) -> None:
+    assert line(source) == source
+    assert "XLA115" in codes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dtype = getattr(torch, args.dtype)",
+        "f = getattr(torch, name)",
+        "print(torch.version.cuda)",
+        "n = len(devices)",
+    ],
+)
+def test_other_questions_stay(source: str) -> None:
+    assert line(source) == source
+    assert codes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "several"),
+    [
+        ('a.to("cuda:0"); b.to("cuda:1")', True),
+        ("a.cuda(0); b.cuda(1)", True),
+        ('a = torch.device("cuda:0"); b = torch.device("cuda", 1)', True),
+        ('a.to("cuda"); b.to("cuda:1")', True),
+        ('d = [torch.device(f"cuda:{i}") for i in range(torch.cuda.device_count())]', True),
+        ('d = torch.device("cuda:1")\nx.to(d)', False),
+        ('a.to("cuda:0"); b.to("cuda")', False),
+        ('torch.cuda.set_device(1); a.to("cuda"); b.to("cuda:1")', False),
+        ("a.cuda(rank); b.cuda()", False),
+    ],
+)
+def test_several_devices_in_one_process(source: str, several: bool) -> None:
+    assert ("XLA114" in codes(source)) is several
+    head = "from xla_migrate import runtime as xla\n"
+    assert ("XLA114" in codes(head + line(source))) is several, "as long as it is so"

@@ -1,0 +1,164 @@
+"""`torch.cuda.FloatTensor` and its like: constructors, conversions, names, defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = torch.cuda.FloatTensor([1.0])", "a = torch.tensor([1.0], dtype=torch.float32, device=xla.xla_device())"),
+        ("a = torch.cuda.LongTensor([i for i in r])", "a = torch.tensor([i for i in r], dtype=torch.int64, device=xla.xla_device())"),
+        ("a = torch.cuda.FloatTensor(2, 3)", "a = torch.empty(2, 3, dtype=torch.float32, device=xla.xla_device())"),
+        ("a = torch.cuda.IntTensor(len(x))", "a = torch.empty(len(x), dtype=torch.int32, device=xla.xla_device())"),
+        ("a = torch.cuda.BoolTensor()", "a = torch.empty(0, dtype=torch.bool, device=xla.xla_device())"),
+        ("a = torch.cuda.FloatTensor(n)", "a = torch.FloatTensor(n).to(xla.xla_device())"),
+        ("a = torch.cuda.FloatTensor(*sizes)", "a = torch.FloatTensor(*sizes).to(xla.xla_device())"),
+        ("a = x.type(torch.cuda.FloatTensor)", "a = x.to(xla.xla_device(), torch.float32)"),
+        ('a = x.type("torch.cuda.LongTensor")', "a = x.to(xla.xla_device(), torch.int64)"),
+        ("a = x.type(torch.cuda.FloatTensor if cuda else torch.FloatTensor)",
+         'a = x.to(xla.xla_device() if cuda else "cpu", torch.float32)'),
+        ("a = isinstance(x, torch.cuda.FloatTensor)", "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
+        ('a = x.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
+        ("from torch.cuda import FloatTensor\na = FloatTensor([1])",
+         "a = torch.tensor([1], dtype=torch.float32, device=xla.xla_device())"),
+    ],
+)  # fmt: skip
+def test_constructors_and_conversions(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+CHOICE = (
+    "cuda = torch.cuda.is_available()\nT = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n"
+)
+CHOSEN = "cuda = xla.is_available()\nT = torch.FloatTensor\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = T(2, 3).fill_(1)", "a = T(2, 3).to(xla.xla_device()).fill_(1)"),
+        ("a = V(x.type(T))", "a = V(x.to(xla.xla_device(), torch.float32))"),
+        ("def f(n):\n    return T(n)", "def f(n):\n    return T(n).to(xla.xla_device())"),
+        ("def f(T):\n    return T(1)\na = T(1)", "def f(T):\n    return T(1)\na = T(1).to(xla.xla_device())"),
+    ],
+)  # fmt: skip
+def test_names_for_types(before: str, after: str) -> None:
+    assert line(CHOICE + before) == CHOSEN + after
+
+
+def test_names_given_in_two_branches() -> None:
+    before = (
+        "if args.cuda:\n    T = torch.cuda.LongTensor\nelse:\n    T = torch.LongTensor\na = T(1)"
+    )
+    after = 'if args.cuda:\n    T = torch.LongTensor\nelse:\n    T = torch.LongTensor\na = T(1).to(xla.xla_device() if args.cuda else "cpu")'
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["kinds = [T]", "a = isinstance(x, T)", "def f(x, kind=T): pass", "a = T", "a = T.dtype", ""],
+)
+def test_names_with_another_use_are_left_to_a_person(use: str) -> None:
+    source = f"T = torch.cuda.FloatTensor\na = T(1)\n{use}" if use else "T = torch.cuda.FloatTensor"
+    assert line(source) == source
+    assert codes(source) == ["XLA116"]
+
+
+def test_names_of_several_types_are_left_to_a_person() -> None:
+    source = "T = torch.cuda.FloatTensor\nT = make()\na = T(1)"
+    assert line(source) == source
+    assert codes(source) == ["XLA116"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('torch.set_default_device("cuda")', "torch.set_default_device(xla.xla_device())"),
+        ('torch.set_default_device(f"cuda:{r}")', "torch.set_default_device(xla.xla_device(r))"),
+        ('torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")', "torch.set_default_device(xla.xla_device())"),
+        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", "torch.set_default_device(xla.xla_device())"),
+        ('torch.set_default_tensor_type("torch.cuda.FloatTensor" if a.cuda else "torch.FloatTensor")',
+         'torch.set_default_device(xla.xla_device() if a.cuda else "cpu")'),
+        ('if c: torch.set_default_tensor_type("torch.cuda.BFloat16Tensor")',
+         "if c: torch.set_default_device(xla.xla_device()); torch.set_default_dtype(torch.bfloat16)"),
+    ],
+)  # fmt: skip
+def test_defaults(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+def test_fact_1_33_a_default_device_does_not_reach_torch_tensor() -> None:
+    """`torch.Tensor(...)` obeys a default tensor type only: the fix is unsafe there."""
+    source = "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nx = torch.Tensor(2)"
+    assert line(source) == source
+    assert line(source, unsafe=True).startswith("torch.set_default_device(xla.xla_device())")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a = x.type(torch.FloatTensor)",
+        "a = x.type_as(y)",
+        "a = torch.FloatTensor([1.0])",
+        "T = torch.FloatTensor\na = T(1)",
+        "torch.set_default_tensor_type(torch.FloatTensor)",
+        'torch.set_default_device("cpu")',
+        "torch.set_default_device(device)",
+        "def f(x: torch.cuda.FloatTensor): pass",
+    ],
+)
+def test_host_types_stay(source: str) -> None:
+    assert line(source) == source
+    assert codes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "safe"),
+    [
+        ('l = torch.utils.data.DataLoader(d, generator=torch.Generator(device="cuda"))',
+         "l = torch.utils.data.DataLoader(d, generator=xla.generator())", True),
+        ('g = torch.Generator("cuda")\na = torch.randperm(3, generator=g)',
+         "g = xla.generator()\na = torch.randperm(3, generator=g)", True),
+        ('g = torch.Generator(device="cuda").manual_seed(0)\na = torch.randn(3, generator=g)',
+         "g = xla.generator().manual_seed(0)\na = torch.randn(3, generator=g)", False),
+        ("g = torch.Generator(device=device)", "g = xla.generator(device)", False),
+        ('g = torch.Generator(device=f"cuda:{r}")', "g = xla.generator(r)", False),
+    ],
+)  # fmt: skip
+def test_fact_1_33_generators(before: str, after: str, safe: bool) -> None:
+    assert line(before) == (after if safe else before)
+    assert line(before, unsafe=True) == after
+
+
+@pytest.mark.parametrize("source", ["g = torch.Generator()", 'g = torch.Generator(device="cpu")'])
+def test_generators_of_the_host_stay(source: str) -> None:
+    assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("m.cuda()", "m.to(xla.xla_device())"),
+        ("m.cuda(0)", "m.to(xla.xla_device())"),
+        ("m.cuda(None)", "m.to(xla.xla_device())"),
+        ("m.cuda(rank)", "m.to(xla.xla_device(rank))"),
+        ('m.cuda("cuda:1")', "m.to(xla.xla_device(1))"),
+        ("m.cuda(device=d, non_blocking=True)", "m.to(xla.xla_device(d))"),
+        ("m.cuda(torch.device('cuda:0'))", "m.to(xla.xla_device())"),
+        ("m.cuda(torch.cuda.current_device())", "m.to(xla.xla_device())"),
+    ],
+)
+def test_the_cuda_method(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["quantizer.cuda(q, meta=meta, device=d)", "f.cuda(*args)", "torch.version.cuda", "x.cuda = 1"],
+)
+def test_other_methods_of_that_name_stay(source: str) -> None:
+    assert line(source) == source

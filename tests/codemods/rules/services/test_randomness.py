@@ -1,0 +1,92 @@
+"""Seeds and random states."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+SEED = "xla.manual_seed(seed)"
+DEVICE_ONLY = "xla.manual_seed(seed, device_only=True)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.manual_seed(seed)", SEED),
+        ("torch.random.manual_seed(seed)", SEED),
+        ("torch.manual_seed(seed=seed)", "xla.manual_seed(seed=seed)"),
+        ("torch.cuda.manual_seed(seed)", DEVICE_ONLY),
+        ("torch.cuda.manual_seed_all(seed)", DEVICE_ONLY),
+        ("torch.manual_seed(seed)\ntorch.cuda.manual_seed(seed)\ntorch.cuda.manual_seed_all(seed)", SEED),
+        ("torch.cuda.manual_seed(seed)\ntorch.manual_seed(seed)", SEED),
+        ("torch.manual_seed(seed)\nif torch.cuda.is_available():\n    torch.cuda.manual_seed_all(seed)", SEED),
+        ("if c:\n    torch.cuda.manual_seed(seed)\nelse:\n    torch.manual_seed(seed)",
+         f"if c:\n    {DEVICE_ONLY}\nelse:\n    {SEED}"),
+        ("torch.manual_seed(seed)\ntorch.cuda.manual_seed(seed + 1)",
+         f"{SEED}\nxla.manual_seed(seed + 1, device_only=True)"),
+        ("torch.manual_seed(seed)\ndef f():\n    torch.cuda.manual_seed(seed)",
+         f"{SEED}\ndef f():\n    {DEVICE_ONLY}"),
+        ("g = torch.manual_seed(seed)", f"g = torch.manual_seed(seed)\n{DEVICE_ONLY}"),
+        ("torch.cuda.seed()", "xla.manual_seed(torch.Generator().seed(), device_only=True)"),
+        ("seeder = lambda: torch.cuda.manual_seed(1)", "seeder = lambda: xla.manual_seed(1, device_only=True)"),
+    ],
+)  # fmt: skip
+def test_fact_1_30_seeds(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "g = torch.Generator()\ng.manual_seed(0)",
+        "def seed_worker(i):\n    torch.manual_seed(i)",
+        "def init(i):\n    torch.manual_seed(i)\nloader = make(worker_init_fn=init)",
+        "seed = torch.initial_seed()",
+        "random.seed(0)",
+        "np.random.seed(0)",
+        "state = torch.get_rng_state()\ntorch.set_rng_state(state)",
+        "with torch.random.fork_rng(devices=[]):\n    f()",
+        'with torch.random.fork_rng(device_type="cpu"):\n    f()',
+        "torch.use_deterministic_algorithms(True)",
+    ],
+)
+def test_the_hosts_randomness_stays(source: str) -> None:
+    assert line(source) == source
+
+
+def test_fact_3_36_loader_processes_do_not_touch_the_device() -> None:
+    before = "def seed_worker(i):\n    torch.cuda.manual_seed(i)\n    random.seed(i)"
+    assert line(before) == "def seed_worker(i):\n    random.seed(i)"
+
+
+def test_a_seed_in_a_file_without_an_accelerator_stays() -> None:
+    from ...helpers import findings
+
+    assert findings("import torch\ntorch.manual_seed(0)\nprint(torch.rand(2))\n") == []
+
+
+def test_the_seed_that_xla_has_cannot_be_asked() -> None:
+    assert codes("s = torch.cuda.initial_seed()") == ["XLA124"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("s = torch.cuda.get_rng_state()", "s = xla.get_rng_state()"),
+        ('s = torch.cuda.get_rng_state("cuda")', "s = xla.get_rng_state()"),
+        ("s = torch.cuda.get_rng_state(device=0)", "s = xla.get_rng_state()"),
+        ("s = torch.cuda.get_rng_state(device)", "s = xla.get_rng_state(device)"),
+        ("s = torch.cuda.get_rng_state_all()", "s = xla.get_rng_state_all()"),
+        ("s = torch.cuda.random.get_rng_state_all()", "s = xla.get_rng_state_all()"),
+        ("torch.cuda.set_rng_state(s)", "xla.set_rng_state(s)"),
+        ('torch.cuda.set_rng_state(s, "cuda:0")', "xla.set_rng_state(s)"),
+        ("torch.cuda.set_rng_state_all(c['rng'])", "xla.set_rng_state_all(c['rng'])"),
+        ("f = torch.cuda.get_rng_state", "f = xla.get_rng_state"),
+        ("with torch.random.fork_rng():\n    f()", "with xla.fork_rng():\n    f()"),
+        ("with torch.random.fork_rng(devices=[0], enabled=e):\n    f()", "with xla.fork_rng(devices=[0], enabled=e):\n    f()"),
+        ('with torch.random.fork_rng(device_type="cuda"):\n    f()', "with xla.fork_rng():\n    f()"),
+    ],
+)  # fmt: skip
+def test_random_states(before: str, after: str) -> None:
+    assert line(before) == after

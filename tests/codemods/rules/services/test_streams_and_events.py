@@ -1,0 +1,99 @@
+"""Waiting, timing, and streams, which go together or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..lines import codes, line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.cuda.synchronize()", "xla.synchronize()"),
+        ("torch.cuda.synchronize(0)", "xla.synchronize()"),
+        ("torch.cuda.synchronize(device)", "xla.synchronize(device)"),
+        ("torch.cuda.synchronize(device=d)", "xla.synchronize(d)"),
+        ("torch.accelerator.synchronize()", "xla.synchronize()"),
+        ("torch.cuda.current_stream().synchronize()", "xla.synchronize()"),
+        ("sync = torch.cuda.synchronize if c else f", "sync = xla.synchronize if c else f"),
+        ("e = torch.cuda.Event()", "e = xla.Event()"),
+        ("e = torch.cuda.Event(True, blocking=True)", "e = xla.Event(True, blocking=True)"),
+        ("es = [torch.cuda.Event(enable_timing=True) for _ in r]", "es = [xla.Event(enable_timing=True) for _ in r]"),
+        ('e = torch.Event(device="cuda", enable_timing=True)', "e = xla.Event(enable_timing=True)"),
+        ("from torch.cuda import Event\ne = Event()", "e = xla.Event()"),
+        ("make(torch.cuda.Event)", "make(xla.Event)"),
+        ("e.record(torch.cuda.current_stream())", "e.record()"),
+        ("e.record(stream=torch.cuda.current_stream())", "e.record()"),
+    ],
+)  # fmt: skip
+def test_waiting_and_timing(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+STREAM = "s = torch.cuda.Stream()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (STREAM + "with torch.cuda.stream(s):\n    f()", "f()"),
+        (STREAM + "with torch.cuda.stream(s), torch.no_grad():\n    f()", "with torch.no_grad():\n    f()"),
+        (STREAM + "with torch.cuda.StreamContext(s):\n    f()", "f()"),
+        (STREAM + "s.wait_stream(torch.cuda.current_stream())\nf()", "f()"),
+        (STREAM + "torch.cuda.current_stream().wait_stream(s)\nf()", "f()"),
+        (STREAM + "x.record_stream(s)\nf()", "f()"),
+        (STREAM + "s.wait_event(e)\nf()", "f()"),
+        (STREAM + "torch.cuda.set_stream(s)\nf()", "f()"),
+        (STREAM + "s.synchronize()", "xla.synchronize()"),
+        (STREAM + "if x is not None:\n    x.record_stream(s)\nf()", "f()"),
+        ("self.stream = torch.cuda.Stream(device, priority=-1)\nwith torch.cuda.stream(self.stream):\n    f()", "f()"),
+        ("s = torch.cuda.Stream() if cuda else None\nif s is not None:\n    torch.cuda.current_stream().wait_stream(s)\nf()", "f()"),
+        ("ss = [torch.cuda.Stream() for _ in r]\nfor s in ss:\n    with torch.cuda.stream(s):\n        f()",
+         "ss = [None for _ in r]\nfor s in ss:\n    f()"),
+        ("run(stream=torch.cuda.Stream())", "run(stream=None)"),
+        ("x.record_stream(torch.cuda.current_stream())\nf()", "f()"),
+        ("with torch.cuda.stream(s) if cuda else contextlib.nullcontext():\n    f()",
+         "with torch.cuda.stream(s) if cuda else contextlib.nullcontext():\n    f()"),
+    ],
+)  # fmt: skip
+def test_streams(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+def test_a_context_that_another_branch_leaves_idle() -> None:
+    before = "from contextlib import nullcontext\ns = torch.cuda.Stream()\nwith torch.cuda.stream(s) if cuda else nullcontext():\n    f()"
+    assert line(before) == "f()"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "context = torch.cuda.stream(s)",
+        "handle = s.cuda_stream",
+        "if s is not None:\n    x = move(x)",
+        "y = make(torch.cuda.stream)",
+        "def g(x, stream):\n    x.record_stream(stream)",
+    ],
+)
+def test_where_one_use_cannot_go_none_goes(left: str) -> None:
+    """Work that stays on a stream needs what orders it: else it is silently wrong on CUDA."""
+    source = f"{STREAM}{left}\nwith torch.cuda.stream(s):\n    f()\ntorch.cuda.current_stream().wait_stream(s)"
+    assert line(source) == source
+    assert "XLA123" in codes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "event = threading.Event()\nevent.wait(3)",
+        "stream = open(p)\nstream.read()",
+        "class Disk:\n    def wait_stream(self, s): pass\nDisk().wait_stream(1)",
+        "def f(s: torch.cuda.Stream, e: torch.cuda.Event) -> torch.cuda.Stream: pass",
+        "recorder.record(track)",
+        "disk.synchronize()",
+    ],
+)
+def test_other_streams_and_events_stay(source: str) -> None:
+    assert line(source) == source
+    assert codes(source) == []
