@@ -107,7 +107,8 @@ def _gone(script: Script, call: ast.Call) -> Finding:
     message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
     outer = script.parent(call)
     checked = isinstance(outer, ast.Call) and script.dotted(outer.func) == "torch.cuda.check_error"
-    if script.is_statement(call) or (checked and isinstance(script.parent(outer), ast.Expr)):
+    stands_alone = script.is_statement(outer) if checked else script.is_statement(call)  # type: ignore[arg-type]
+    if stands_alone:
         return RULE.at(script, call, message, remove(script.statement(call)))
     return RULE.at(script, call, message, Replace(call, "None"))
 

@@ -1,0 +1,34 @@
+"""Edits that need the surroundings of the place: f-strings, conditions, several contexts."""
+
+from __future__ import annotations
+
+import pytest
+
+from .rules.lines import line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('y = f"{torch.cuda.memory_allocated()}"', "y = f\"{xla.memory_info()['bytes_used']}\""),
+        ("y = f'{torch.cuda.memory_allocated()}'", "y = f'{xla.memory_info()[\"bytes_used\"]}'"),
+        ('y = f"""{torch.cuda.memory_allocated()}"""', 'y = f"""{xla.memory_info()["bytes_used"]}"""'),
+        ('y = f"{a:{torch.cuda.memory_allocated()}}"', "y = f\"{a:{xla.memory_info()['bytes_used']}}\""),
+        ('y = f"{n}", torch.cuda.memory_allocated()', 'y = f"{n}", xla.memory_info()["bytes_used"]'),
+    ],
+)  # fmt: skip
+def test_quotes_inside_f_strings(before: str, after: str) -> None:
+    """Before Python 3.12 an f-string ends at its own quote, wherever it stands."""
+    assert line(before) == after
+
+
+def test_a_condition_inside_a_condition_gets_parentheses() -> None:
+    before = "torch.backends.cuda.matmul.allow_tf32 = a if b else c"
+    assert (
+        line(before) == 'xla.set_float32_matmul_precision("high" if (a if b else c) else "highest")'
+    )
+
+
+def test_a_with_that_loses_every_context_loses_itself() -> None:
+    before = "with torch.autograd.profiler.emit_nvtx(), torch.cuda.profiler.profile():\n    # kept\n    f()"
+    assert line(before) == "# kept\nf()"
