@@ -35,9 +35,13 @@ def _is_called_a_scaler(node: ast.expr) -> bool:
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
-# What a file that computes on an accelerator has somewhere.
+# What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
+# such names (not where a file that trains, saves or compiles on whatever there is got them).
 _ACCELERATED = re.compile(
-    r"cuda|torch\.accelerator|torch_xla|xla_migrate|\bgpu\b|\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device|\bdevice\s*="
+    r"cuda|torch\.accelerator|torch_xla|autocast|apex|\bgpu\b"
+    r"|\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device|\bdevice\s*="
+    r"|\bxla\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b|MpDeviceLoader\b"
+    r"|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b|NativeScaler\b|narrow\b)[a-z_]"
 )
 
 

@@ -80,6 +80,41 @@ _QUESTIONS = frozenset(
 )
 
 
+def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether `node`, a function or class that is not called here, is to be called elsewhere: bound to a name,
+    returned, or given to a call; not compared, listed, annotated, derived from, patched or asked about.
+    """
+    if not isinstance(getattr(node, "ctx", None), ast.Load):
+        return False
+    parent = parents.get(node)
+    if isinstance(parent, ast.keyword):
+        parent = parents.get(parent)
+        return isinstance(parent, ast.Call)
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return last not in _ASKING and not _is_decorator(parent, parents)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        return parent.value is node
+    if isinstance(parent, ast.IfExp):
+        return parent.test is not node
+    if isinstance(parent, ast.Dict):
+        return node in parent.values
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node in parent.decorator_list
+    return isinstance(parent, (ast.Return, ast.arguments, ast.Lambda))
+
+
+_ASKING = frozenset(
+    "isinstance issubclass hasattr getattr callable signature getsource register setattr patch".split()
+)
+
+
+def _is_decorator(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    owner = parents.get(call)
+    return call in getattr(owner, "decorator_list", ())
+
+
 def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
     """Whether `node` is the `elif` of another `if`, or all that stands in its `else`."""
     parent = parents.get(node)

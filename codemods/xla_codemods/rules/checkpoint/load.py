@@ -47,10 +47,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ...findings import Finding
+from ...findings import ERROR, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...values import DATASET
+from ...values import DATASET, HOST
 from .locations import is_cpu, located, names_cuda
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
     if is_cpu(location) or not (script.trains or script.accelerated):
         return
-    if _loads_samples(script, call):
+    if script.value(location, scope).has(HOST) or _loads_samples(script, call):
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.load")]
     if location is not None:
@@ -87,7 +87,13 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             AddArgument(call, "pickle_module={0}", (call.args[2],)),
         ]
     edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    given = location is not None and not _is_none(location)
+    severity = ERROR if given else WARNING  # without one it depends on where the file comes from
+    yield RULE.at(script, call, _MESSAGE, *edits, severity=severity)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 @RULE.reference(*_NAMES)

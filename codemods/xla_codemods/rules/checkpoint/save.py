@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import ARRAY, HOST, NUMBER, STRING
+from ...syntax import is_handed_on, keyword
+from ...values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -51,12 +51,18 @@ _SAVES_A_MODEL = re.compile(
 )
 
 
+_NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
+_OPTIONS = re.compile(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab")
+_BUFFER = re.compile(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
+
+
 @RULE.call(*_NAMES)
 def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     saved = call.args[0] if call.args else keyword(call, "obj")
     if saved is None or script.uses_accelerate or not _concerns(script, call, saved):
         return
-    if script.value(saved, scope).kinds & {HOST, ARRAY, NUMBER, STRING}:
+    file = call.args[1] if len(call.args) > 1 else keyword(call, "f")
+    if _holds_no_results(script, saved, scope) or _is_in_memory(script, file, scope):
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")]
     for name, argument in list(zip(_ORDER, call.args))[2:]:
@@ -70,8 +76,27 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     """`partial(torch.save, state)`, `save=torch.save`."""
     if script.uses_accelerate or not (script.trains or script.accelerated):
         return
-    if isinstance(script.parent(node), (ast.Call, ast.keyword, ast.Assign, ast.IfExp)):
+    if is_handed_on(node, script.parents):
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))
+
+
+def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """Data of the host, a dataset, options."""
+    kinds = script.value(node, scope).kinds
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return bool(kinds & _NO_RESULTS) or _OPTIONS.fullmatch(last) is not None
+
+
+def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
+    """Whether `file` is a buffer, which every replica that asks for one wants filled."""
+    if not isinstance(file, ast.Name):
+        return False
+    found = scope.find(file.id)
+    values = [b.value for b in found[1]] if found is not None else []
+    return _BUFFER.search(file.id) is not None or any(
+        isinstance(value, ast.Call) and script.dotted(value.func, scope) == "io.BytesIO"
+        for value in values
+    )
 
 
 def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:

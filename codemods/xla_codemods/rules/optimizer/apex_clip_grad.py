@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -38,7 +39,8 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference(*_NAMES)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield _finding(script, node, scope)
+    if is_handed_on(node, script.parents):
+        yield _finding(script, node, scope)
 
 
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:

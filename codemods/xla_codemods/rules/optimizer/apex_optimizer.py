@@ -49,6 +49,7 @@ from ...edits import Edit, Replace
 from ...findings import MEDIUM, Finding
 from ...known import RUNTIME
 from ...rule import Rule
+from ...syntax import is_handed_on
 from .equivalents import (
     ADAGRAD,
     ADAM,
@@ -212,6 +213,8 @@ def _translated(
 @RULE.reference(*_ADAM_NAMES, *EQUIVALENTS)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`optimizer_class = FusedAdam`."""
+    if not is_handed_on(node, script.parents):
+        return
     dotted = script.dotted(node, scope) or ""
     name = dotted.rpartition(".")[2]
     equivalent = ADAMW_EQUIVALENT if dotted in _ADAM_NAMES else EQUIVALENTS[dotted]

@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...syntax import is_handed_on, keyword
 from .equivalents import (
     ADAGRAD,
     ADAM,
@@ -150,6 +150,8 @@ def _decays(call: ast.Call) -> bool:
 @RULE.reference(*_BASES)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`optimizer_class = bnb.optim.AdamW8bit`."""
+    if not is_handed_on(node, script.parents):
+        return
     base = _BASES[script.dotted(node, scope) or ""]
     equivalent = _EQUIVALENTS[base]
     if base != "Adam" and stands_in(script, node, equivalent):
@@ -168,7 +170,8 @@ def without(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference(*_WITHOUT)
 def without_call(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield _without(script, node, _WITHOUT[script.dotted(node, scope) or ""])
+    if is_handed_on(node, script.parents):
+        yield _without(script, node, _WITHOUT[script.dotted(node, scope) or ""])
 
 
 def _without(script: Script, node: ast.AST, base: str) -> Finding:

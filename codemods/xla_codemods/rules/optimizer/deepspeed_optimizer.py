@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 from ...edits import Edit, Replace
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 from .equivalents import (
     ADAGRAD,
     ADAM,
@@ -121,6 +122,8 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*_EQUIVALENTS)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`optimizer_class = DeepSpeedCPUAdam if offload else FusedAdam`."""
+    if not is_handed_on(node, script.parents):
+        return
     equivalent = _EQUIVALENTS[script.dotted(node, scope) or ""]
     if stands_in(script, node, equivalent):
         edit = Replace(node, script.spell(equivalent.target, scope))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA304", "fused-argument")
 
 _MESSAGE = "there is no fused optimizer kernel for XLA"
-_OPTIMIZER_CLASS = re.compile(r"optim|^adamw?$|^sgd$", re.IGNORECASE)
+_OPTIMIZER_CLASS = re.compile(r"optim", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
 _DEPTH = 4
 
@@ -87,7 +87,9 @@ def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:
         return True
     func = call.func
     last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    return script.dotted(func, scope) is None and _OPTIMIZER_CLASS.search(last) is not None
+    if script.dotted(func, scope) is not None or script.value(func, scope).definition is not None:
+        return False
+    return _OPTIMIZER_CLASS.search(last) is not None
 
 
 def _entries(

@@ -34,13 +34,15 @@ float16 for bfloat16.
 +    return nullcontext() if device_type == "cpu" else xla.autocast(device_type=device_type, dtype=dtype)
 ```
 
-Autocast on the CPU stays.
+Autocast on the CPU stays, and that of the device that a tensor is on.
 
 ```python
 import torch
 
 def forward(model, x):
     with torch.autocast("cpu", dtype=torch.bfloat16):
+        x = model(x)
+    with torch.autocast(x.device.type, enabled=False):
         return model(x)
 ```
 """
@@ -54,7 +56,7 @@ from typing import TYPE_CHECKING
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import is_cuda_string, keyword
+from ...syntax import is_cuda_string, is_handed_on, keyword
 from .half import bfloat16_for
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ _ANY = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocas
 _CUDA_ORDER = ("enabled", "dtype", "cache_enabled")
 _ANY_ORDER = ("device_type", "dtype", "enabled", "cache_enabled")
 _MESSAGE = "CUDA's autocast leaves XLA tensors in float32"
+_RIGHT = frozenset({"torch.bfloat16", "torch.float32"})
 _OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia", "meta", "xla"})
 
 
@@ -82,8 +85,7 @@ def of_cuda(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(*_ANY)
 def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    device = call.args[0] if call.args else keyword(call, "device_type")
-    if isinstance(device, ast.Constant) and device.value in _OTHERS:
+    if _is_right_as_it_is(script, call, scope):
         return
     edits = [
         Replace(call.func, f"{script.xla}.autocast"),
@@ -110,26 +112,14 @@ def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`context = torch.cuda.amp.autocast if amp else nullcontext`."""
     parent = script.parent(node)
-    if isinstance(parent, (ast.Compare, ast.BoolOp, ast.arg, ast.AnnAssign, ast.Subscript)):
-        return  # asked for, or a type
-    if isinstance(parent, ast.Call) and _takes_a_class(script, parent, scope):
+    if not is_handed_on(node, script.parents):
         return
+    if isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "functools.partial":
+        return  # dealt with above
     if script.dotted(node, scope) in _ANY or _is_called_plainly(script, node):
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
     else:
         yield RULE.at(script, node, f"{_MESSAGE}: use {script.xla}.autocast", effort=MEDIUM)
-
-
-def _takes_a_class(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """`isinstance(context, torch.autocast)`, `hasattr(torch.cuda.amp.autocast, ...)`, and what XLA201 has dealt with."""
-    if script.dotted(call.func, scope) == "functools.partial":
-        return True
-    return isinstance(call.func, ast.Name) and call.func.id in {
-        "isinstance",
-        "issubclass",
-        "hasattr",
-        "getattr",
-    }
 
 
 def _is_called_plainly(script: Script, node: ast.expr) -> bool:
@@ -176,6 +166,22 @@ def _arguments(
             new = bfloat16_for(script, given.value, scope)
             if new is not None:
                 yield Replace(given.value, new)
+
+
+def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """Another device's autocast, or that of whatever device a tensor is on (`x.device.type`), in a type that is right
+    on XLA too.
+    """
+    device = call.args[0] if call.args else keyword(call, "device_type")
+    if isinstance(device, ast.Constant):
+        return device.value in _OTHERS
+    dtype = call.args[1] if len(call.args) > 1 else keyword(call, "dtype")
+    if dtype is not None and script.dotted(dtype, scope) not in _RIGHT:
+        return False
+    if isinstance(device, ast.Name) and not script.value(device, scope).kinds:
+        found = scope.find(device.id)
+        return found is not None and all(b.how == "parameter" for b in found[1])
+    return isinstance(device, ast.Attribute) and device.attr == "type"
 
 
 def _is_cuda(node: ast.expr) -> bool:

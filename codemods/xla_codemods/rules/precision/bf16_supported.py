@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -37,4 +38,5 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference("torch.cuda.is_bf16_supported")
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.is_bf16_supported"))
+    if is_handed_on(node, script.parents):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.is_bf16_supported"))

@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING
 from ...edits import Edit, Replace
 from ...findings import Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...syntax import is_handed_on, keyword
 from .half import bfloat16_for
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ _MESSAGE = "this is about CUDA's autocast"
 @RULE.reference(*_CUDA)
 def bare(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`@custom_fwd`, or handed on."""
+    if not is_handed_on(node, script.parents):
+        return
     new = f"{_name(script, node, scope)}(device_type={script.xla}.device_type())"
     yield RULE.at(script, node, _MESSAGE, Replace(node, new))
 

@@ -40,6 +40,7 @@ if x.dtype == torch.float16:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,8 @@ RULE = Rule("XLA208", "float16", severity=WARNING)
 
 _HALF = frozenset({"torch.float16", "torch.half"})
 _MESSAGE = "TPUs and Trainium are made for bfloat16, not for float16"
+_LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
+_DECIDING = re.compile(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
 
@@ -65,7 +68,7 @@ _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with
 def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if call.args or call.keywords or not script.accelerated:
+    if call.args or call.keywords or not script.accelerated or _is_decided(script, call):
         return
     if may_be_on_the_device(script, owner, scope):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
@@ -75,7 +78,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("to", "type")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if not script.accelerated:
+    if not script.accelerated or _is_decided(script, call):
         return
     there = script.value(call, scope).has(ACCEL)
     if there or may_be_on_the_device(script, call.func.value, scope):
@@ -94,10 +97,11 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
     last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if last in _AUTOCAST or last == "to":
         return
-    dotted = script.dotted(call.func, scope) or ""
     device = keyword(call, "device")
-    is_factory = dotted.startswith("torch.") and script.value(call, scope).has(HOST)
-    if not is_factory and not (device is not None and script.value(device, scope).has(HOST)):
+    if device is not None and script.value(device, scope).has(HOST):
+        return
+    loads = node.arg == "torch_dtype" or last in _LOADERS
+    if (device is not None or loads) and not _is_decided(script, call):
         yield _finding(script, node.value, scope)
 
 
@@ -105,6 +109,15 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
 def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and call.args and is_half(script, call.args[0], scope):
         yield _finding(script, call.args[0], scope)
+
+
+def _is_decided(script: Script, node: ast.AST) -> bool:
+    """Whether a test around `node` asks for float16, or which type there is: it is an option, or follows a tensor."""
+    return any(
+        isinstance(ancestor, (ast.If, ast.IfExp))
+        and _DECIDING.search(script.segment(ancestor.test)) is not None
+        for ancestor in script.ancestors(node)
+    )
 
 
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:

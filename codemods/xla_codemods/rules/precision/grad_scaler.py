@@ -118,7 +118,7 @@ from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...values import SCALER
 from .branches import collapsed
-from .scaler_uses import Creation, Uses, classify, idle_bindings
+from .scaler_uses import Creation, Uses, classify, idle_bindings, leaves_the_file
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -153,7 +153,7 @@ def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Ite
     """What becomes of `GradScaler(...)`: one that is switched off, `None`, or nothing."""
     if uses.unclear:
         return
-    if asked or uses.handed_out:
+    if asked or uses.handed_out or leaves_the_file(script, creation.whole):
         scope = script.index.scope(creation.call)
         name = script.spell("torch.amp.GradScaler", scope)
         yield Replace(creation.call, f"{name}(enabled=False)")

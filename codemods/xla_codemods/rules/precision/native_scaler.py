@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -53,5 +54,5 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*_NAMES)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`scaler_class = NativeScaler`; in annotations it may stay."""
-    if isinstance(script.parent(node), (ast.Assign, ast.IfExp)):
+    if is_handed_on(node, script.parents):
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.NativeScaler"))

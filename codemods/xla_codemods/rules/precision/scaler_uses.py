@@ -31,6 +31,7 @@ MAKERS = frozenset(
     }.items()
     for name in names
 )
+_OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia"})
 _NAME = re.compile("scaler", re.IGNORECASE)
 _DROPPED = frozenset(
     "unscale_ update load_state_dict set_growth_factor set_backoff_factor set_growth_interval".split()
@@ -85,6 +86,17 @@ def classify(script: Script) -> Uses:
     return finder.uses
 
 
+def leaves_the_file(script: Script, node: ast.expr) -> bool:
+    """Whether `node` is returned by a function that nothing in this file calls."""
+    statement = script.statement(node)
+    function = script.function(statement)
+    return (
+        isinstance(statement, ast.Return)
+        and function is not None
+        and not script.index.calls_of(function.name)
+    )
+
+
 def in_a_scaler(script: Script, node: ast.AST) -> bool:
     """Whether `node` stands in a class that derives from GradScaler."""
     return any(
@@ -100,8 +112,15 @@ def _creations(script: Script) -> Iterator[Creation]:
     for call, scope in script.index.of(ast.Call):
         func = call.func
         last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if last in names and script.dotted(func, scope) in MAKERS and not in_a_scaler(script, call):
+        if last not in names or script.dotted(func, scope) not in MAKERS:
+            continue
+        if not in_a_scaler(script, call) and not _is_for_another_device(call):
             yield _creation(script, call)
+
+
+def _is_for_another_device(call: ast.Call) -> bool:
+    device = call.args[0] if call.args else keyword(call, "device")
+    return isinstance(device, ast.Constant) and device.value in _OTHERS
 
 
 def _creation(script: Script, call: ast.Call) -> Creation:
@@ -216,7 +235,10 @@ class _Finder:
         elif isinstance(parent, ast.Compare) or _is_test(parent, node):
             self.uses.flags.append(node)
         elif isinstance(parent, _MOVES):
-            self.uses.passed = True
+            if leaves_the_file(self.script, node):
+                self.uses.handed_out = True
+            else:
+                self.uses.passed = True
         elif isinstance(parent, ast.Expr):
             pass
         else:

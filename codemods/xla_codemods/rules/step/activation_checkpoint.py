@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 from ...edits import AddArgument, InsertBefore, Replace
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...syntax import is_handed_on, keyword
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -72,7 +72,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*_CHECKPOINTS)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(checkpoint, use_reentrant=False)`, `self.run = checkpoint`."""
-    if not isinstance(script.parent(node), (ast.Compare, ast.arg, ast.AnnAssign)):
+    if is_handed_on(node, script.parents):
         yield _replaced(script, node, scope)
 
 
@@ -97,8 +97,9 @@ def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 
 @RULE.method("gradient_checkpointing_enable")
 def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
     statement = script.parent(call)
-    if _is_patched(script):
+    if _is_patched(script) or _is_self(call.func.value):
         return
     if not isinstance(statement, ast.Expr):
         yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
@@ -121,10 +122,19 @@ def _is_patched(script: Script) -> bool:
     )
 
 
+def _is_self(node: ast.expr) -> bool:
+    """`self`, or a part of it: a model's own code, which does what it is told."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in {"self", "cls"}
+
+
 @RULE.method("enable_gradient_checkpointing", "set_grad_checkpointing")
 def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Models of diffusers and timm, which import torch's function for themselves."""
-    off = call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-    if script.accelerated and not off:
+    assert isinstance(call.func, ast.Attribute)
+    given = call.args[0] if call.args else keyword(call, "enable")
+    on = given is None or (isinstance(given, ast.Constant) and bool(given.value))
+    if script.accelerated and on and not _is_self(call.func.value):
         message = f"{_MESSAGE}, and this library imports it for itself: leave it off"
         yield RULE.at(script, call, message, effort=MEDIUM)

@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace, ReplaceStatement
 from ...findings import Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...syntax import is_handed_on, keyword
 from ...values import MODULE
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference("torch.compile")
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`@torch.compile` without a call, `wrap = torch.compile if fast else identity`."""
-    parent = script.parent(node)
-    if isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in {"hasattr", "callable"}:
-        return
-    if not isinstance(parent, (ast.Compare, ast.BoolOp, ast.If)):
+    if is_handed_on(node, script.parents):
         yield from _finding(script, node)
 
 

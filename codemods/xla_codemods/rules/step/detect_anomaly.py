@@ -62,6 +62,9 @@ def detect_anomaly(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
 
 def _is_on(script: Script, call: ast.Call, scope: Scope) -> bool:
     """`set_detect_anomaly` takes a mode; `detect_anomaly` is one."""
+    check = keyword(call, "check_nan")
+    if isinstance(check, ast.Constant) and check.value is False:
+        return False  # it only keeps tracebacks
     if not (script.dotted(call.func, scope) or "").endswith("set_detect_anomaly"):
         return True
     mode = call.args[0] if call.args else keyword(call, "mode")

@@ -1,6 +1,7 @@
 """XLA tensors have no memory that others could read.
 
-DLPack, shared memory and quantized tensors fail on them (xla-facts section 2): go through the CPU, with `x.cpu()`.
+DLPack and shared memory fail on them (xla-facts section 2), and quantized tensors come out on the CPU: go there before,
+with `x.cpu()`.
 Processes do not share a model on the device either; each trains its own, and gradients are averaged.
 
 ```diff
@@ -47,13 +48,20 @@ RULE = Rule("XLA515", "host-memory", effort=MEDIUM)
     "torch.utils.dlpack.to_dlpack",
     "torch.to_dlpack",
     "torch._C._to_dlpack",
-    "torch.quantize_per_tensor",
-    "torch.quantize_per_channel",
 )
-def of_a_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and call.args and not script.value(call.args[0], scope).has(HOST):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
         yield RULE.at(script, call, f"{name} fails on XLA tensors: take `.cpu()` of them first")
+
+
+@RULE.call("torch.quantize_per_tensor", "torch.quantize_per_channel")
+def quantized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args and script.on_accelerator(call.args[0]):
+        name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+        yield RULE.at(
+            script, call, f"{name} has no kernel for XLA: take `.cpu()` of the tensor first"
+        )
 
 
 @RULE.method("share_memory_", "share_memory")

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import Finding
 from ...rule import Rule
+from ...syntax import is_handed_on, keyword
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -54,13 +55,15 @@ _NAMES = (
 
 @RULE.call(*_NAMES)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _finding(script, call.func)
+    mode = call.args[0] if call.args else keyword(call, "mode")
+    if not (isinstance(mode, ast.Constant) and mode.value is False):
+        yield from _finding(script, call.func)
 
 
 @RULE.reference(*_NAMES)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`@torch.inference_mode` without a call, `context = torch.inference_mode if ... else torch.no_grad`."""
-    if not isinstance(script.parent(node), (ast.Compare, ast.arg, ast.AnnAssign)):
+    if is_handed_on(node, script.parents):
         yield from _finding(script, node)
 
 

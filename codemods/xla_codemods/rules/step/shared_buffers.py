@@ -38,7 +38,7 @@ from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...names import ITERATED, Scope
 from ...rule import Rule
-from ...values import HOST, MODULE, PARAMETERS
+from ...values import PARAMETERS
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -70,12 +70,7 @@ def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
                 node = inner
             case _:
                 break
-    if isinstance(node, ast.Name):
-        return _iterates_parameters(script, node, scope)
-    if isinstance(node, ast.Attribute):  # `model.layer.weight`
-        owner = script.value(node.value, scope)
-        return node.attr in {"weight", "bias"} and owner.has(MODULE) and not owner.has(HOST)
-    return False
+    return isinstance(node, ast.Name) and _iterates_parameters(script, node, scope)
 
 
 def _iterates_parameters(script: Script, node: ast.Name, scope: Scope) -> bool:

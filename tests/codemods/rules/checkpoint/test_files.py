@@ -55,6 +55,10 @@ def test_save_of_what_another_file_computes(source: str) -> None:
         HEAD + "image.save(path)\n",
         HEAD + "from mylib import save\nsave(state, path)\n",
         HEAD + "ok = torch.save is not None\n",
+        HEAD + "buffer = io.BytesIO()\ntorch.save(state, buffer)\n",
+        HEAD + "import io\nf = io.BytesIO()\ntorch.save(state, f)\n",
+        HEAD + "torch.save(args, 'training_args.bin')\n",
+        HEAD + "torch.save(self.vocab, path)\n",
         "from accelerate import Accelerator\n" + HEAD + "torch.save(state, path)\n",
     ],
 )
@@ -105,6 +109,7 @@ def test_load(before: str, after: str) -> None:
     [
         HEAD + "x = torch.load(p, map_location='cpu')\n",
         HEAD + "x = torch.load(p, 'cpu', weights_only=True)\n",
+        HEAD + "x = torch.load(p, map_location=torch.device('cpu'))\n",
         "import torch\nx = torch.load('data.pt')\n",
         "import torch\nfrom torch.utils.data import Dataset\nmodel.cuda()\nclass D(Dataset):\n    def __getitem__(self, i):\n        return torch.load(self.paths[i])\n",
         HEAD + "x = json.load(f)\n",

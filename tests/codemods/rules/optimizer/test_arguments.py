@@ -39,6 +39,7 @@ def test_fused(before: str, after: str) -> None:
         "a = Attention(fused=True)",
         "a = nn.functional.attention(x, fused=True)",
         "d = {'fused': True}",
+        "def adam(fused): ...\n\nadam(fused=True)",
     ],
 )
 def test_not_fused(line: str) -> None:

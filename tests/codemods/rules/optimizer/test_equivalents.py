@@ -130,6 +130,7 @@ def test_classes_called_otherwise_are_left_to_a_person(source: str) -> None:
         "import torch\nfrom torch_xla.amp import syncfree\no = syncfree.AdamW(p)\n",
         "import torch\nfrom mylib import FusedAdam\no = FusedAdam(p)\n",
         "import torch\nfrom timm.optim import Lamb\no = Lamb(p)\n",
+        "import torch\nimport bitsandbytes as bnb\nok = isinstance(o, (bnb.optim.AdamW, bnb.optim.Lion))\n",
         "import torch\nfrom apex.optimizers import FusedAdam\ndef f(o: FusedAdam) -> bool:\n    return isinstance(o, FusedAdam)\n",
     ],
 )

@@ -66,6 +66,9 @@ def test_by_a_name_that_is_only_that() -> None:
         "y = model.half(3)",
         "n = total / 2.0",
         "dtype = torch.float16 if args.half else torch.float32; model.to(device, dtype)",
+        "if args.fp16: model = model.to(device).half()",
+        "y = x.to(device).half() if x.dtype == torch.float16 else x",
+        "y = Observer.with_args(dtype=torch.float16)",
     ],
 )
 def test_left_alone(line: str) -> None:

@@ -73,7 +73,8 @@ def test_uses(before: str, after: str) -> None:
         ("s, t = GradScaler(), GradScaler()", ""),
         ("s, t = GradScaler(), 3", "s, t = None, 3"),
         ("s = [GradScaler() for _ in range(2)]", "s = [None for _ in range(2)]"),
-        ("def f():\n    return GradScaler()", "def f():\n    return None"),
+        ("def f():\n    return GradScaler()\n\ns = f()", "def f():\n    return None\n\ns = f()"),
+        ("def f():\n    return GradScaler()", "def f():\n    return torch.amp.GradScaler(enabled=False)"),
         ("def f(s):\n    pass\n\nf(GradScaler())", "def f(s):\n    pass\n\nf(None)"),
         ("def f(s):\n    pass\n\ns = GradScaler()\nf(s)", "def f(s):\n    pass\n\ns = None\nf(s)"),
         ("class A:\n    def __init__(self):\n        self.s = GradScaler()", "class A:\n    def __init__(self):\n        pass"),
@@ -221,6 +222,7 @@ def test_a_class_of_its_own_is_left_to_a_person() -> None:
         "import torch\ndef f(scaler: torch.cuda.amp.GradScaler) -> None: ...\n",
         "from accelerate import Accelerator\nimport torch\naccelerator = Accelerator()\nscaler = torch.cuda.amp.GradScaler()\nscaler.update()\n",
         "import torch\nscaler = torch.amp.GradScaler(enabled=False)\nfit(scaler)\n",
+        "import torch\nscaler = torch.amp.GradScaler('cpu')\nfit(scaler)\n",
         "import torch\nassert torch.cuda.amp.GradScaler\n",
     ],
 )
