@@ -37,7 +37,7 @@ def _name(values: Inference, node: ast.Name, scope: Scope) -> Value:
     dotted = scope.dotted(node.id)
     if dotted is not None:
         return known.attribute(dotted)
-    return values.name(node.id, scope)
+    return values.name(node, scope)
 
 
 def _constant(values: Inference, node: ast.Constant, scope: Scope) -> Value:

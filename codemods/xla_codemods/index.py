@@ -25,7 +25,7 @@ class Index:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: dict[type[ast.AST], list[tuple[ast.AST, Scope]]] = {}
         self.module = Scope(tree, None, text)
-        self.inference = Inference(self.module, self.calls_of)
+        self.inference = Inference(self.module, self.calls_of, self.parents)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
 
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]:

@@ -1,14 +1,15 @@
 """What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
 
-Flow-insensitive: a name is the join of all that its scope binds it to. Nothing is evaluated twice, a
-cycle yields what is known without it, and what cannot be told is `UNKNOWN`.
+A name is the join of the bindings that reach its use (see `flow`). Nothing is evaluated twice, a cycle yields what is
+known without it, and what cannot be told is `UNKNOWN`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from . import flow
 from .expressions import EXPRESSIONS
 from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from .syntax import argument_for, is_static, walk_body
@@ -43,9 +44,15 @@ _MAX_WORK = 20_000  # evaluations
 class Inference:
     """The memo of one file's values. `calls` answers: which calls name this function?"""
 
-    def __init__(self, module: Scope, calls: Callable[[str], list[tuple[ast.Call, Scope]]]) -> None:
+    def __init__(
+        self,
+        module: Scope,
+        calls: Callable[[str], list[tuple[ast.Call, Scope]]],
+        parents: Mapping[ast.AST, ast.AST],
+    ) -> None:
         self.module = module
         self.calls = calls
+        self.parents = parents
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
@@ -110,13 +117,14 @@ class Inference:
                 self._memo[node] = result
         del self._drafted[first:]
 
-    def name(self, name: str, scope: Scope) -> Value:
-        """What the local `name` may be in `scope`."""
-        found = scope.find(name)
+    def name(self, node: ast.Name, scope: Scope) -> Value:
+        """What the local name `node`, read in `scope`, may be."""
+        found = scope.find(node.id)
         if found is None:
             return UNKNOWN
         home, bindings = found
-        return join(*(self.bound(binding, home) for binding in bindings))
+        reaching = flow.reaching(bindings, node, home, self.parents)
+        return join(*(self.bound(binding, home) for binding in reaching))
 
     def bound(self, binding: Binding, scope: Scope) -> Value:
         """What one binding binds."""
