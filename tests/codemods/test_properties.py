@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -120,12 +121,7 @@ def test_lines_without_findings_are_untouched(source: str) -> None:
     found = {n for f in check(source.encode()) for n in range(f.line, f.end_line + 1)}
     kept = [ln for n, ln in enumerate(source.splitlines(), 1) if n not in found and ln.strip()]
     after = migrate(source.encode()).data.decode().splitlines()
-    missing = []
-    for line in kept:
-        if line in after:
-            after = after[after.index(line) + 1 :]
-        else:
-            missing.append(line)
+    missing = [row[2:] for row in difflib.ndiff(kept, after) if row.startswith("- ")]
     # An `if` or `for` goes with all that stood in it.
     may_go = ("if flag:", "pass", "for ", "    ")
     assert all(ln.startswith(may_go) for ln in missing), missing
