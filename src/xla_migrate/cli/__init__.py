@@ -11,8 +11,23 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments; the exit code (see `xla-migrate --help`)."""
-    words = sys.argv[1:] if words is None else list(words)
+    """Run the command with these arguments; the exit code (see `xla-migrate --help`).
+
+    Without arguments it is the program, takes them from the command line and does not return: the interpreter's own
+    way out, which takes every syntax tree apart, lasts as long as a check does.
+    """
+    if words is not None:
+        return _run(list(words))
+    code = _run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = 2
+    os._exit(code)
+
+
+def _run(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         # Paths and source lines may hold what the terminal cannot show: better escaped than no report.
         if hasattr(stream, "reconfigure"):

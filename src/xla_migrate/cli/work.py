@@ -88,6 +88,8 @@ def do(
         return Done(failed(found.shown, str(error)))
     known_as = trusted(state)
     is_ours = mentions(data, found.settings)
+    if not is_ours and not found.named and not order.destinations:  # as most files are
+        return Done(Outcome(found.shown, _NOTHING), known_as, b"", _NOTHING)
     digest = content_hash(data) if is_ours else b""
     if is_ours and recall is not None and (known := recall(found, digest)) is not None:
         unsafe = order.is_unsafe(found.settings)
@@ -102,8 +104,11 @@ def do(
     if verdict.data is not None or (verdict.failed and not verdict.settled):
         return Done(outcome)
     if not is_ours:
-        return Done(outcome) if found.named else Done(outcome, known_as, b"", verdict)
+        return Done(outcome)
     return Done(outcome, known_as, digest, verdict)
+
+
+_NOTHING = Verdict()
 
 
 def mentions(data: bytes, settings: Settings) -> bool:
