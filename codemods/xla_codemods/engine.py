@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from .cuda_only import left_over
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
 from .index import Index
@@ -169,7 +170,8 @@ class _Dispatch:
         found: dict[tuple[str, ast.AST], Finding] = {}
         for finding in self._all(script):
             found.setdefault((finding.code, finding.node), finding)
-        rest = Rest(list(found.values()), self._hears, self.rest_codes)
+        so_far = list(found.values())
+        rest = Rest(left_over(script, so_far, self._hears), so_far, self.rest_codes)
         for check in self.rests:
             for finding in check(script, rest):
                 found.setdefault((finding.code, finding.node), finding)

@@ -14,6 +14,7 @@ from .edits import Edit
 from .findings import ERROR, LOW, SAFE, Finding
 
 if TYPE_CHECKING:
+    from .cuda_only import Use
     from .names import Scope
     from .script import Script
 
@@ -26,14 +27,10 @@ RestCheck = Callable[["Script", "Rest"], Iterable[Finding]]
 
 
 class Rest(NamedTuple):
-    """What the other rules made of a file: what they `found`, and which names they listen to at all.
+    """What the other rules have left of a file: uses of CUDA-only names, and the `codes` of rules that look at these."""
 
-    `hears(dotted, called)` tells whether a rule looks at the name, called or not: then its silence means something.
-    `codes` are those of the rules that look at the rest.
-    """
-
+    uses: list[Use]
     found: list[Finding]
-    hears: Callable[[str, bool], bool]
     codes: frozenset[str]
 
 

@@ -122,18 +122,31 @@ NAMES = frozenset(
     }
 )
 
-# The first part of any of them: what has none of these as its root is not ours.
-ROOTS = PACKAGES | {name.partition(".")[0] for name in (*PARTS, *NAMES)}
+# What a dotted name that leads to one of them begins with: the parts that may come next.
+NEXT: dict[str, set[str]] = {}
+for _name in (*PARTS, *NAMES):
+    _home, _, _last = _name.rpartition(".")
+    while _home:
+        NEXT.setdefault(_home, set()).add(_last)
+        _home, _, _last = _home.rpartition(".")
 
-# Of torch, what stands behind the first dot.
-_TORCH = frozenset(name.split(".")[1] for name in (*PARTS, *NAMES) if name.startswith("torch."))
+# The first part of any of them: what has none of these as its root is not ours.
+ROOTS = PACKAGES | {name.partition(".")[0] for name in NEXT}
+
+_PARTS = frozenset(PARTS)
+_BELOW = tuple(f"{part}." for part in PARTS)
 
 
 def is_cuda_only(dotted: str) -> bool:
     """Whether `dotted` is a name, or a part of one, that only CUDA devices have."""
-    root, _, rest = dotted.partition(".")
-    if root in PACKAGES:
-        return True
-    if root not in ROOTS or (root == "torch" and rest.partition(".")[0] not in _TORCH):
-        return False
-    return dotted in NAMES or any(dotted == part or dotted.startswith(part + ".") for part in PARTS)
+    return (
+        dotted in NAMES
+        or dotted in _PARTS
+        or dotted.startswith(_BELOW)
+        or dotted.partition(".")[0] in PACKAGES
+    )
+
+
+def may_lead_to_one(dotted: str) -> bool:
+    """Whether `dotted` is CUDA-only, or a module that has something CUDA-only in it."""
+    return dotted in NEXT or is_cuda_only(dotted)
