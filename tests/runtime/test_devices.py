@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from xla_migrate import runtime as xla
+from xla_migrate.runtime import _eager
 
 ACCELERATOR_SPECS = [
     None,
@@ -87,3 +88,31 @@ def test_eager_without_an_accelerator(eager: None) -> None:
     assert xla.device_type() == "cpu"
     assert xla.device_count() == 1
     assert xla.device_name()
+
+
+def test_there_is_no_device_to_choose_on_xla(device: torch.device) -> None:
+    for spec in (1, "cuda:1", torch.device("cuda", 1), None, "cpu", "cuda"):
+        xla.set_device(spec)  # type: ignore[arg-type]
+        with xla.device_index(spec):  # type: ignore[arg-type]
+            assert xla.xla_device() == device
+    with pytest.raises(ValueError, match="banana"):
+        xla.set_device("banana")
+
+
+def test_a_chosen_eager_device_stays_chosen(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with four of them, which has to be made up here."""
+    current = [0]
+    monkeypatch.setattr(_eager, "_chosen", False)
+    monkeypatch.setattr(_eager, "device_type", lambda: "cuda")
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: current[0])
+    monkeypatch.setattr(
+        torch.accelerator, "set_device_index", lambda index: current.__setitem__(0, index)
+    )
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    assert xla.xla_device() == torch.device("cuda", 2), "each process of a host has its own"
+    assert xla.xla_device("cuda:1") == torch.device("cuda", 1)
+    xla.set_device(3)
+    assert xla.xla_device() == torch.device("cuda", 3)
+    assert xla.device_count() == 4

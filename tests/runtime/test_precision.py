@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import warnings
 
 import pytest
@@ -143,3 +145,58 @@ def test_no_warnings_from_autocast(device: torch.device) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _dtype(xla.autocast("cuda", dtype=torch.float16), device)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.seen: list[torch.dtype] = []
+
+    def forward(self, x: torch.Tensor, fail: bool = False) -> dict[str, torch.Tensor]:
+        y = self.layer(x)
+        self.seen.append(y.dtype)
+        if fail:
+            raise LookupError
+        return {"y": y, "ids": torch.arange(2)}
+
+
+def test_mixed_precision_runs_forward_in_bfloat16_and_hands_out_float32(
+    device: torch.device,
+) -> None:
+    model = Net().to(device)
+    assert xla.mixed_precision(model) is model
+    x = torch.ones(1, 2, device=device)
+    out = model(x)
+    assert model.seen == [torch.bfloat16]
+    assert (out["y"].dtype, out["ids"].dtype) == (torch.float32, torch.int64)
+    out["y"].sum().backward()
+    assert model.layer.weight.grad is not None
+    assert model.layer.weight.grad.dtype is torch.float32
+
+
+def test_mixed_precision_ends_with_forward_even_if_it_raises(device: torch.device) -> None:
+    model = xla.mixed_precision(Net().to(device))
+    x = torch.ones(1, 2, device=device)
+    with pytest.raises(LookupError):
+        model(x, fail=True)
+    assert not torch.is_autocast_enabled("xla")
+    assert model(x)["y"].dtype is torch.float32
+    assert not torch.is_autocast_enabled("xla")
+
+
+def test_mixed_precision_is_copied_and_pickled_with_the_model(device: torch.device) -> None:
+    model = xla.mixed_precision(Net())
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin.to(device)(torch.ones(1, 2, device=device))
+        assert twin.seen == [torch.bfloat16]
+    assert model.seen == []
+
+
+def test_mixed_precision_of_several_and_of_none(device: torch.device) -> None:
+    models = [Net().to(device), Net().to(device)]
+    assert xla.mixed_precision(models) is models
+    plain = xla.mixed_precision(Net().to(device), enabled=False)
+    for model in (*models, plain):
+        model(torch.ones(1, 2, device=device))
+    assert [model.seen[0] for model in (*models, plain)] == [torch.bfloat16] * 2 + [torch.float32]

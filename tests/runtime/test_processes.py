@@ -89,28 +89,6 @@ def test_a_group_of_one_needs_no_address() -> None:
     xla.destroy_process_group()
 
 
-@pytest.mark.parametrize("backend", ["device", "eager"])
-def test_collectives_of_one(backend: str, request: pytest.FixtureRequest) -> None:
-    request.getfixturevalue(backend)
-    device = xla.xla_device()
-    x = torch.arange(3.0).to(device)
-    assert xla.all_reduce(x) is None
-    assert xla.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True).wait()
-    xla.reduce(x, dst=0)
-    xla.broadcast(x, src=0)
-    into = [torch.zeros(3).to(device)]
-    xla.all_gather(into, x)
-    assert x.tolist() == into[0].tolist() == [0, 1, 2]
-    xla.mark_step()
-    x.add_(1)
-    xla.mark_step()
-    assert into[0].tolist() == [0, 1, 2], "a copy with a buffer of its own (xla-facts 3.12)"
-    objects: list[Any] = [None]
-    xla.all_gather_object(objects, "o")
-    xla.broadcast_object_list(objects)
-    assert objects == ["o"]
-
-
 @both
 def test_data_parallel_of_one() -> None:
     xla.init_process_group()

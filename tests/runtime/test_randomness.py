@@ -165,3 +165,34 @@ def test_no_warnings_for_a_state_of_ones_own(device: torch.device) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         xla.set_rng_state(xla.get_rng_state())
+
+
+def test_fork_rng_puts_both_streams_back(device: torch.device) -> None:
+    xla.manual_seed(2)
+    expected = draw(device), torch.rand(1).item()
+    for enabled in (True, False):
+        xla.manual_seed(2)
+        with xla.fork_rng(devices=[0], enabled=enabled):
+            torch.rand(3)
+            torch.rand(3, device=device)
+            xla.manual_seed(99)
+        assert ((draw(device), torch.rand(1).item()) == expected) is enabled
+
+
+def test_fact_1_33_xla_has_no_generators(device: torch.device) -> None:
+    with pytest.raises(RuntimeError):
+        torch.Generator(device="xla")
+    for spec in (None, "cuda", "cuda:1", "cpu"):
+        generator = xla.generator(spec).manual_seed(0)
+        assert generator.device.type == "cpu"
+    assert torch.randperm(5, generator=generator).shape == (5,)
+
+
+def test_eager_fork_and_generator(eager: None) -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    with xla.fork_rng():
+        torch.rand(5)
+    assert torch.equal(torch.rand(1), expected)
+    assert xla.generator().device.type == xla.device_type()

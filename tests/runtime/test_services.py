@@ -73,6 +73,9 @@ def test_fact_1_12_memory_is_this_processs(backend: str, request: pytest.Fixture
     used, peak, limit = (numbers[name] for name in ("bytes_used", "peak_bytes_used", "bytes_limit"))
     assert used[1] - used[0] > 150_000_000
     assert used[1] <= peak[1] <= limit[1]
+    assert after["bytes_reserved"] == after["bytes_used"]
+    free, total = xla.mem_get_info()
+    assert 0 < free < total == limit[1]
     assert held.numel()
 
 
@@ -102,7 +105,14 @@ def test_a_devices_figures_are_its_own(
     monkeypatch.setattr(_torch_xla.xr, "device_type", lambda: "TPU")
     figures = {"bytes_used": 5, "bytes_limit": 9}
     monkeypatch.setattr(_torch_xla.xm, "get_memory_info", lambda device: figures)
-    assert xla.memory_info() == {"bytes_used": 5, "peak_bytes_used": None, "bytes_limit": 9}
+    assert xla.memory_info() == {
+        "bytes_used": 5,
+        "peak_bytes_used": None,
+        "bytes_reserved": 5,
+        "peak_bytes_reserved": None,
+        "bytes_limit": 9,
+    }
+    assert xla.mem_get_info() == (4, 9)
 
 
 def test_no_proc_no_figures(monkeypatch: pytest.MonkeyPatch, eager: None) -> None:

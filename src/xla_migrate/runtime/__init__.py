@@ -11,45 +11,72 @@ from typing import TYPE_CHECKING, Any
 
 from ._parameters import keep_identity
 from .checkpoints import clone_state, load, save
+from .collectives import (
+    all_gather,
+    all_gather_into_tensor,
+    all_gather_object,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    broadcast_object_list,
+    gather,
+    gather_object,
+    new_group,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+    scatter_object_list,
+)
 from .devices import (
     device_count,
+    device_index,
     device_name,
     device_type,
     is_accelerator,
     is_available,
+    set_device,
     xla_device,
 )
 from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode, narrow
 from .loader import MpDeviceLoader
-from .precision import autocast, is_bf16_supported, set_cudnn, set_float32_matmul_precision
+from .normalization import convert_sync_batchnorm
+from .optimizers import NovoGrad, supports_fused
+from .precision import (
+    autocast,
+    is_bf16_supported,
+    mixed_precision,
+    set_cudnn,
+    set_float32_matmul_precision,
+)
 from .processes import (
-    all_gather,
-    all_gather_object,
-    all_reduce,
-    broadcast,
-    broadcast_object_list,
     destroy_process_group,
     init_process_group,
     is_master,
     launch,
     local_rank,
     rank,
-    reduce,
     rendezvous,
     world_size,
 )
 from .randomness import (
+    fork_rng,
+    generator,
     get_rng_state,
     get_rng_state_all,
     manual_seed,
     set_rng_state,
     set_rng_state_all,
 )
-from .services import Event, memory_info, metrics, reset_peak_memory_stats
+from .scaling import NativeScaler
+from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 
 if TYPE_CHECKING:
     from ._data_parallel import DistributedDataParallel
+    from .normalization import SyncBatchNorm
 
 keep_identity()
 
@@ -57,20 +84,33 @@ __all__ = [
     "DistributedDataParallel",
     "Event",
     "MpDeviceLoader",
+    "NativeScaler",
+    "NovoGrad",
+    "SyncBatchNorm",
     "all_gather",
+    "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
     "autocast",
+    "barrier",
     "broadcast",
     "broadcast_object_list",
     "checkpoint",
     "checkpoint_sequential",
     "clone_state",
     "compile",
+    "convert_sync_batchnorm",
     "destroy_process_group",
     "device_count",
+    "device_index",
     "device_name",
     "device_type",
+    "fork_rng",
+    "gather",
+    "gather_object",
+    "generator",
     "get_rng_state",
     "get_rng_state_all",
     "inference_mode",
@@ -84,20 +124,29 @@ __all__ = [
     "local_rank",
     "manual_seed",
     "mark_step",
+    "mem_get_info",
     "memory_info",
     "metrics",
+    "mixed_precision",
     "narrow",
+    "new_group",
     "optimizer_step",
     "rank",
     "reduce",
     "reduce_gradients",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
     "rendezvous",
     "reset_peak_memory_stats",
     "save",
+    "scatter",
+    "scatter_object_list",
     "set_cudnn",
+    "set_device",
     "set_float32_matmul_precision",
     "set_rng_state",
     "set_rng_state_all",
+    "supports_fused",
     "synchronize",
     "world_size",
     "xla_device",
@@ -105,8 +154,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DistributedDataParallel":
-        return _distributed_data_parallel()
+    if name in ("DistributedDataParallel", "SyncBatchNorm"):
+        return _class_for_this_device(name)
     import difflib
 
     close = difflib.get_close_matches(name, __all__, n=1)
@@ -114,14 +163,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"xla_migrate.runtime has no {name!r}{hint}")
 
 
-def _distributed_data_parallel() -> Any:
-    """Torch's own class on eager backends, so that ``isinstance`` holds there too."""
+def _class_for_this_device(name: str) -> Any:
+    """Torch's own class where torch's works, so that ``isinstance`` holds there too."""
+    from torch import nn
+
+    from . import _data_parallel, normalization
     from ._backend import uses_torch_xla
 
-    if uses_torch_xla():
-        from ._data_parallel import DistributedDataParallel
-
-        return DistributedDataParallel
-    from torch.nn.parallel import DistributedDataParallel as TorchDataParallel
-
-    return TorchDataParallel
+    if name == "SyncBatchNorm":
+        home: Any = nn if device_type() == "cuda" else normalization
+    else:
+        home = _data_parallel if uses_torch_xla() else nn.parallel
+    return getattr(home, name)

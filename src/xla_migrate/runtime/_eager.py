@@ -10,7 +10,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.utils.checkpoint
 
 from . import _host
-from ._backend import METRICS, Sender, replica_of_environment
+from ._backend import METRICS, Sender, memory_figures, replica_of_environment
 from ._cuda_sender import CudaSender
 from .batches import move
 
@@ -32,12 +32,17 @@ def device_type() -> str:
     return "cpu" if accelerator is None else accelerator.type
 
 
+# Whether the script has chosen its device itself.
+_chosen = False
+
+
 def device(index: int | None = None) -> torch.device:
     kind = device_type()
     if kind == "cpu":
         return torch.device("cpu")
     if index is None:
-        _use_own_device()
+        if not _chosen:
+            _use_own_device()
         index = torch.accelerator.current_device_index()
     return torch.device(kind, index)
 
@@ -47,6 +52,21 @@ def _use_own_device() -> None:
     _, local_rank, world_size = replica()
     if world_size > 1 and local_rank < torch.accelerator.device_count():
         torch.accelerator.set_device_index(local_rank)
+
+
+def set_device(index: int) -> None:
+    global _chosen
+    if device_type() != "cpu":
+        torch.accelerator.set_device_index(index)
+        _chosen = True
+
+
+def device_index(index: int) -> AbstractContextManager[Any]:
+    kind = device_type()
+    if kind == "cpu":
+        return nullcontext()
+    chosen: AbstractContextManager[Any] = torch.get_device_module(kind).device(index)
+    return chosen
 
 
 def device_count() -> int:
@@ -167,6 +187,17 @@ def set_rng_state(state: torch.Tensor, index: int) -> None:
         torch.get_device_module(kind).set_rng_state(state, index)
 
 
+def fork_rng(devices: Any, enabled: bool) -> AbstractContextManager[Any]:
+    kind = device_type()
+    if kind == "cpu":
+        return torch.random.fork_rng(devices=[], enabled=enabled)
+    return torch.random.fork_rng(devices=devices, enabled=enabled, device_type=kind)
+
+
+def generator(index: int | None) -> torch.Generator:
+    return torch.Generator(device(index))
+
+
 # Checkpoint files
 
 
@@ -214,12 +245,20 @@ def memory_info(device: torch.device) -> dict[str, int | None]:
     module = torch.get_device_module(device)
     if not hasattr(module, "max_memory_allocated"):
         raise RuntimeError(f"torch has no memory figures for {device}")
-    limit = getattr(module.get_device_properties(device), "total_memory", None)
-    return {
-        "bytes_used": module.memory_allocated(device),
-        "peak_bytes_used": module.max_memory_allocated(device),
-        "bytes_limit": limit,
-    }
+    return memory_figures(
+        used=module.memory_allocated(device),
+        peak=module.max_memory_allocated(device),
+        limit=getattr(module.get_device_properties(device), "total_memory", None),
+        reserved=module.memory_reserved(device),
+        peak_reserved=module.max_memory_reserved(device),
+    )
+
+
+def mem_get_info(device: torch.device) -> tuple[int, int]:
+    if device.type == "cpu":
+        return _host.mem_get_info()
+    free, total = torch.get_device_module(device).mem_get_info(device)
+    return free, total
 
 
 def reset_peak_memory_stats(device: torch.device) -> None:

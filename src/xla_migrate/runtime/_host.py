@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from ._backend import memory_figures
+
 _STATUS = Path("/proc/self/status")
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -22,11 +24,16 @@ def memory_info() -> dict[str, int | None]:
     for limit in _LIMITS:
         if limit.exists() and (text := limit.read_text().strip()).isdigit():
             allowed.append(int(text))
-    return {
-        "bytes_used": resident["VmRSS"],
-        "peak_bytes_used": resident["VmHWM"],
-        "bytes_limit": min(allowed),
-    }
+    return memory_figures(resident["VmRSS"], resident["VmHWM"], min(allowed))
+
+
+def mem_get_info() -> tuple[int, int]:
+    """What this process could still take, and what the machine or its container allows."""
+    figures = memory_info()
+    used, limit = figures["bytes_used"], figures["bytes_limit"]
+    assert used is not None
+    assert limit is not None
+    return min(_kilobytes(Path("/proc/meminfo"))["MemAvailable"], limit - used), limit
 
 
 def reset_peak() -> None:

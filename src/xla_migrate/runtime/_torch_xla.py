@@ -10,15 +10,15 @@ import importlib
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from . import _debug, _host, _xla_gru
-from ._backend import METRICS, Sender, replica_of_environment
+from ._backend import METRICS, Sender, memory_figures, replica_of_environment
 from ._xla_checkpoint import checkpoint as checkpoint
 from ._xla_modules import matmul, met, torch_xla, xm, xr
 from .batches import move
@@ -69,6 +69,14 @@ def device_name(device: torch.device) -> str:
     if hardware == "CPU":
         return "XLA:CPU"
     return kind if hardware in kind else f"{hardware} {kind}"
+
+
+def set_device(index: int) -> None:
+    """There is one."""
+
+
+def device_index(index: int) -> AbstractContextManager[Any]:
+    return nullcontext()
 
 
 # Steps
@@ -183,6 +191,17 @@ def set_rng_state(state: torch.Tensor, index: int) -> None:
     xm.set_rng_state(int.from_bytes(bytes(state.tolist()), "little"))
 
 
+@contextmanager
+def fork_rng(devices: Any, enabled: bool) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[], enabled=enabled), xm.fork_rng(enabled=enabled):
+        yield
+
+
+def generator(index: int | None) -> torch.Generator:
+    """XLA has none of its own (xla-facts 1.33)."""
+    return torch.Generator()
+
+
 # Checkpoint files
 
 
@@ -236,7 +255,15 @@ def memory_info(device: torch.device) -> dict[str, int | None]:
     if device.type == "cpu" or xr.device_type() == "CPU":
         return _host.memory_info()
     info = xm.get_memory_info(device)
-    return {name: info.get(name) for name in ("bytes_used", "peak_bytes_used", "bytes_limit")}
+    used, peak = info.get("bytes_used"), info.get("peak_bytes_used")
+    return memory_figures(used=used, peak=peak, limit=info.get("bytes_limit"))
+
+
+def mem_get_info(device: torch.device) -> tuple[int, int]:
+    if device.type == "cpu" or xr.device_type() == "CPU":
+        return _host.mem_get_info()
+    info = xm.get_memory_info(device)
+    return info["bytes_limit"] - info["bytes_used"], info["bytes_limit"]
 
 
 def reset_peak_memory_stats(device: torch.device) -> None:

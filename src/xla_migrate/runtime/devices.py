@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -56,6 +57,24 @@ def xla_device(spec: DeviceSpec = None) -> torch.device:
     if kind in _NOT_ACCELERATORS:
         return torch.device(kind)
     return backend().device(index)
+
+
+def set_device(device: DeviceSpec) -> None:
+    """``torch.cuda.set_device``: choose among several devices of an eager process.
+
+    An XLA process has one device, so there it does nothing.
+    """
+    index = parse_spec(device)[1]
+    if index is not None:
+        backend().set_device(index)
+
+
+def device_index(device: DeviceSpec) -> AbstractContextManager[Any]:
+    """``torch.cuda.device``: a context in which ``device`` is the current one of its kind."""
+    kind, index = parse_spec(device)
+    if index is None or kind in _NOT_ACCELERATORS:
+        return nullcontext()
+    return backend().device_index(index)
 
 
 def device_type() -> str:

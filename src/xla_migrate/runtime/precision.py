@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from ._backend import backend
 from .devices import DeviceSpec, parse_spec
@@ -37,6 +41,44 @@ def autocast(
         kind = accelerator_type()
         dtype = backend().autocast_dtype(dtype)
     return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+def mixed_precision(model: Any, enabled: bool = True) -> Any:
+    """``apex.amp.initialize`` of a model: forward runs under ``autocast``, outputs are float32.
+
+    Args:
+        model: A module, or a list or tuple of them; it is changed in place and handed back.
+        enabled: Otherwise it stays as it is.
+    """
+    if enabled:
+        for module in model if isinstance(model, list | tuple) else [model]:
+            _AutocastHooks().attach(module)
+    return model
+
+
+class _AutocastHooks:
+    """Around a module's forward. Hooks are copied and pickled with the module."""
+
+    def __init__(self) -> None:
+        self._entered: list[torch.autocast] = []
+
+    def attach(self, module: nn.Module) -> None:
+        module.register_forward_pre_hook(self._enter)
+        module.register_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        context = autocast()
+        context.__enter__()  # type: ignore[no-untyped-call]
+        self._entered.append(context)
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> Any:
+        if self._entered:
+            self._entered.pop().__exit__(None, None, None)
+        return tree_map_only(torch.Tensor, _single, output)
+
+
+def _single(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def is_bf16_supported() -> bool:

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from . import _backend
@@ -71,7 +70,7 @@ def launch(
             return _backend.backend().spawn(fn, tuple(args), options)
         with _group_ends_with_it():
             fn(0, *args)
-    return None if join else _Done()
+    return None if join else Done()
 
 
 def init_process_group(
@@ -101,65 +100,7 @@ def destroy_process_group(group: Any = None) -> None:
         dist.destroy_process_group(group)
 
 
-def all_reduce(
-    tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Any:
-    """``torch.distributed.all_reduce``: ``tensor`` becomes the sum over the replicas, in place."""
-    if world_size() == 1:
-        return _done(async_op)
-    return _several("all_reduce", tensor, op=op, group=group, async_op=async_op)
-
-
-def reduce(
-    tensor: torch.Tensor,
-    dst: int,
-    op: Any = dist.ReduceOp.SUM,
-    group: Any = None,
-    async_op: bool = False,
-) -> Any:
-    """``torch.distributed.reduce``: as ``all_reduce``, of use on ``dst`` alone."""
-    if world_size() == 1:
-        return _done(async_op)
-    return _several("reduce", tensor, dst, op=op, group=group, async_op=async_op)
-
-
-def broadcast(tensor: torch.Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
-    """``torch.distributed.broadcast``: ``tensor`` becomes what it is on ``src``, in place."""
-    if world_size() == 1:
-        return _done(async_op)
-    return _several("broadcast", tensor, src, group=group, async_op=async_op)
-
-
-def all_gather(
-    tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Any = None, async_op: bool = False
-) -> Any:
-    """``torch.distributed.all_gather``: fills ``tensor_list`` with every replica's ``tensor``."""
-    if world_size() == 1:
-        # Not the tensor itself: copies on XLA come to share a buffer (xla-facts 3.12).
-        tensor_list[0].copy_(_backend.backend().clones([tensor])[0])
-        return _done(async_op)
-    return _several("all_gather", tensor_list, tensor, group=group, async_op=async_op)
-
-
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """``torch.distributed.all_gather_object``: fills ``object_list`` with every replica's."""
-    if world_size() == 1:
-        object_list[0] = obj
-    else:
-        _several("all_gather_object", object_list, obj, group=group)
-
-
-def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None) -> None:
-    """``torch.distributed.broadcast_object_list``: the objects become those of ``src``."""
-    if world_size() > 1:
-        _several("broadcast_object_list", object_list, src, group=group)
-
-
-def _several(collective: str, *args: Any, **kwargs: Any) -> Any:
-    return _backend.backend().collective(collective, *args, **kwargs)
-
-
-class _Done:
+class Done:
     """The handle of something that is over: of a collective, or of launched processes."""
 
     def wait(self, timeout: Any = None) -> bool:
@@ -170,10 +111,6 @@ class _Done:
 
     def is_completed(self) -> bool:
         return True
-
-
-def _done(async_op: bool) -> _Done | None:
-    return _Done() if async_op else None
 
 
 def _in_group() -> bool:

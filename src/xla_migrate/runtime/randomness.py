@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from typing import TypeAlias
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import torch
 
 from ._backend import backend
-from .devices import DeviceSpec, xla_device
+from .devices import DeviceSpec, parse_spec, xla_device
 from .processes import local_rank
 
 State: TypeAlias = "torch.Tensor | int"
@@ -29,6 +30,29 @@ def manual_seed(seed: int, *, device_only: bool = False) -> None:
     if not device_only:
         torch.manual_seed(seed)
     backend().seed(seed % 2**64)
+
+
+def generator(device: DeviceSpec = None) -> torch.Generator:
+    """``torch.Generator(device)``: the accelerator's where it has generators, else one of the CPU.
+
+    XLA has none. A random function with an XLA tensor takes one of the CPU and ignores it: it draws
+    from the device's one stream, which ``manual_seed`` seeds (xla-facts 1.33).
+
+    Args:
+        device: What the CUDA script had.
+    """
+    kind, index = parse_spec(device)
+    return torch.Generator() if kind == "cpu" else backend().generator(index)
+
+
+def fork_rng(devices: Any = None, enabled: bool = True) -> AbstractContextManager[Any]:
+    """``torch.random.fork_rng``: a context after which the random streams are where they were.
+
+    Args:
+        devices: As for torch; on XLA it is this process's device whatever it says.
+        enabled: As for torch.
+    """
+    return backend().fork_rng(devices, enabled)
 
 
 def get_rng_state(device: DeviceSpec = None) -> torch.Tensor:

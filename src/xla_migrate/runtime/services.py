@@ -58,15 +58,24 @@ class Event:
 
 
 def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
-    """The device's memory, in bytes: ``bytes_used``, ``peak_bytes_used`` and ``bytes_limit``.
+    """The device's memory, in bytes.
 
-    On XLA:CPU and on the CPU, the memory of this process, which is what computing there takes. A
-    value that nothing measures is None.
+    On XLA:CPU and on the CPU, the memory of this process, which is what computing there takes.
+
+    Returns:
+        ``bytes_used`` and ``peak_bytes_used``; ``bytes_reserved`` and ``peak_bytes_reserved``, which
+        are the same where no allocator holds more than is used; ``bytes_limit``. A value that
+        nothing measures is None.
 
     Raises:
         RuntimeError: where the device tells nothing of its memory.
     """
     return backend().memory_info(xla_device(device))
+
+
+def mem_get_info(device: DeviceSpec = None) -> tuple[int, int]:
+    """``torch.cuda.mem_get_info``: the bytes of the device that are free, and all of them."""
+    return backend().mem_get_info(xla_device(device))
 
 
 def reset_peak_memory_stats(device: DeviceSpec = None) -> None:

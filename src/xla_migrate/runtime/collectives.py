@@ -1,0 +1,221 @@
+"""What replicas tell each other: the collectives of ``torch.distributed``, on every backend.
+
+With one replica each leaves what torch's would leave, and needs no process group. Results are
+copies with memory of their own: on XLA a plain copy would share its source's (xla-facts 3.12).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _backend
+from .processes import Done, rendezvous, world_size
+
+Tensors = list[torch.Tensor]
+_SUM: Any = dist.ReduceOp.SUM
+
+
+def all_reduce(
+    tensor: torch.Tensor, op: Any = _SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """``tensor`` becomes the sum, or what ``op`` says, over the replicas, in place."""
+    if world_size() > 1:
+        return _several("all_reduce", tensor, op=op, group=group, async_op=async_op)
+    return _done(async_op)
+
+
+def reduce(
+    tensor: torch.Tensor, dst: int = 0, op: Any = _SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """As ``all_reduce``, of use on ``dst`` alone."""
+    if world_size() > 1:
+        return _several("reduce", tensor, dst, op=op, group=group, async_op=async_op)
+    return _done(async_op)
+
+
+def broadcast(tensor: torch.Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
+    """``tensor`` becomes what it is on ``src``, in place."""
+    if world_size() > 1:
+        return _several("broadcast", tensor, src, group=group, async_op=async_op)
+    return _done(async_op)
+
+
+def all_gather(
+    tensor_list: Tensors, tensor: torch.Tensor, group: Any = None, async_op: bool = False
+) -> Any:
+    """Fills ``tensor_list`` with every replica's ``tensor``."""
+    if world_size() > 1:
+        return _several("all_gather", tensor_list, tensor, group=group, async_op=async_op)
+    return _copied(tensor_list[0], tensor, async_op)
+
+
+def all_gather_into_tensor(
+    output_tensor: torch.Tensor,
+    input_tensor: torch.Tensor,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Fills ``output_tensor`` with every replica's ``input_tensor``, one after the other."""
+    if world_size() > 1:
+        name = "all_gather_into_tensor"
+        return _several(name, output_tensor, input_tensor, group=group, async_op=async_op)
+    return _copied(output_tensor, input_tensor, async_op)
+
+
+def gather(
+    tensor: torch.Tensor,
+    gather_list: Tensors | None = None,
+    dst: int = 0,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Fills ``gather_list`` on ``dst`` with every replica's ``tensor``."""
+    if world_size() > 1:
+        return _several("gather", tensor, gather_list, dst, group=group, async_op=async_op)
+    return _copied(_only(gather_list, "gather_list"), tensor, async_op)
+
+
+def scatter(
+    tensor: torch.Tensor,
+    scatter_list: Tensors | None = None,
+    src: int = 0,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """``tensor`` becomes this replica's share of ``src``'s ``scatter_list``."""
+    if world_size() > 1:
+        return _several("scatter", tensor, scatter_list, src, group=group, async_op=async_op)
+    return _copied(tensor, _only(scatter_list, "scatter_list"), async_op)
+
+
+def reduce_scatter(
+    output: torch.Tensor,
+    input_list: Tensors,
+    op: Any = _SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """``output`` becomes the sum of what all replicas have for this one in their lists."""
+    if world_size() > 1:
+        return _several("reduce_scatter", output, input_list, op=op, group=group, async_op=async_op)
+    return _copied(output, input_list[0], async_op)
+
+
+def reduce_scatter_tensor(
+    output: torch.Tensor,
+    input: torch.Tensor,
+    op: Any = _SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """``output`` becomes this replica's part of the sum of all ``input``."""
+    if world_size() > 1:
+        name = "reduce_scatter_tensor"
+        return _several(name, output, input, op=op, group=group, async_op=async_op)
+    return _copied(output, input, async_op)
+
+
+def all_to_all(
+    output_tensor_list: Tensors,
+    input_tensor_list: Tensors,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Each replica hands one tensor to each."""
+    if world_size() > 1:
+        lists = (output_tensor_list, input_tensor_list)
+        return _several("all_to_all", *lists, group=group, async_op=async_op)
+    return _copied(output_tensor_list[0], input_tensor_list[0], async_op)
+
+
+def all_to_all_single(
+    output: torch.Tensor,
+    input: torch.Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Each replica hands one part of ``input`` to each."""
+    if world_size() > 1:
+        sizes = (output_split_sizes, input_split_sizes)
+        return _several("all_to_all_single", output, input, *sizes, group=group, async_op=async_op)
+    return _copied(output, input, async_op)
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """Fills ``object_list`` with every replica's ``obj``."""
+    if world_size() > 1:
+        _several("all_gather_object", object_list, obj, group=group)
+    else:
+        object_list[0] = obj
+
+
+def gather_object(
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None
+) -> None:
+    """Fills ``object_gather_list`` on ``dst`` with every replica's ``obj``."""
+    if world_size() > 1:
+        _several("gather_object", obj, object_gather_list, dst, group=group)
+    elif object_gather_list is None:
+        raise ValueError("the replica that gathers needs object_gather_list")
+    else:
+        object_gather_list[0] = obj
+
+
+def broadcast_object_list(
+    object_list: list[Any], src: int = 0, group: Any = None, device: Any = None
+) -> None:
+    """The objects become those of ``src``."""
+    if world_size() > 1:
+        _several("broadcast_object_list", object_list, src, group=group)
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int = 0,
+    group: Any = None,
+) -> None:
+    """``scatter_object_output_list`` holds this replica's share of ``src``'s objects."""
+    if world_size() > 1:
+        lists = (scatter_object_output_list, scatter_object_input_list)
+        _several("scatter_object_list", *lists, src, group=group)
+    else:
+        share = _only(scatter_object_input_list, "scatter_object_input_list")
+        scatter_object_output_list[0] = share
+
+
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+    """Wait until every replica is here. All of them have to call it."""
+    rendezvous("barrier")
+    return _done(async_op)
+
+
+def new_group(ranks: list[int] | None = None, *unused: Any, **unused_too: Any) -> Any:
+    """A group of some replicas, for the ``group`` of the others here."""
+    if world_size() > 1:
+        return _several("new_group", ranks, *unused, **unused_too)
+    return dist.group.WORLD
+
+
+def _several(collective: str, *args: Any, **kwargs: Any) -> Any:
+    return _backend.backend().collective(collective, *args, **kwargs)
+
+
+def _copied(target: torch.Tensor, source: torch.Tensor, async_op: bool) -> Any:
+    target.copy_(_backend.backend().clones([source])[0].view_as(target))
+    return _done(async_op)
+
+
+def _only(shares: Any, name: str) -> Any:
+    if not shares:
+        raise ValueError(f"the one replica that there is needs {name}")
+    return shares[0]
+
+
+def _done(async_op: bool) -> Done | None:
+    return Done() if async_op else None

@@ -1,0 +1,58 @@
+"""Batch norm of one replica, and of several."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import normalization
+
+
+@pytest.mark.parametrize("backend", ["device", "eager"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_one_replica_has_the_statistics_of_a_batch_norm(
+    backend: str, grouped: bool, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(backend)
+    device = xla.xla_device()
+    x = torch.randn(8, 3, 2, generator=torch.Generator().manual_seed(0)).to(device)
+    plain, ours = nn.BatchNorm1d(3).to(device), xla.SyncBatchNorm(3).to(device)
+    if grouped:
+        xla.init_process_group("nccl")
+    try:
+        for _ in range(2):
+            assert torch.equal(plain(x).cpu(), ours(x).cpu())
+    finally:
+        xla.destroy_process_group()
+    assert torch.equal(plain.running_var.cpu(), ours.running_var.cpu())
+    assert torch.equal(plain.eval()(x).cpu(), ours.eval()(x).cpu())
+    assert plain.state_dict().keys() == ours.state_dict().keys()
+    assert isinstance(ours, nn.SyncBatchNorm)
+
+
+def test_conversion_leaves_one_replicas_norms(device: torch.device) -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))
+    assert xla.convert_sync_batchnorm(model) is model
+    assert type(model[1]) is nn.BatchNorm2d
+
+
+def test_several_replicas_are_refused(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(normalization, "world_size", lambda: 2)
+    norm = xla.SyncBatchNorm(3)
+    with pytest.raises(RuntimeError, match="over several replicas"):
+        norm(torch.ones(2, 3))
+    norm.eval()(torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="over several replicas"):
+        xla.convert_sync_batchnorm(norm)
+
+
+def test_on_cuda_they_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalization, "device_type", lambda: "cuda")
+    monkeypatch.setattr(xla, "device_type", lambda: "cuda")
+    assert xla.SyncBatchNorm is nn.SyncBatchNorm
+    converted = xla.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(3)))
+    assert type(converted[0]) is nn.SyncBatchNorm  # type: ignore[index]
