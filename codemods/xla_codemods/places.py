@@ -393,6 +393,8 @@ def _gives_device(script: Script, function: FunctionNode) -> bool:
 
 def _entry(script: Script, node: ast.expr, display: ast.Dict) -> str:
     for key, value in zip(display.keys, display.values):
+        if value is node and script.devices.spec(key) is not None:
+            return ELSEWHERE  # a `map_location`, which `load` reads in CUDA's spelling
         if value is node:
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 if is_device_name(key.value):

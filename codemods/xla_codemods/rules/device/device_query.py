@@ -123,10 +123,8 @@ def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
 @RULE.call(*_INDICES)
 def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(call)
-    if isinstance(parent, ast.Call) and (script.dotted(parent.func) or "").startswith(
-        "torch.cuda."
-    ):
-        return  # goes with that call
+    if isinstance(parent, ast.Call) and _stays(script, parent):
+        return
     device = f"{script.xla}.xla_device()"
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
     message = f"`{_written(call.func)}()` fails without a CUDA driver"
@@ -202,6 +200,15 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}
     return False
+
+
+def _stays(script: Script, call: ast.Call) -> bool:
+    """Whether `call` is one of torch.cuda's that no rule replaces."""
+    return (script.dotted(call.func) or "") in {
+        "torch.cuda.get_device_properties",
+        "torch.cuda.get_device_capability",
+        "torch.cuda.utilization",
+    }
 
 
 def _written(node: ast.expr) -> str:
