@@ -52,7 +52,7 @@ _SAVES_A_MODEL = re.compile(
 
 
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
-_OPTIONS = re.compile(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab")
+_OPTIONS = re.compile(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab|datasets?")
 _BUFFER = re.compile(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
 

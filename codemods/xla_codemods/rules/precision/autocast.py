@@ -180,8 +180,15 @@ def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
         return False
     if isinstance(device, ast.Name) and not script.value(device, scope).kinds:
         found = scope.find(device.id)
-        return found is not None and all(b.how == "parameter" for b in found[1])
-    return isinstance(device, ast.Attribute) and device.attr == "type"
+        return found is not None and all(
+            b.how == "parameter" or _is_type(b.value) for b in found[1]
+        )
+    return _is_type(device)
+
+
+def _is_type(node: ast.expr | None) -> bool:
+    """`x.device.type`."""
+    return isinstance(node, ast.Attribute) and node.attr == "type"
 
 
 def _is_cuda(node: ast.expr) -> bool:

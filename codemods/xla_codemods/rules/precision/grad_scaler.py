@@ -116,37 +116,53 @@ from typing import TYPE_CHECKING
 from ...edits import Edit, Replace, remove
 from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 from ...values import SCALER
 from .branches import collapsed
-from .scaler_uses import Creation, Uses, classify, idle_bindings, leaves_the_file
+from .scaler_uses import MAKERS, Creation, Uses, classify, idle_bindings, leaves_the_file
 
 if TYPE_CHECKING:
+    from ...names import Scope
     from ...script import Script
 
 RULE = Rule("XLA204", "grad-scaler", severity=WARNING)
 
+_MESSAGE = "bfloat16 needs no loss scaling"
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
 @RULE.whole
-def grad_scaler(script: Script) -> Iterator[Finding]:
+def used(script: Script) -> Iterator[Finding]:
+    """What is done with scalers, and the branches that have nothing left to decide."""
     if not any(word in script.source.text for word in _WORDS) or script.uses_accelerate:
         return
     uses = classify(script)
     for node, edits in uses.fixed:
-        yield RULE.at(script, node, "bfloat16 needs no loss scaling", *edits)
-    branches = list(collapsed(script, uses.changes))
-    for branch, edit in branches:
+        yield RULE.at(script, node, _MESSAGE, *edits)
+    for branch, edit in collapsed(script, uses.changes):
         yield RULE.at(script, branch, "both branches say the same without loss scaling", edit)
     for node in uses.unclear:
         message = "a GradScaler is asked for what only loss scaling has: remove this"
         yield RULE.at(script, node, message, effort=MEDIUM)
-    asked = uses.asked(script, {branch for branch, _ in branches})
-    for creation in uses.creations:
-        if not _is_disabled(creation):
-            edits = tuple(_without(script, creation, uses, asked))
-            yield RULE.at(script, creation.call, "bfloat16 needs no loss scaling", *edits)
     yield from _subclasses(script)
+
+
+@RULE.call(*MAKERS)
+def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.uses_accelerate:
+        return
+    uses = classify(script)
+    asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
+    for creation in uses.creations:
+        if creation.call is call and not _is_disabled(creation):
+            yield RULE.at(script, call, _MESSAGE, *_without(script, creation, uses, asked))
+
+
+@RULE.reference(*MAKERS)
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`make = partial(GradScaler, enabled=amp)`."""
+    if is_handed_on(node, script.parents) and not script.uses_accelerate:
+        yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
 
 
 def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Iterator[Edit]:

@@ -18,7 +18,7 @@ from .state_entries import drop_state
 if TYPE_CHECKING:
     from ...script import Script
 
-MAKERS = frozenset(
+MAKERS = tuple(
     f"{home}.{name}"
     for home, names in {
         "torch.amp": ("GradScaler",),

@@ -80,7 +80,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference("torch.compile")
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`@torch.compile` without a call, `wrap = torch.compile if fast else identity`."""
-    if is_handed_on(node, script.parents):
+    if is_handed_on(node, script.parents) and not _is_patched(script):
         yield from _finding(script, node)
 
 
@@ -99,6 +99,14 @@ def in_place(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if value.has(MODULE) and not _is_guarded(script, statement):
         text = f'if {script.xla}.device_type() != "xla":\n    {{0}}'
         yield RULE.at(script, call, _MESSAGE, ReplaceStatement(statement, text, (call,)))
+
+
+def _is_patched(script: Script) -> bool:
+    """`torch.compile = ...`: a file that puts something else in its place keeps the original for itself."""
+    return any(
+        node.attr == "compile" and isinstance(node.ctx, ast.Store)
+        for node, _ in script.index.of(ast.Attribute)
+    )
 
 
 def _is_guarded(script: Script, statement: ast.stmt) -> bool:

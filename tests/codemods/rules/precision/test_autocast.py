@@ -72,6 +72,7 @@ def test_contexts(before: str, after: str) -> None:
         "import torch\nwith torch.autocast(x.device.type, enabled=False):\n    pass\n",
         "import torch\nwith torch.autocast(device.type, dtype=torch.bfloat16):\n    pass\n",
         "import torch\ndef f(kind):\n    return torch.autocast(kind)\n",
+        "import torch\nkind = x.device.type\nwith torch.autocast(kind, enabled=False):\n    pass\n",
         "import torch\nCASTS = [torch.autocast, torch.cuda.amp.autocast]\n",
         "import torch\nclass cast(torch.cuda.amp.autocast): ...\n",
         "import torch\ntorch.autocast = patched\n",

@@ -50,6 +50,7 @@ def test_modes(before: str, after: str) -> None:
         HEAD + "on = torch.is_inference_mode_enabled()\n",
         HEAD + "with torch.inference_mode(False): pass\n",
         HEAD + "torch.compile = patched\n",
+        HEAD + "original = torch.compile\ntorch.compile = patched\n",
         HEAD + "TRACED = {torch.compile, torch.inference_mode}\n",
         HEAD + "@register(torch.compile)\ndef f(): ...\n",
         HEAD + "from torch.utils.checkpoint import checkpoint\ns = inspect.signature(checkpoint)\n",
