@@ -177,7 +177,7 @@ def test_checkpoint_and_rnn_and_sync_batch_norm_run() -> None:
     layer = torch.nn.Linear(3, 3).cuda()
     x = torch.ones(2, 3, device="cuda", requires_grad=True)
     for reentrant in (True, False):
-        checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
+        checkpoint(torch.nn.Sequential(layer, layer), x, use_reentrant=reentrant).sum().backward()
     assert x.grad.is_cuda
     lstm = torch.nn.LSTM(3, 3).cuda()
     lstm.flatten_parameters()

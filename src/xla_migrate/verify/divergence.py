@@ -155,7 +155,7 @@ def _gradients(
                 " the model moved), or weights that are no longer tied",
             )
     x, y = a.gradient_norm, b.gradient_norm
-    if x is None or y is None or relative(x, y, steepest) <= GRADIENT_FACTOR * allowed:
+    if x is None or y is None or relative(x, y, steepest) <= GRADIENT_FACTOR[a.step == 1] * allowed:
         return
     worst = max(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))

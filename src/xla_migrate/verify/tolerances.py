@@ -2,7 +2,8 @@
 
 Losses agree to the asked relative tolerance. What derives from them is less precise by nature:
 
-- A gradient norm sums rounding errors of the whole backward pass: ten times the tolerance.
+- A gradient norm sums rounding errors of the whole backward pass: ten times the tolerance at the
+  first step, and a hundred times later, when the weights too differ by rounding.
 - Weights: an adaptive optimizer divides by the gradient's own size, so an element whose gradient is
   tiny moves by a full step in a direction that rounding decides. About 3e-4 of an Adam step's length
   is such noise; a tensor *all* of whose gradient is noise (a bias before batch norm) moves freely
@@ -19,7 +20,7 @@ import math
 from dataclasses import dataclass, field
 
 NOISE_FACTOR = 10.0  # times the measured amplification
-GRADIENT_FACTOR = 10.0
+GRADIENT_FACTOR = {True: 10.0, False: 100.0}  # at the first step, later
 PATH_SHARE = 2e-2  # of the distance moved, for a projection
 NORM_PATH_SHARE = 3e-3  # of the distance moved per element, for a norm
 NOISE_GRADIENT = 1e-5  # a tensor's gradient per element, of the model's: below, it is rounding

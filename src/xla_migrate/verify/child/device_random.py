@@ -6,6 +6,11 @@ of the migration. So whatever a script draws on its device is drawn here instead
 generator, and moved: in the redirected reference, on a real GPU and on XLA alike. It is a generator
 of its own, because drawing on a GPU does not advance the CPU's. On XLA the price is an upload per
 draw; no launch, no compile (`draws` counts them).
+
+Until training begins, though, the stream is the CPU's own generator: a migration may build on the CPU
+what the original built on the device, and only one common order of draws gives both the same initial
+weights. From the first batch or backward pass on it must be apart, since device loaders read ahead
+in threads, drawing from the CPU's generator whenever they please.
 """
 
 from __future__ import annotations
@@ -39,6 +44,20 @@ _IN_PLACE = (
 )
 
 
+_training = False
+
+
+def begin_training() -> None:
+    """From now on the device's stream is its own."""
+    global _training
+    _training = True
+
+
+def stream() -> torch.Generator:
+    """The generator that device numbers are drawn from at this point."""
+    return generator if _training else torch.default_generator
+
+
 def seed(value: int) -> None:
     """What `torch.manual_seed` does to the device."""
     generator.manual_seed(int(value) % (1 << 64))
@@ -70,7 +89,7 @@ def moved(tensor: torch.Tensor, spec: Any, requires_grad: bool = False) -> torch
 
 def uniform(tensor: torch.Tensor) -> torch.Tensor:
     """Numbers from [0, 1) in the tensor's shape and on its device, in float32."""
-    return moved(_rand(tensor.shape, generator=generator, dtype=torch.float32), tensor.device)
+    return moved(_rand(tensor.shape, generator=stream(), dtype=torch.float32), tensor.device)
 
 
 # The originals, for our own draws; `install` wraps whatever is there by then.
@@ -83,7 +102,7 @@ def _factory(fn: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         if not on_device(device):
             return fn(*args, **kwargs) if device is None else fn(*args, device=device, **kwargs)
         grad = kwargs.pop("requires_grad", False)
-        kwargs["generator"] = kwargs.get("generator") or generator
+        kwargs["generator"] = kwargs.get("generator") or stream()
         return moved(fn(*args, device="cpu", **kwargs), device, grad)
 
     return draw
@@ -99,7 +118,7 @@ def _like(
             return fn(input, *args, **kwargs)
         if "low" in kwargs or "high" in kwargs:
             args = (kwargs.pop("low", 0), kwargs.pop("high"))
-        options = {"dtype": kwargs.get("dtype") or input.dtype, "generator": generator}
+        options = {"dtype": kwargs.get("dtype") or input.dtype, "generator": stream()}
         out = drawn_by(*args, input.shape, device="cpu", **options)
         return moved(out, device, kwargs.get("requires_grad", False))
 
@@ -111,7 +130,7 @@ def _in_place(fn: Callable[..., torch.Tensor], name: str) -> Callable[..., torch
     def draw(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if not on_device(self.device):
             return fn(self, *args, **kwargs)
-        kwargs["generator"] = kwargs.get("generator") or generator
+        kwargs["generator"] = kwargs.get("generator") or stream()
         drawn = fn(torch.empty(self.shape, dtype=self.dtype, device="cpu"), *args, **kwargs)
         self.copy_(moved(drawn, self.device))
         return self
@@ -149,13 +168,13 @@ def _normal(fn: Callable[..., torch.Tensor], randn: Any) -> Callable[..., torch.
             like = torch.broadcast_tensors(*likes)[0]  # type: ignore[no-untyped-call]
             if not on_device(like.device):
                 return fn(mean, std, *args, **kwargs)
-            noise = randn(like.shape, generator=kwargs.get("generator") or generator)
+            noise = randn(like.shape, generator=kwargs.get("generator") or stream())
             return mean + std * moved(noise, like.device)  # type: ignore[no-any-return]
         device = kwargs.pop("device", None)
         if not on_device(device):
             options = kwargs if device is None else {"device": device, **kwargs}
             return fn(mean, std, *args, **options)
-        kwargs["generator"] = kwargs.get("generator") or generator
+        kwargs["generator"] = kwargs.get("generator") or stream()
         grad = kwargs.pop("requires_grad", False)
         return moved(fn(mean, std, *args, device="cpu", **kwargs), device, grad)
 
@@ -196,6 +215,13 @@ def install(patches: Patches) -> None:
     for name in _IN_PLACE:
         patches.put(torch.Tensor, name, _in_place(getattr(torch.Tensor, name), name))
     patches.put(torch.Tensor, "bernoulli_", _bernoulli_in_place(torch.Tensor.bernoulli_))
+    iterate = torch.utils.data.DataLoader.__iter__
+
+    def iterated(self: Any) -> Any:
+        begin_training()
+        return iterate(self)
+
+    patches.put(torch.utils.data.DataLoader, "__iter__", iterated)
 
 
 def _seeds(patches: Patches) -> None:

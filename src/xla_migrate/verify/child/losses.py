@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..patching import Patches
-from . import clock, where
+from . import clock, device_random, where
 
 _UNSCALED = "_xla_migrate_unscaled"
 
@@ -62,6 +62,7 @@ def _backward(original: Callable[..., None]) -> Callable[..., None]:
         global _depth
         if _depth:  # recomputation inside a backward pass
             return original(tensors, grad_tensors, *args, **kwargs)
+        device_random.begin_training()
         for listener in _before:
             listener()
         roots = _listed(tensors)
@@ -80,13 +81,13 @@ def _backward(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.autograd.grad(loss, parameters)`: a training step; of anything else (a penalty): not."""
+    """`torch.autograd.grad(loss, weights)` trains too; with create_graph it is part of a loss."""
 
     @functools.wraps(original)
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         roots = _listed(outputs)
-        trains = any(isinstance(i, torch.nn.Parameter) for i in _listed(inputs))
-        if not _depth and trains and all(r.numel() == 1 for r in roots):
+        trains = not kwargs.get("create_graph") and all(r.numel() == 1 for r in roots)
+        if not _depth and trains:
             _record(roots, [None] * len(roots))
         return original(outputs, inputs, *args, **kwargs)
 

@@ -10,6 +10,7 @@ numbers; it never changes what is computed.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -108,11 +109,27 @@ class PassMarksOn(TorchFunctionMode):
         return out
 
 
+def _with_marks(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass marks on inside as well: `loss.backward()` is a torch function, the mode is off in it.
+
+    Hooks, custom functions and recomputation run in there, and compare devices with the forward pass.
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with PassMarksOn():
+            return fn(*args, **kwargs)
+
+    return wrapped
+
+
 def install(patches: Patches) -> None:
     """Pass marks on in this thread and in every thread started from now on (modes are per thread)."""
     mode = PassMarksOn()
     mode.__enter__()  # type: ignore[no-untyped-call]
     patches.on_undo(lambda: mode.__exit__(None, None, None))  # type: ignore[no-untyped-call]
+    for name in ("backward", "grad"):
+        patches.put(torch.autograd, name, _with_marks(getattr(torch.autograd, name)))
     bootstrap: Callable[[threading.Thread], None] = vars(threading.Thread)["_bootstrap_inner"]
 
     def bootstrap_with_marks(self: threading.Thread) -> None:

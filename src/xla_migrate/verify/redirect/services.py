@@ -38,6 +38,11 @@ def refuse(what: str, advice: str) -> Callable[..., Any]:
     return refused
 
 
+def refuse_class(what: str, advice: str) -> type:
+    """A class that cannot be made; annotations and isinstance still work with it."""
+    return type(what.rpartition(".")[2], (), {"__init__": refuse(what, advice)})
+
+
 def nothing(*args: Any, **kwargs: Any) -> None:
     """For waits and hints that are moot on the CPU."""
 
@@ -178,8 +183,8 @@ _GRAPHS = (
     "turn CUDA graphs off for the verification; on XLA every step is one compiled graph anyway"
 )
 _CAPTURE: dict[str, Any] = {
-    "CUDAGraph": refuse("torch.cuda.CUDAGraph", _GRAPHS),
-    "graph": refuse("torch.cuda.graph", _GRAPHS),
+    "CUDAGraph": refuse_class("torch.cuda.CUDAGraph", _GRAPHS),
+    "graph": refuse_class("torch.cuda.graph", _GRAPHS),
     "make_graphed_callables": refuse("torch.cuda.make_graphed_callables", _GRAPHS),
 }
 
