@@ -18,6 +18,7 @@ from .values import (
     DATASET,
     DEVICE,
     DEVICE_LOADER,
+    DTYPE,
     GIVEN,
     HOST,
     ITERATOR,
@@ -61,10 +62,35 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
         home = values.scopes[callee.definition]
         return values.returned(callee.definition, home.parent or home)
     if callee.has(MODULE):
-        return Value(frozenset({TENSOR, *_place(values, node, scope)}))
+        return _forward(values, callee, node, scope)
     if isinstance(node.func, ast.Attribute):
         return _method(values, node.func, node, scope)
     return UNKNOWN
+
+
+def _forward(values: Inference, module: Value, node: ast.Call, scope: Scope) -> Value:
+    """What calling a module gives: tensors where its input is; of a local class what its `forward` returns."""
+    place = _place(values, node, scope)
+    if isinstance(module.definition, ast.ClassDef):
+        method = values.method(module.definition, "forward")
+        returned = values.returned(*method) if method is not None else UNKNOWN
+        if returned != UNKNOWN:
+            return _placed(returned, place)
+    return Value(frozenset({TENSOR, *place}))
+
+
+def _placed(value: Value, place: frozenset[str]) -> Value:
+    """`value` with `place` for the tensors of it that have none; what is unknown in a tuple is a tensor."""
+    if value.items is not None:
+        return value._replace(items=tuple(_placed(item, place) for item in value.items))
+    if value.fields is not None:
+        fields = {name: _placed(field, place) for name, field in value.fields.items()}
+        return value._replace(fields=fields)
+    if not value.kinds and value.definition is None and value.element is None:
+        return Value(frozenset({TENSOR, *place}))
+    if value.has(TENSOR) and not value.kinds & {ACCEL, HOST}:
+        return value._replace(kinds=value.kinds | place)
+    return value
 
 
 def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
@@ -96,8 +122,22 @@ def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Val
 
 def _factory(values: Inference, node: ast.Call, scope: Scope) -> Value:
     device = keyword(node, "device")
-    place = {HOST} if device is None else values.value(device, scope).kinds & {ACCEL, HOST}
-    return Value(frozenset({TENSOR, *place}))
+    place = frozenset({HOST}) if device is None else _moved_to(values, device, scope)
+    return Value(frozenset({TENSOR, *(place or ())}))
+
+
+def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[str] | None:
+    """Where what is moved to `device` is then: None where it stays, as with a data type; empty where nobody knows.
+
+    A device that the script has chosen is the accelerator, and so is what is called a device.
+    """
+    value = values.value(device, scope)
+    if value.has(DEVICE):
+        return value.kinds & {ACCEL, HOST} or frozenset({ACCEL})
+    if value.kinds & {DTYPE, TENSOR}:
+        return None
+    name = device.attr if isinstance(device, ast.Attribute) else getattr(device, "id", "")
+    return frozenset({ACCEL}) if name.endswith("device") else frozenset()
 
 
 def _wrapped(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
@@ -210,11 +250,8 @@ def _tensor_method(
         return Value(kinds - {HOST} | {ACCEL})
     if name == "to":
         target = node.args[0] if node.args else keyword(node, "device")
-        value = values.value(target, scope)
-        place = value.kinds & {ACCEL, HOST}
-        if value.has(DEVICE) and not place:
-            place = frozenset({ACCEL})
-        return Value(kinds - {ACCEL, HOST} | place) if value.has(DEVICE) else base
+        place = _moved_to(values, target, scope) if target is not None else None
+        return base if place is None else Value(kinds - {ACCEL, HOST} | place)
     if name in {"backward", "get_device"}:
         return of(NUMBER)
     if name in {"items", "values", "keys", "get", "pop"} and BATCH in kinds:
@@ -226,11 +263,16 @@ def _tensor_method(
 def _accelerator_method(values: Inference, name: str, node: ast.Call, scope: Scope) -> Value:
     """Accelerate's `prepare` returns what it was given."""
     if name == "prepare":
-        given = tuple(values.value(argument, scope) for argument in node.args)
+        given = tuple(_prepared(values.value(argument, scope)) for argument in node.args)
         return given[0] if len(given) == 1 else Value(items=given)
     if name in {"unwrap_model", "gather", "gather_for_metrics", "reduce"} and node.args:
         return values.value(node.args[0], scope)
     return UNKNOWN
+
+
+def _prepared(value: Value) -> Value:
+    """Loaders move their batches afterwards."""
+    return Value(frozenset({DEVICE_LOADER})) if value.has(LOADER) else value
 
 
 def _place(values: Inference, node: ast.Call, scope: Scope) -> frozenset[str]:

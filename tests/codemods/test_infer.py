@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from xla_codemods.script import Script
 from xla_codemods.values import ACCEL, HOST, NUMBER, TENSOR, Value
 
@@ -46,3 +48,47 @@ def test_values_that_all_depend_on_each_other_cost_no_exponential_time() -> None
     model = script("import torch\n" + "\n".join(lines) + "\nprint(v0)\n")
     assert value_of(model, "v0").has(TENSOR)
     assert model.inference._work < 60_000
+
+
+@pytest.mark.parametrize(
+    ("source", "asked", "kinds"),
+    [
+        ("x = torch.ones(2).to(device)", "x", {TENSOR, ACCEL}),
+        ("x = torch.ones(2).to(args.device)", "x", {TENSOR, ACCEL}),
+        ("x = torch.ones(2).to(something)", "x", {TENSOR}),
+        ("x = torch.ones(2).to(torch.float16)", "x", {TENSOR, HOST}),
+        ("x = torch.ones(2).to(torch.zeros(1))", "x", {TENSOR, HOST}),
+        ("x = torch.ones(2, device=device)", "x", {TENSOR, ACCEL}),
+        ("x = torch.ones(2, device='cpu')", "x", {TENSOR, HOST}),
+        ("x = torch.ones(2)\nx = x.cuda()", "x", {TENSOR, ACCEL}),
+        ("for x in DataLoader(d):\n    x = x.to(device)\n    y = x", "y", {TENSOR, ACCEL}),
+        ("x = [t.to(device) for t in DataLoader(d)][0]", "x", {TENSOR, ACCEL}),
+        ("x = nn.Linear(2, 2)(torch.ones(2).cuda())", "x", {TENSOR, ACCEL}),
+        ("x = nn.Linear(2, 2)(torch.ones(2))", "x", {TENSOR, HOST}),
+        ("x = F.cross_entropy(torch.ones(2).cuda(), y)", "x", {TENSOR, ACCEL}),
+        ("x = torch.ones(2).cuda().sum().item()", "x", {NUMBER}),
+        ("x = torch.ones(2).cuda().cpu()", "x", {TENSOR, HOST}),
+    ],
+)
+def test_where_tensors_are(source: str, asked: str, kinds: set[str]) -> None:
+    head = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+    head += "from torch.utils.data import DataLoader\nloss.backward()\n"
+    found = value_of(script(f"{head}{source}\nprint({asked})\n"), asked).kinds
+    assert found & {TENSOR, ACCEL, HOST, NUMBER} == kinds
+
+
+def test_a_local_module_gives_what_its_forward_returns() -> None:
+    model = script("""
+        import torch
+        from torch import nn
+        class Net(nn.Module):
+            def forward(self, x):
+                return self.layer(x), len(x), {"loss": x.sum()}
+        net = Net()
+        out, n, extra = net(torch.ones(2).cuda())
+        loss = extra["loss"]
+        print(out, n, loss)
+        """)
+    assert value_of(model, "out").kinds == {TENSOR, ACCEL}
+    assert value_of(model, "n").kinds == {NUMBER}
+    assert value_of(model, "loss").has(ACCEL)

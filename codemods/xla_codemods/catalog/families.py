@@ -86,8 +86,6 @@ PARTS = (
 # Single names of torch.
 NAMES = frozenset(
     {
-        "torch.amp.GradScaler",
-        "torch.amp.grad_scaler.GradScaler",
         "torch.autograd.profiler.emit_nvtx",
         "torch.cudnn_affine_grid_generator",
         "torch.cudnn_batch_norm",
@@ -122,6 +120,9 @@ NAMES = frozenset(
     }
 )
 
+# What rules about a script as a whole deal with: that they are silent on one means that it does no harm.
+_JUDGED = frozenset({"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
+
 # What a dotted name that leads to one of them begins with: the parts that may come next.
 NEXT: dict[str, set[str]] = {}
 for _name in (*PARTS, *NAMES):
@@ -142,7 +143,7 @@ def is_cuda_only(dotted: str) -> bool:
     return (
         dotted in NAMES
         or dotted in _PARTS
-        or dotted.startswith(_BELOW)
+        or (dotted.startswith(_BELOW) and dotted not in _JUDGED)
         or dotted.partition(".")[0] in PACKAGES
     )
 
