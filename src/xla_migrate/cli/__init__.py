@@ -62,6 +62,10 @@ def _dispatch(words: Sequence[str]) -> int:
             from .explain import explain
 
             return explain(words[1:])
+        if first == "verify":
+            from .verify import verify
+
+            return verify(words[1:])
     from .run import run
 
     return run(words[1:] if first == "check" else words, first == "check")
