@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .names import FunctionNode
+from .nodes import walk
 from .syntax import keyword
 from .values import DEVICE, HOST, MODULE, NUMBER
 
@@ -275,7 +276,7 @@ class Batches:
         assert holder is not None
         found = _Uses()
         names = set(_names(parent.target))
-        for inner in ast.walk(holder):
+        for inner in walk(holder):
             if (
                 isinstance(inner, ast.Name)
                 and inner.id in names
@@ -327,7 +328,7 @@ def _names(target: ast.AST) -> list[str]:
 
 def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
     for statement in body:
-        yield from ast.walk(statement)
+        yield from walk(statement)
 
 
 def _is_dtype(node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from .infer import Inference
 from .names import Scope
+from .nodes import children
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -78,9 +79,9 @@ def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index
         inside: Scope | None = None
         if kind in _OPENS:
             inside = inner(node, scope)  # type: ignore[arg-type]
-        children = _children(node)
-        children.reverse()
-        for child in children:
+        below = children(node)
+        below.reverse()
+        for child in below:
             parents[child] = node
             if inside is not None and _inside(child, node):
                 stack.append((child, inside, whole))
@@ -91,38 +92,6 @@ def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index
 
 _WHOLE = frozenset({*_FUNCTIONS, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith})
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    """Children but for contexts and operators, which are shared objects."""
-    children: list[ast.AST] = []
-    for name in _FIELDS[type(node)]:
-        value = getattr(node, name, None)
-        if type(value) is list:
-            children += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST):
-            children.append(value)
-    return children
-
-
-# Fields that hold no node, or none of interest: names, numbers, contexts, operators.
-_PLAIN = frozenset(
-    "id ctx op ops attr arg name names kind n s conversion is_async simple lineno type_comment module level "
-    "asname type_ignores".split()
-)
-
-
-class _Fields(dict[type[ast.AST], tuple[str, ...]]):
-    """The fields of a node type that may hold nodes; found out once per type."""
-
-    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        plain = {"value", *_PLAIN} if kind is ast.Constant else _PLAIN
-        kept = {"names"} if kind in {ast.Import, ast.ImportFrom} else set()
-        fields = self[kind] = tuple(f for f in kind._fields if f in kept or f not in plain)
-        return fields
-
-
-_FIELDS = _Fields()
 
 
 def _inside(child: ast.AST, opener: ast.AST) -> bool:

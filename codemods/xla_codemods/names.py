@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Union
 
+from .nodes import children
+
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 Comprehension = Union[ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp]
 ScopeNode = Union[ast.Module, FunctionNode, ast.ClassDef, ast.Lambda, Comprehension]
@@ -384,7 +386,7 @@ def walk_in_scope(node: ast.AST) -> Iterator[ast.AST]:
     while stack:
         current = stack.pop()
         yield current
-        for child in ast.iter_child_nodes(current):
+        for child in children(current):
             if not isinstance(
                 child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
             ):

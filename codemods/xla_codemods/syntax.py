@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from .names import FunctionNode
+from .nodes import children
 
 
 def is_cuda_string(text: str) -> bool:
@@ -53,7 +54,7 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(children(node)))
 
 
 def is_static(function: FunctionNode) -> bool:

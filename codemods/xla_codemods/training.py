@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import known
 from .batches import Batches
 from .names import FunctionNode, Scope
+from .nodes import children
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
@@ -532,7 +533,7 @@ def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, ast.While):
             stack.append(node.test)
         else:
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(children(node)))
 
 
 __all__ = [

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING
 from ...availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
 from ...edits import Replace
 from ...findings import WARNING, Finding
+from ...nodes import walk
 from ...known import RUNTIME
 from ...rule import Rule
 from ...values import ARGUMENTS, CLASS, DEVICE, GIVEN, INSTANCE, MODULE, STRING, TENSOR
@@ -81,7 +82,9 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 @RULE.node(ast.Compare)
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    if len(node.ops) != 1 or script.places.is_inside(node) or chooses_kernels(script, node):
+    if len(node.ops) != 1 or not _speaks_of_cuda(node):
+        return
+    if script.places.is_inside(node) or chooses_kernels(script, node):
         return
     left, op, right = node.left, node.ops[0], node.comparators[0]
     if isinstance(op, (ast.Eq, ast.NotEq)):
@@ -178,6 +181,13 @@ def _rest(elements: list[ast.expr]) -> list[str] | None:
     if "cuda" not in kinds:
         return None
     return [k for k in kinds if k != "cuda" and k not in OTHER_ACCELERATORS]
+
+
+def _speaks_of_cuda(node: ast.Compare) -> bool:
+    return any(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) and ("cuda" in part.value or "gpu" in part.value)
+        for part in walk(node)
+    )
 
 
 def _says_cuda(script: Script, node: ast.expr) -> bool:
