@@ -53,8 +53,8 @@ from typing import TYPE_CHECKING
 from ...availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
 from ...edits import Replace
 from ...findings import WARNING, Finding
-from ...nodes import walk
 from ...known import RUNTIME
+from ...nodes import walk
 from ...rule import Rule
 from ...values import ARGUMENTS, CLASS, DEVICE, GIVEN, INSTANCE, MODULE, STRING, TENSOR
 
