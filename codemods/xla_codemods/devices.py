@@ -226,6 +226,9 @@ class Devices:
         """Whether `node` is a device given as a number: by its value, or by what it is called."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
+        if isinstance(node, ast.Attribute) and node.attr in {"device", "dtype"}:
+            if not isinstance(node.value, ast.Name) or node.value.id not in {"self", "args"}:
+                return False  # a tensor's, most often by far
         if isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT:
             return True
         value = self.script.value(node)

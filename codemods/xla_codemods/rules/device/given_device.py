@@ -82,10 +82,11 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`.to(args.device)`."""
     assert isinstance(call.func, ast.Attribute)
-    kinds = script.value(call.func.value, scope).kinds
-    if kinds and not kinds & {TENSOR, MODULE}:
-        return
-    yield from _handed(script, device_argument(call))
+    found = list(_handed(script, device_argument(call)))
+    if found:
+        kinds = script.value(call.func.value, scope).kinds
+        if not kinds or kinds & {TENSOR, MODULE}:
+            yield from found
 
 
 @RULE.node(ast.keyword)
@@ -99,10 +100,12 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
 
 
 def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
-    if not isinstance(given, (ast.Attribute, ast.Subscript)) or not script.devices.is_device(given):
+    if not isinstance(given, (ast.Attribute, ast.Subscript)):
         return
     value = script.value(given)
-    if value.has(GIVEN) and not value.has(DEVICE) and not _is_made_device(script, given):
+    if not value.has(GIVEN) or not script.devices.is_device(given):
+        return
+    if not value.has(DEVICE) and not _is_made_device(script, given):
         edit = Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
         yield RULE.at(script, given, _MESSAGE, edit)
 

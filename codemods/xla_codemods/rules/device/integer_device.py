@@ -56,12 +56,13 @@ _MESSAGE = "a number is taken for a CUDA device"
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     index = device_argument(call)
-    if index is None or not _brings_torch(script) or script.places.is_chosen(index):
+    if index is None or script.places.is_chosen(index) or not _brings_torch(script):
         return
-    kinds = script.value(call.func.value, scope).kinds
-    if kinds & {INSTANCE, CLASS, DATASET} and not kinds & {MODULE, TENSOR}:
-        return
-    yield from _numbered(script, index)
+    found = list(_numbered(script, index))
+    if found:
+        kinds = script.value(call.func.value, scope).kinds
+        if not kinds & {INSTANCE, CLASS, DATASET} or kinds & {MODULE, TENSOR}:
+            yield from found
 
 
 @RULE.call("torch.device")

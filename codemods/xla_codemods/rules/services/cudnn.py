@@ -56,14 +56,17 @@ _HOME = "torch.backends.cudnn."
 _FLAGS = tuple(f"{_HOME}{name}" for name in ("benchmark", "deterministic", "enabled", "allow_tf32"))
 
 
-@RULE.node(ast.Assign)
-def flags(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
+@RULE.reference(*_FLAGS, f"{_HOME}fastest")
+def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`cudnn.benchmark = True`, also several at once, and beside the precision of matrix products (XLA129)."""
+    node = script.statement(flag)
+    if not isinstance(node, ast.Assign) or not isinstance(getattr(flag, "ctx", None), ast.Store):
+        return  # a flag that is asked for does no harm
     given = _given(node)
     names = [script.dotted(target, scope) or "" for target, _ in given]
-    if not any(name.startswith(_HOME) for name in names):
-        return
-    first = next(t for (t, _), name in zip(given, names) if name.startswith(_HOME))
+    first = next((t for (t, _), name in zip(given, names) if name.startswith(_HOME)), flag)
+    if first is not flag:
+        return  # the first speaks for all
     message = f"`{ast.unparse(first)}` does nothing on XLA"
     if names == [f"{_HOME}fastest"]:  # which never was a flag of torch's
         yield RULE.at(script, first, message, remove(node))
@@ -103,12 +106,6 @@ def _set(
             holes.append(value)
     lines.insert(0, f"{script.xla}.set_cudnn({', '.join(arguments)})")
     return ReplaceStatement(node, "\n".join(lines), tuple(holes))
-
-
-@RULE.reference(*_FLAGS, f"{_HOME}fastest")
-def flag(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """A flag that is asked for does no harm."""
-    return iter(())
 
 
 @RULE.call("torch.backends.cudnn.is_available")
