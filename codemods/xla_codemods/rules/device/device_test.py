@@ -185,7 +185,9 @@ def _rest(elements: list[ast.expr]) -> list[str] | None:
 
 def _speaks_of_cuda(node: ast.Compare) -> bool:
     return any(
-        isinstance(part, ast.Constant) and isinstance(part.value, str) and ("cuda" in part.value or "gpu" in part.value)
+        isinstance(part, ast.Constant)
+        and isinstance(part.value, str)
+        and ("cuda" in part.value or "gpu" in part.value)
         for part in walk(node)
     )
 

@@ -88,11 +88,8 @@ def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     given = device_argument(call)
     if given is None or len(call.args) + len(call.keywords) != 1:
         return
-    if (
-        isinstance(given, ast.Call) and script.devices.spec(given) is None
-    ):  # torch.cuda.current_device(), torch.device(...), a rank
-        text, holes = "{0}", (given,)
-    else:
-        text, holes = script.devices.given(given)
+    text, holes = script.devices.given(given)
+    if isinstance(given, ast.Call) and script.devices.spec(given) is None:
+        text, holes = "{0}", (given,)  # torch.cuda.current_device(), torch.device(...), a rank
     edit = Replace(call, f"{script.xla}.{name}({text or 0})", holes)
     yield RULE.at(script, call, f"`{ast.unparse(call.func)}` chooses a CUDA device", edit)
