@@ -46,11 +46,12 @@ else:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...availability import chooses_kernels
-from ...devices import device_argument
+from ...devices import device_argument, last_name
 from ...edits import Replace, remove
 from ...findings import Finding
 from ...rule import Rule
@@ -74,6 +75,7 @@ _INDICES = (
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
 )
+_INDEX = re.compile(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
 _NONE = "is False on an XLA host"
 
 
@@ -196,6 +198,8 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         return True
     if isinstance(parent, ast.Subscript):
         return parent.slice is call
+    if isinstance(parent, ast.Assign):
+        return any(_INDEX.search(last_name(target) or "") for target in parent.targets)
     if isinstance(parent, ast.Call):
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}

@@ -141,8 +141,8 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
         return owner.has(ARGUMENTS) or (
             not owner.kinds & {TENSOR, MODULE} and not value.kinds and _is_settings(part.value)
         )
-    if isinstance(part, ast.JoinedStr):
-        return True
+    if isinstance(part, ast.JoinedStr):  # f"{kind}:{n}", but not f"mps:{n}"
+        return isinstance(part.values[0], ast.FormattedValue) if part.values else False
     return not value.kinds & {DEVICE, HOST, DTYPE, NUMBER, TENSOR}
 
 

@@ -84,6 +84,7 @@ def test_fields_of_dataclasses() -> None:
         'def f(kind: Literal["cuda"]): pass',
         '"""cuda"""',
         'link = f"cuda:{a}:{b}"',
+        'm = {"cuda:%d" % 0: "cuda:%d" % rank}',
     ],
 )
 def test_words_that_are_no_devices_stay(source: str) -> None:

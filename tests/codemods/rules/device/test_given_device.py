@@ -53,6 +53,7 @@ def test_what_the_file_does_not_say(before: str, after: str) -> None:
         "args.device = torch.device('cpu')\nx.to(args.device)",
         "x.to(device)",
         "x.to(args.dtype)",
+        'd = torch.device(f"mps:{n}")',
     ],
 )
 def test_what_is_a_device_already_stays(source: str) -> None:
