@@ -119,7 +119,7 @@ from ...rule import Rule
 from ...syntax import is_handed_on
 from ...values import SCALER
 from .branches import collapsed
-from .scaler_uses import MAKERS, Creation, Uses, classify, idle_bindings, leaves_the_file
+from .scaler_uses import MAKERS, Creation, Uses, classify, idle_bindings
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -169,7 +169,7 @@ def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Ite
     """What becomes of `GradScaler(...)`: one that is switched off, `None`, or nothing."""
     if uses.unclear:
         return
-    if asked or uses.handed_out or leaves_the_file(script, creation.whole):
+    if asked or uses.handed_out or uses.is_for_others(script, creation):
         scope = script.index.scope(creation.call)
         name = script.spell("torch.amp.GradScaler", scope)
         yield Replace(creation.call, f"{name}(enabled=False)")

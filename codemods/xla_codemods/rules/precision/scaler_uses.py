@@ -58,11 +58,20 @@ class Uses:
         self.passed = False  # to places of this file
         self.handed_out = False  # to places that are not seen
         self.creations: list[Creation] = []
+        self.names: set[str] = set()  # under which they are used
         self.dropped: set[ast.expr] = set()  # values that leave a dict with their key
 
     def asked(self, script: Script, gone: set[ast.If | ast.IfExp]) -> bool:
         """Whether anything that stays asks if there is a scaler. `gone` are the `if`s that do not stay."""
         return any(not self._goes(flag, script, gone) for flag in self.flags)
+
+    def is_for_others(self, script: Script, creation: Creation) -> bool:
+        """Whether another file may use it: it is returned, or kept in a module or object and not used here."""
+        if leaves_the_file(script, creation.whole):
+            return True
+        targets = _targets(creation.statement)
+        kept = [t for t in targets if isinstance(t, ast.Attribute) or script.function(t) is None]
+        return any(_last(target) not in self.names for target in kept)
 
     def _goes(self, node: ast.expr, script: Script, gone: set[ast.If | ast.IfExp]) -> bool:
         return any(
@@ -220,6 +229,7 @@ class _Finder:
 
     def use(self, node: ast.expr, scope: Scope) -> None:
         """One reference, by what stands around it."""
+        self.uses.names.add(_last(node))
         parent = self.script.parent(node)
         if isinstance(parent, ast.Attribute):
             outer = self.script.parent(parent)

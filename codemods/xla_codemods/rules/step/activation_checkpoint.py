@@ -61,7 +61,8 @@ _CHECKPOINTS = {
     f"torch.utils.checkpoint.{name}": name for name in ("checkpoint", "checkpoint_sequential")
 }
 _MESSAGE = "torch's activation checkpointing fails on XLA"
-_WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper"
+_WRAPPERS = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+_WRAPPER = f"{_WRAPPERS}.checkpoint_wrapper"
 
 
 @RULE.call(*_CHECKPOINTS)
@@ -87,6 +88,23 @@ def wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if keyword(call, "checkpoint_fn") is None:
         edit = AddArgument(call, f"checkpoint_fn={script.xla}.checkpoint")
         yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.reference(_WRAPPER)
+def wrapper_handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`checkpoint_wrapper_fn=checkpoint_wrapper`."""
+    parent = script.parent(node)
+    is_partial = isinstance(parent, ast.Call) and script.dotted(parent.func) == "functools.partial"
+    if is_handed_on(node, script.parents) and not is_partial:
+        advice = f"give it checkpoint_fn={script.xla}.checkpoint, by functools.partial"
+        yield RULE.at(script, node, f"{_MESSAGE}: {advice}", effort=MEDIUM)
+
+
+@RULE.call(f"{_WRAPPERS}.apply_activation_checkpointing")
+def applied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if keyword(call, "checkpoint_wrapper_fn") is None and len(call.args) < 2:
+        advice = f"give it a checkpoint_wrapper_fn with checkpoint_fn={script.xla}.checkpoint"
+        yield RULE.at(script, call, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
 @RULE.call("functools.partial")

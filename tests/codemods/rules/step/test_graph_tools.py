@@ -86,6 +86,19 @@ def test_fact_1_101_activation_checkpointing(imports: str, before: str, after: s
     assert migrated(source).splitlines()[-1] == f"y = {after}"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "apply_activation_checkpointing(m, check_fn=f)",
+        "apply_activation_checkpointing(m, checkpoint_wrapper_fn=checkpoint_wrapper)",
+    ],
+)
+def test_checkpointing_applied_to_parts(line: str) -> None:
+    home = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+    source = f"from {home} import apply_activation_checkpointing, checkpoint_wrapper\n{line}\n"
+    assert findings(source) == [(2, "XLA509")]
+
+
 def test_transformers_checkpointing_is_patched_once() -> None:
     source = (
         "import torch\nmodel.gradient_checkpointing_enable()\n"

@@ -1,0 +1,220 @@
+"""A result whose size depends on data is fetched from the device, and compiled anew for each size.
+
+`nonzero`, `unique`, `x[mask]` and their like wait for the device to learn the size, and every new size is a new graph
+for all that follows (xla-facts 3.22, 3.23). What to do depends on what comes next: `torch.where(mask, x, 0)` instead of
+`x[mask]`, sums weighted by the mask instead of means over a selection, `F.one_hot(y, num_classes)`,
+`torch.repeat_interleave(..., output_size=n)`.
+
+A number written where a tensor itself meets a condition needs no selection:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def sample(model, tokens, steps):
+-    tokens = tokens.cuda()
++    tokens = tokens.to(xla.xla_device())
+     for _ in range(steps):
+         logits = torch.softmax(tokens, -1)
+-        logits[logits < 0.1] = 0
++        logits.masked_fill_(logits < 0.1, 0)
+         tokens = tokens + logits
+     return tokens
+```
+
+A training loader whose last batch is smaller gives one more graph (3.29); without it, one per epoch is not seen, so
+that is done only when asked for:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+-    loader = DataLoader(dataset, batch_size=8, shuffle=True)
++    loader = DataLoader(dataset, batch_size=8, shuffle=True, drop_last=True)
+-    for x in loader:
++    for x in xla.MpDeviceLoader(loader):
+         x = x.to(device)
+         optimizer.zero_grad()
+         model(x).mean().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+The same on the host, and choices that keep their size, are no finding:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def count(batches, device):
+    for x in xla.MpDeviceLoader(batches):
+        print(torch.unique(torch.arange(4)))
+        x = torch.where(x > 0, x, 0.0)
+        top = x.topk(3).values
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import AddArgument, ReplaceStatement
+from ...findings import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from ...values import HOST, TENSOR
+from .device_tensors import is_device_tensor
+from .last_batch import uneven_loaders
+from .masks import is_about, is_mask
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA504", "dynamic-shape", severity=WARNING, effort=MEDIUM)
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = {
+    "torch.argwhere": "",
+    "torch.bincount": "",
+    "torch.masked_select": ": use `torch.where(mask, x, 0)`",
+    "torch.nonzero": ": use the mask itself, or `torch.where`",
+    "torch.unique": "",
+    "torch.unique_consecutive": "",
+}
+_METHODS = {
+    "argwhere": "",
+    "bincount": "",
+    "masked_select": ": use `torch.where(mask, x, 0)`",
+    "nonzero": ": use the mask itself, or `torch.where`",
+    "unique": "",
+    "unique_consecutive": "",
+}
+
+
+@RULE.call(*_FUNCTIONS)
+def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args and _matters(script, call, call.args[0]):
+        dotted = script.dotted(call.func, scope) or ""
+        yield RULE.at(script, call, f"the size of `{dotted}` depends on data{_FUNCTIONS[dotted]}")
+
+
+@RULE.method(*_METHODS)
+def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if _is_repeated(script, call) and is_device_tensor(script, call.func.value):
+        name = call.func.attr
+        yield RULE.at(script, call, f"the size of `.{name}()` depends on data{_METHODS[name]}")
+
+
+@RULE.call("torch.where")
+def where(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.where(condition)`, which is `nonzero`."""
+    if len(call.args) == 1 and not call.keywords and _matters(script, call, call.args[0]):
+        message = "the size of `torch.where` of a condition alone depends on data"
+        yield RULE.at(script, call, message)
+
+
+@RULE.call("torch.nn.functional.one_hot")
+def one_hot(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1 and keyword(call, "num_classes") is None:
+        if _matters(script, call, call.args[0]):
+            yield RULE.at(
+                script, call, "without `num_classes` the size of `one_hot` depends on data"
+            )
+
+
+@RULE.call("torch.repeat_interleave")
+def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    counts = keyword(call, "repeats") or (call.args[1] if len(call.args) > 1 else None)
+    if counts is None or keyword(call, "output_size") is not None:
+        return
+    if script.value(counts).has(TENSOR) and _matters(script, call, counts):
+        yield RULE.at(
+            script, call, "without `output_size` the size of `repeat_interleave` depends on data"
+        )
+
+
+@RULE.whole
+def masked(script: Script) -> Iterator[Finding]:
+    """`x[mask]`, read or written."""
+    if not (script.trains or script.accelerated):
+        return
+    for node, _ in script.index.of(ast.Subscript):
+        if isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+            continue
+        if not (is_device_tensor(script, node.value) and is_mask(script, node.slice)):
+            continue
+        if isinstance(node.ctx, ast.Load) and _is_repeated(script, node):
+            message = (
+                "the size of a selection by a mask depends on data: use `torch.where(mask, x, 0)`"
+            )
+            yield RULE.at(script, node, message)
+        elif isinstance(node.ctx, ast.Store):
+            yield from _written(script, node)
+
+
+def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
+    """`x[x < 0] = 0`."""
+    message = "writing by a mask fetches it from the device: use `torch.where` or `masked_fill_`"
+    statement = script.parent(node)
+    match statement:
+        case ast.Assign(targets=[_], value=value) if is_about(
+            script, node.slice, node.value
+        ) and _is_whole_number(value):
+            text = "{0}.masked_fill_({1}, {2})"
+            edit = ReplaceStatement(statement, text, (node.value, node.slice, value))
+            yield RULE.at(script, node, message, edit)
+        case _ if _is_repeated(script, node):
+            yield RULE.at(script, node, message)
+
+
+def _is_whole_number(node: ast.expr) -> bool:
+    """A number that tensors of integers can hold, or an infinity, which they cannot in either way."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_whole_number(operand)
+        case ast.Constant(value=bool()):
+            return False
+        case ast.Constant(value=int() | float() as value):
+            return float(value).is_integer()
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))]):
+            return text.lower().lstrip("+-") in {"inf", "infinity"}
+        case ast.Attribute(attr="inf"):
+            return True
+    return False
+
+
+def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
+    """Whether `operand`, a tensor by what is done with it, is on the device, in code that runs again and again."""
+    if is_device_tensor(script, operand):
+        return _is_repeated(script, node)
+    if not script.trains or script.value(operand).has(HOST):
+        return False
+    return script.is_in_a_module(node) and _is_in_forward(script, node)
+
+
+def _is_repeated(script: Script, node: ast.AST) -> bool:
+    """In a loop, or in what a module computes."""
+    return any(isinstance(a, _LOOPS) for a in script.ancestors(node)) or _is_in_forward(
+        script, node
+    )
+
+
+def _is_in_forward(script: Script, node: ast.AST) -> bool:
+    function = script.function(node)
+    return function is not None and function.name in {"forward", "training_step"}
+
+
+@RULE.whole
+def last_batch(script: Script) -> Iterator[Finding]:
+    if not (script.accelerated or script.uses_accelerate):
+        return
+    for call in uneven_loaders(script):
+        message = "a smaller last batch is one more graph"
+        edit = AddArgument(call, "drop_last=True")
+        yield RULE.at(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)

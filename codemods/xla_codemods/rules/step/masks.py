@@ -1,0 +1,56 @@
+"""Is this index a mask: a tensor of truth values?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ... import flow
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_METHODS = frozenset(
+    "bool eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne".split()
+)
+_ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+
+def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
+    """Whether `node` is surely a tensor of truth values."""
+    match node:
+        case ast.Compare(ops=ops, left=left, comparators=others):
+            return not any(isinstance(op, _ASKING) for op in ops) and any(
+                script.on_accelerator(side) for side in (left, *others)
+            )
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return is_mask(script, operand, depth)
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
+            return is_mask(script, left, depth) and is_mask(script, right, depth)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
+            return script.on_accelerator(node)
+        case ast.Name() if depth < 3:
+            found = script.index.scope(node).find(node.id)
+            bindings = flow.reaching(found[1], node, found[0], script.parents) if found else []
+            return bool(bindings) and all(
+                b.how == "assign"
+                and not b.path
+                and b.value is not None
+                and is_mask(script, b.value, depth + 1)
+                for b in bindings
+            )
+    return False
+
+
+def is_about(script: Script, mask: ast.expr, tensor: ast.expr) -> bool:
+    """Whether `mask` compares `tensor` itself with something, so that both have one shape."""
+    if not isinstance(tensor, (ast.Name, ast.Attribute)):
+        return False
+    text = ast.unparse(tensor)
+    match mask:
+        case ast.Compare(left=left, comparators=[right]):
+            return text in {ast.unparse(left), ast.unparse(right)}
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args):
+            if name in {"isnan", "isinf", "isfinite"}:
+                return text in {ast.unparse(owner), *(ast.unparse(a) for a in args)}
+    return False

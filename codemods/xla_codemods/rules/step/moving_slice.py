@@ -1,0 +1,157 @@
+"""A slice of a device tensor at another place in every step is another graph in every step.
+
+Python integers that slice or index are part of the graph (xla-facts 3.31). `xla.narrow` gives the same part by an index
+that is data:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, optimizer, device, length):
+     source = torch.rand(10000, 64).to(device)
+     for i in range(0, source.size(0) - length, length):
+-        x = source[i : i + length]
++        x = xla.narrow(source, 0, i, length)
+         loss = model(x).mean()
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
+A slice ends where the tensor ends, and `xla.narrow` raises there; so where it cannot be seen that the end is not
+reached, the fix is made only when asked for. Positions counted by `torch.arange` are counted from 0, and moved:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ def train(model, optimizer, embed, steps):
+-    device = torch.device("cuda")
++    device = xla.xla_device()
+     for i in range(steps):
+-        positions = torch.arange(i, i + 8, device=device)
++        positions = torch.arange(8, device=device) + i
+         loss = model(embed(positions)).mean()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
+Slices at fixed places, and those of lists and of tensors on the host, stay:
+
+```python
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+def train(model, optimizer, names, dataset, device):
+    for i, x in enumerate(xla.MpDeviceLoader(DataLoader(dataset))):
+        loss = model(x[:, :-1]).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        print(names[i : i + 4])
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...rule import Rule
+from ...values import ACCEL, BATCH, TENSOR
+from .counters import Counters, is_sum
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA506", "moving-slice", severity=WARNING, effort=MEDIUM)
+
+_MESSAGE = "a slice at another place in every step is a new graph in every step"
+
+
+@RULE.whole
+def moving_slice(script: Script) -> Iterator[Finding]:
+    if not script.trains:
+        return
+    counters = Counters(script)
+    if not counters.any:
+        return
+    for node, _ in script.index.of(ast.Subscript):
+        if isinstance(node.ctx, ast.Load) and _is_on_device(script, node.value):
+            yield from _of_subscript(script, node, counters)
+    for call, scope in script.index.of(ast.Call):
+        if script.dotted(call.func, scope) == "torch.arange":
+            yield from _of_range(script, call, counters)
+
+
+def _is_on_device(script: Script, node: ast.expr) -> bool:
+    value = script.value(node)
+    return value.has(TENSOR) and value.has(ACCEL) and not value.has(BATCH)
+
+
+def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> Iterator[Finding]:
+    """`source[i : i + n]`, `x[:, i : i + n]`, `x[i]`."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, counters)]
+    if not moving:
+        return
+    dim, part = moving[0]
+    others = [p for k, p in enumerate(parts) if k != dim]
+    if len(moving) == 1 and isinstance(part, ast.Slice) and all(_is_whole(p) for p in others):
+        length = _length(part)
+        if length is not None and part.lower is not None:
+            text = f"{script.xla}.narrow({{0}}, {dim}, {{1}}, {{2}})"
+            edit = Replace(node, text, (node.value, part.lower, length))
+            sure = counters.stays_inside(node.value, dim, part.lower, length)
+            yield RULE.at(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
+            return
+    yield RULE.at(script, node, _MESSAGE)
+
+
+def _moves(part: ast.expr, counters: Counters) -> bool:
+    if isinstance(part, ast.Slice):
+        return any(edge is not None and counters.changes(edge) for edge in (part.lower, part.upper))
+    return counters.changes(part)
+
+
+def _is_whole(part: ast.expr) -> bool:
+    """`:`."""
+    return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
+
+
+def _length(part: ast.Slice) -> ast.expr | None:
+    """The length of `i : i + n`, where both ends say so."""
+    if part.step is not None or part.lower is None or part.upper is None:
+        return None
+    return is_sum(part.upper, part.lower)
+
+
+def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Finding]:
+    """`torch.arange(i, i + n, device=...)`."""
+    if len(call.args) != 2 or not _is_device_call(script, call):
+        return
+    start, end = call.args
+    if not counters.changes(start):
+        return
+    length = is_sum(end, start)
+    message = "a range that begins elsewhere in every step is a new graph in every step"
+    if length is None:
+        yield RULE.at(script, call, message)
+        return
+    rest = "".join(f", {k.arg}={{{n + 3}}}" for n, k in enumerate(call.keywords))
+    holes = (call.func, length, start, *(k.value for k in call.keywords))
+    text = f"{{0}}({{1}}{rest}) + {{2}}"
+    yield RULE.at(script, call, message, Replace(call, text, holes))
+
+
+def _is_device_call(script: Script, call: ast.Call) -> bool:
+    return all(k.arg in {"device", "dtype"} for k in call.keywords) and script.value(call).has(
+        ACCEL
+    )

@@ -1,0 +1,103 @@
+"""A Python integer in a shape, an exponent or an offset is part of the graph: every new one is a new graph.
+
+Numbers that are added, multiplied or compared are data, and may change; these may not (xla-facts 3.31): exponents,
+sizes, repeats, and the offsets of `roll` and `tril`. Where one counts the steps, give it as a tensor, or keep the size
+fixed and mask.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, optimizer, steps):
+    x = torch.ones(4, device=xla.xla_device())
+    for step in range(steps):
+        loss = (model(x) * x**step).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
+Numbers that only enter as values are no finding:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, optimizer, steps):
+    x = torch.ones(4, device=xla.xla_device())
+    for step in range(steps):
+        loss = (model(x + step) * 0.9**step).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, WARNING, Finding
+from ...known import FACTORIES
+from ...rule import Rule
+from .counters import Counters
+from .device_tensors import is_device_tensor
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA510", "python-scalar", severity=WARNING, effort=MEDIUM)
+
+# Which arguments behind the tensor are part of the graph: of functions of torch, and of methods of the same name.
+_FIXED = frozenset(
+    "expand flatten kthvalue pow repeat reshape roll split tile topk tril triu unfold view".split()
+)
+_SIZED = FACTORIES - {
+    "as_tensor",
+    "asarray",
+    "scalar_tensor",
+    "tensor",
+    "normal",
+    "complex",
+    "linspace",
+    "arange",
+}
+
+
+@RULE.whole
+def python_scalar(script: Script) -> Iterator[Finding]:
+    if not script.trains:
+        return
+    counters = Counters(script)
+    if not counters.any:
+        return
+    for node, _ in script.index.of(ast.BinOp):
+        if isinstance(node.op, ast.Pow) and counters.changes(node.right):
+            if is_device_tensor(script, node.left):
+                yield RULE.at(
+                    script, node, "an exponent that changes is a new graph: give it as a tensor"
+                )
+    for call, scope in script.index.of(ast.Call):
+        if isinstance(call.func, ast.Attribute) and _has_changing_size(script, call, counters):
+            name = script.dotted(call.func, scope) or f".{call.func.attr}"
+            yield RULE.at(
+                script, call, f"`{name}` with a number that changes is a new graph each time"
+            )
+
+
+def _has_changing_size(script: Script, call: ast.Call, counters: Counters) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    name = call.func.attr
+    dotted = script.dotted(call.func)
+    if dotted is None:
+        given = call.args if name in _FIXED and is_device_tensor(script, call.func.value) else []
+    elif dotted == f"torch.{name}" and name in _FIXED:
+        given = call.args[1:] if call.args and is_device_tensor(script, call.args[0]) else []
+    elif dotted == f"torch.{name}" and name in _SIZED:
+        given = call.args[: 1 if name == "full" else None] if is_device_tensor(script, call) else []
+    else:
+        given = []
+    sizes = [e for a in given for e in (a.elts if isinstance(a, (ast.Tuple, ast.List)) else [a])]
+    return any(counters.changes(size) for size in sizes)

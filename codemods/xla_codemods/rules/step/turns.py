@@ -1,0 +1,92 @@
+"""What runs once per training step: the bodies of loops that step or compute gradients, and of functions that do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...syntax import walk_body
+from ...training import BACKWARD, STEP
+from ...values import NUMBER
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
+# What is done now and then, by the names in its condition.
+_SOMETIMES = re.compile(
+    r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
+    re.IGNORECASE,
+)
+
+
+class Turn(NamedTuple):
+    """A loop that trains, or a function that takes one training step, with what runs in each turn."""
+
+    node: ast.AST
+    body: list[ast.stmt]
+
+
+def turns(script: Script) -> list[Turn]:
+    """The innermost loops that step or compute gradients, and the functions that do and are called from loops."""
+    found: list[Turn] = []
+    for loop in script.training.loops:
+        if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
+            found.append(Turn(loop.node, loop.node.body))
+    for function, _ in script.index.of(ast.FunctionDef):
+        effects = script.training.function_effects(function)
+        if effects & {STEP, BACKWARD} and _is_called_in_a_loop(script, function.name):
+            found.append(Turn(function, function.body))
+    return found
+
+
+def _is_called_in_a_loop(script: Script, name: str) -> bool:
+    return any(
+        isinstance(ancestor, _LOOPS)
+        for call, _ in script.index.calls_of(name)
+        for ancestor in script.ancestors(call)
+    )
+
+
+def in_each_turn(script: Script) -> Iterator[tuple[ast.AST, Turn]]:
+    """Every node that runs in each training step (inner loops included), once; not what is done now and then."""
+    seen: set[ast.AST] = set()
+    for turn in reversed(turns(script)):  # inner ones first
+        for node in walk_body(turn.body):
+            if node not in seen:
+                seen.add(node)
+                if not is_occasional(script, node, turn):
+                    yield node, turn
+
+
+def is_occasional(script: Script, node: ast.AST, turn: Turn) -> bool:
+    """Whether a condition between `node` and the turn's body makes it run now and then only, or once at the end."""
+    child = node
+    for ancestor in script.ancestors(node):
+        if ancestor is turn.node:
+            return False
+        if isinstance(ancestor, ast.If) and child is not ancestor.test:
+            block = ancestor.body if child in ancestor.body else ancestor.orelse
+            if _is_rare(script, ancestor.test) or any(isinstance(s, _LEAVES) for s in block):
+                return True
+        elif isinstance(ancestor, ast.ExceptHandler):
+            return True
+        child = ancestor
+    return False
+
+
+def _is_rare(script: Script, test: ast.expr) -> bool:
+    """`step % 10 == 0`, `step == 0`, `if args.log:`."""
+    for node in ast.walk(test):
+        match node:
+            case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
+                return True
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]):
+                if script.value(left).has(NUMBER) or script.value(right).has(NUMBER):
+                    return True
+            case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
+                return True
+    return False

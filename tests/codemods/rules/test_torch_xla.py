@@ -1,0 +1,295 @@
+"""What the rules for precision, optimizers, checkpoints and graph tools say of torch and torch_xla is so."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+torch_xla = pytest.importorskip("torch_xla")
+
+import torch_xla.core.xla_model as xm  # noqa: E402
+import torch_xla.debug.metrics as met  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    return torch_xla.device()
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    torch_xla.sync()
+
+
+def model(device: Any) -> Any:
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).to(device)
+
+
+def reads_of(step: Callable[[], Any], warm_up: int = 3) -> int:
+    """Host reads of one step, after some that warm up."""
+
+    def count() -> int:
+        xm.wait_device_ops()
+        data = met.metric_data("TransferFromDeviceTime")
+        return int(data[0]) if data else 0
+
+    for _ in range(warm_up):
+        step()
+        torch_xla.sync()
+    before = count()
+    step()
+    torch_xla.sync()
+    return count() - before
+
+
+def stepper(net: Any, optimizer: Any, device: Any) -> Callable[[], None]:
+    x = torch.ones(3, 4, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    return step
+
+
+@pytest.mark.parametrize(("enabled", "reads"), [(True, 1), (False, 0)])
+def test_fact_1_73_a_scaler_reads_once_per_step_unless_switched_off(
+    device: Any, enabled: bool, reads: int
+) -> None:
+    net = model(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("xla", enabled=enabled)
+    x = torch.ones(3, 4, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        scaler.scale(net(x).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    assert reads_of(step) == reads
+
+
+def test_a_scaler_that_is_switched_off_does_nothing() -> None:
+    """What XLA204 leaves where somebody holds on to one."""
+    scaler = torch.amp.GradScaler(enabled=False)
+    x = torch.ones(2)
+    assert scaler.scale(x) is x
+    assert scaler.get_scale() == 1.0
+    assert scaler.state_dict() == {}
+    scaler.load_state_dict({"scale": 65536.0})
+    assert scaler.get_scale() == 1.0
+
+
+def test_torchs_questions_about_autocast_take_xla(device: Any) -> None:
+    assert not torch.is_autocast_enabled("xla")
+    with torch.autocast("xla", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("xla")
+        assert not torch.is_autocast_enabled()  # CUDA's
+        assert torch.get_autocast_dtype("xla") == torch.bfloat16
+    torch.set_autocast_dtype("xla", torch.bfloat16)
+
+
+def test_custom_fwd_takes_xla(device: Any) -> None:
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="xla", cast_inputs=torch.bfloat16)
+        def forward(ctx: Any, x: Any) -> Any:
+            seen.append((x.dtype, torch.is_autocast_enabled("xla")))
+            return 2 * x
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="xla")
+        def backward(ctx: Any, grad: Any) -> Any:
+            return 2 * grad
+
+    x = torch.ones(2, device=device, requires_grad=True)
+    with torch.autocast("xla"):
+        Double.apply(x).sum().backward()
+    assert seen == [(torch.bfloat16, False)]
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"fused": True}, RuntimeError),
+        ({"capturable": True, "foreach": True}, AssertionError),
+        ({"capturable": True}, None),
+        ({"foreach": True}, None),
+    ],
+)
+def test_fact_3_26_optimizer_flags(
+    device: Any, options: dict[str, bool], error: type[Exception] | None
+) -> None:
+    net = model(device)
+
+    def train() -> None:
+        stepper(net, torch.optim.Adam(net.parameters(), **options), device)()
+
+    if error is None:
+        train()
+    else:
+        with pytest.raises(error):
+            train()
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"), [("ASGD", 12), ("Adafactor", 8), ("Muon", 20), ("Rprop", 16), ("AdamW", 0)]
+)
+def test_fact_3_27_reads_of_optimizers(device: Any, name: str, reads: int) -> None:
+    net = model(device)  # four parameters, of which Muon takes the two matrices
+    params = [p for p in net.parameters() if name != "Muon" or p.dim() == 2]
+    optimizer = getattr(torch.optim, name)(params, lr=1e-3)
+    assert reads_of(stepper(net, optimizer, device)) == reads
+
+
+def test_fact_3_27_lbfgs_compiles_at_every_step(device: Any) -> None:
+    net = nn.Linear(2, 1).to(device)
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+    x = torch.ones(1, 2, device=device)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+
+    compiled = []
+    for _ in range(2):
+        before = met.counter_value("UncachedCompile") or 0
+        optimizer.step(closure)
+        torch_xla.sync()
+        compiled.append((met.counter_value("UncachedCompile") or 0) - before)
+    assert min(compiled) > 4
+
+
+def test_fact_3_28_step_counts_on_the_device_are_read_back(device: Any) -> None:
+    net = model(device)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    step = stepper(net, optimizer, device)
+    assert reads_of(step) == 0
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert reads_of(step) == 0  # `load_state_dict` leaves them on the CPU
+    for state in optimizer.state.values():
+        for key, value in state.items():
+            state[key] = value.to(device)
+    assert reads_of(step) == len(list(net.parameters()))
+
+
+@pytest.mark.parametrize("name", ["Lamb", "Lion"])
+def test_timms_optimizers_read_nothing(device: Any, name: str) -> None:
+    optim = pytest.importorskip("timm.optim")
+    net = nn.Linear(4, 2).to(device)
+    optimizer = getattr(optim, name)(net.parameters(), lr=1e-3)
+    assert reads_of(stepper(net, optimizer, device)) == 0
+
+
+def test_fact_1_47_assign_leaves_parameters_on_the_cpu(device: Any) -> None:
+    net = model(device)
+    net.load_state_dict({k: v.cpu() for k, v in net.state_dict().items()}, assign=True)
+    assert {p.device.type for p in net.parameters()} == {"cpu"}
+
+
+def test_fact_3_12_a_product_shares_no_buffer(device: Any) -> None:
+    """What XLA511 writes: `q.data.copy_(p.data * 1)`."""
+    source, target = model(device), model(device)
+    step = stepper(source, torch.optim.SGD(source.parameters(), lr=0.1), device)
+    for _ in range(3):
+        for p, q in zip(source.parameters(), target.parameters(), strict=True):
+            q.data.copy_(p.data * 1)
+        torch_xla.sync()
+        copied = [q.detach().cpu() for q in target.parameters()]
+        for _ in range(2):
+            step()
+            torch_xla.sync()
+        for before, q in zip(copied, target.parameters(), strict=True):
+            assert torch.equal(before, q.detach().cpu())
+
+
+def test_a_product_with_one_keeps_every_bit() -> None:
+    x = torch.tensor([-0.0, 1e-45, float("inf"), 3.4e38])
+    assert torch.equal((x * 1).view(torch.int32), x.view(torch.int32))
+
+
+def test_section_2_anomaly_detection_reads_gradients_back(device: Any) -> None:
+    net = model(device)
+    step = stepper(net, torch.optim.SGD(net.parameters(), lr=0.1), device)
+
+    def checked() -> None:
+        with torch.autograd.detect_anomaly():
+            step()
+
+    def traced() -> None:
+        with torch.autograd.detect_anomaly(check_nan=False):
+            step()
+
+    assert reads_of(checked, warm_up=1) > 5
+    assert reads_of(traced, warm_up=1) == 0
+
+
+def test_section_2_no_sparse_gradients(device: Any) -> None:
+    embedding = nn.Embedding(4, 2, sparse=True).to(device)
+    with pytest.raises(NotImplementedError, match="SparseXLA"):
+        embedding(torch.tensor([1, 2], device=device)).sum().backward()
+
+
+def test_section_2_no_packed_sequences(device: Any) -> None:
+    lstm = nn.LSTM(2, 3, batch_first=True).to(device)
+    packed = nn.utils.rnn.pack_padded_sequence(
+        torch.ones(2, 4, 2, device=device), torch.tensor([4, 2]), batch_first=True
+    )
+    with pytest.raises(RuntimeError, match="not allocated"):
+        lstm(packed)
+
+
+def test_section_2_no_shared_memory_and_no_dlpack(device: Any) -> None:
+    with pytest.raises(RuntimeError, match="only available on CPU"):
+        nn.Linear(2, 2).to(device).share_memory()
+    with pytest.raises(BufferError):
+        torch.utils.dlpack.to_dlpack(torch.ones(2, device=device))
+
+
+def test_section_2_quantized_tensors_come_out_on_the_cpu(device: Any) -> None:
+    x = torch.quantize_per_tensor(torch.ones(2, device=device), 0.1, 0, torch.qint8)
+    assert x.device.type == "cpu"
+
+
+def test_fact_3_50_data_takes_no_tensor_of_another_device(device: Any) -> None:
+    parameter = nn.Parameter(torch.ones(2))
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        parameter.data = parameter.data.to(device)
+    moved = parameter.to(device)
+    moved.data = moved.data.to(device)  # where it is already
+
+
+def test_a_scripted_module_is_saved_from_the_cpu(device: Any, tmp_path: Any) -> None:
+    traced = torch.jit.trace(nn.Linear(2, 2).to(device), torch.ones(1, 2, device=device))
+    with pytest.raises(RuntimeError):
+        torch.jit.save(traced, tmp_path / "model.pt")
+    torch.jit.save(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)), tmp_path / "model.pt")
+    from xla_migrate import runtime  # noqa: F401 - which moves parameters of such modules too
+
+    loaded = torch.jit.load(tmp_path / "model.pt", map_location="cpu").to(device)
+    assert loaded(torch.ones(1, 2, device=device)).shape == (1, 2)
+
+
+def test_safetensors(device: Any, tmp_path: Any) -> None:
+    files = pytest.importorskip("safetensors.torch")
+    state = nn.Linear(2, 2).to(device).state_dict()
+    with pytest.raises(RuntimeError):
+        files.save_file(state, tmp_path / "a")
+    files.save_file({k: v.cpu() for k, v in state.items()}, tmp_path / "a")
+    loaded = files.load_file(tmp_path / "a", device="xla")
+    assert {v.device.type for v in loaded.values()} == {"xla"}
