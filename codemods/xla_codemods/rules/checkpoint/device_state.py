@@ -70,7 +70,7 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     state = call.args[0] if call.args else keyword(call, "state_dict")
     if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
         return
-    if _is_on_the_device(script, state, scope, 0):
+    if _is_on_the_device(script, state, scope, ast.unparse(call.func.value)):
         message = (
             "the copy would share buffers with its source, and the next update break one of them"
         )
@@ -85,12 +85,14 @@ def _may_be_a_module(script: Script, node: ast.expr) -> bool:
     return _NO_MODULE_NAME.search(last) is None
 
 
-def _is_on_the_device(script: Script, node: ast.expr, scope: Scope, depth: int) -> bool:
-    """Whether `node` is the state dict of a module in memory, or a copy of one."""
+def _is_on_the_device(
+    script: Script, node: ast.expr, scope: Scope, target: str, depth: int = 0
+) -> bool:
+    """Whether `node` is the state dict of a module in memory other than `target`, or a copy of one."""
     if depth > _DEPTH:
         return False
     if isinstance(node, ast.Call):
-        return _is_of_a_module(script, node, scope, depth)
+        return _is_of_a_module(script, node, scope, target, depth)
     if isinstance(node, ast.DictComp):
         return _is_copied(script, node, scope, depth)
     if isinstance(node, (ast.Name, ast.Attribute)):
@@ -98,21 +100,22 @@ def _is_on_the_device(script: Script, node: ast.expr, scope: Scope, depth: int) 
             binding.how == "assign"
             and not binding.path
             and binding.value is not None
-            and _is_on_the_device(script, binding.value, home, depth + 1)
+            and _is_on_the_device(script, binding.value, home, target, depth + 1)
             for binding, home in _bindings(script, node, scope)
         )
     return False
 
 
-def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, depth: int) -> bool:
+def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, depth: int) -> bool:
     dotted = script.dotted(call.func, scope)
     if dotted is not None and dotted.startswith(RUNTIME):
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict":
-        return _may_be_a_module(script, call.func.value)
+        owner = call.func.value
+        return ast.unparse(owner) != target and _may_be_a_module(script, owner)
     is_dict = isinstance(call.func, ast.Name) and call.func.id == "dict"
     if (dotted in _COPIES or is_dict) and call.args:
-        return _is_on_the_device(script, call.args[0], scope, depth + 1)
+        return _is_on_the_device(script, call.args[0], scope, "", depth + 1)
     return False
 
 
@@ -125,7 +128,7 @@ def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> 
             return False
     match node.generators[0].iter:
         case ast.Call(func=ast.Attribute(value=state, attr="items")):
-            return _is_on_the_device(script, state, scope, depth + 1)
+            return _is_on_the_device(script, state, scope, "", depth + 1)
     return False
 
 

@@ -79,7 +79,7 @@ from typing import TYPE_CHECKING
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...findings import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...syntax import is_elif, keyword
 from .branches import Changes, collapsed
 from .state_entries import drop_state
 
@@ -226,6 +226,22 @@ def promoted(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 @RULE.call("apex.amp.disable_casts")
 def disable_casts(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.autocast(enabled=False)"))
+
+
+@RULE.reference("apex.amp")
+def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`assert amp is not None`, `if amp is None: raise ...`: nothing is missing without it."""
+    test = script.parent(node)
+    statement = script.parent(test) if isinstance(test, ast.Compare) else None
+    if isinstance(statement, ast.Assert) or (
+        isinstance(statement, ast.If)
+        and not statement.orelse
+        and not is_elif(statement, script.parents)
+        and isinstance(statement.body[-1], ast.Raise)
+    ):
+        yield RULE.at(script, node, _MESSAGE, remove(statement))
+    else:
+        yield RULE.at(script, node, f"{_MESSAGE}: do without it", effort=MEDIUM)
 
 
 @RULE.call("apex.amp.init")

@@ -70,6 +70,8 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if call.args or call.keywords or not script.accelerated or _is_decided(script, call):
         return
+    if isinstance(script.parent(call), ast.Dict):
+        return  # half the size, in a checkpoint
     if may_be_on_the_device(script, owner, scope):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
         yield RULE.at(script, call, _MESSAGE, edit, safety=UNSAFE)

@@ -19,7 +19,7 @@ HEAD = "import copy\nimport torch\nmodel.to(device)\nloss.backward()\n"
         ("self.target_net.load_state_dict(self.policy_net.state_dict())", "self.target_net.load_state_dict(xla.clone_state(self.policy_net.state_dict()))"),
         ("best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(best)", "best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(xla.clone_state(best))"),
         ("best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)", "best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(xla.clone_state(best))"),
-        ("best = None\nif better:\n    best = model.state_dict()\nmodel.load_state_dict(best)", "best = None\nif better:\n    best = model.state_dict()\nmodel.load_state_dict(xla.clone_state(best))"),
+        ("best = None\nif better:\n    best = other.state_dict()\nmodel.load_state_dict(best)", "best = None\nif better:\n    best = other.state_dict()\nmodel.load_state_dict(xla.clone_state(best))"),
         ("ema.load_state_dict(dict(model.state_dict()))", "ema.load_state_dict(xla.clone_state(dict(model.state_dict())))"),
     ],
 )  # fmt: skip
@@ -44,6 +44,7 @@ def test_fact_3_12_best_weights_of_a_trainer() -> None:
         "model.load_state_dict(state)",
         "model.load_state_dict(torch.load(p, map_location='cpu'))",
         "model.load_state_dict(checkpoint['model'])",
+        "own = model.state_dict()\nown['w'] = own['w'] * 0.9\nmodel.load_state_dict(own)",
         "optimizer.load_state_dict(old_optimizer.state_dict())",
         "scheduler.load_state_dict(other.state_dict())",
         "best = {k: v.cpu() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)",

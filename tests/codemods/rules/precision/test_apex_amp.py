@@ -70,6 +70,8 @@ def test_initialize(before: str, after: str) -> None:
         ("amp.register_half_function(torch, 'einsum')", "torch.einsum = torch.amp.custom_fwd(torch.einsum, device_type=xla.device_type(), cast_inputs=torch.bfloat16)"),
         ("amp.register_promote_function(torch, 'x')\nf()", "f()"),
         ("@amp.float_function\ndef f(): ...", "@torch.amp.custom_fwd(device_type=xla.device_type(), cast_inputs=torch.float32)\ndef f(): ..."),
+        ("assert amp is not None, 'missing'\nf()", "f()"),
+        ("if amp is None:\n    raise ImportError('missing')\nf()", "f()"),
         ("with amp.disable_casts():\n    f()", "with xla.autocast(enabled=False):\n    f()"),
     ],
 )  # fmt: skip
@@ -115,6 +117,7 @@ def test_imports_that_tell_stay() -> None:
         "amp.register_float_function(module, name)",
         "m, o = amp.initialize(*both)",
         "@amp.promote_function\ndef f(): ...",
+        "ok = amp is not None",
     ],
 )
 def test_left_to_a_person(line: str) -> None:

@@ -69,6 +69,7 @@ def test_by_a_name_that_is_only_that() -> None:
         "if args.fp16: model = model.to(device).half()",
         "y = x.to(device).half() if x.dtype == torch.float16 else x",
         "y = Observer.with_args(dtype=torch.float16)",
+        "y = {'model': copy.deepcopy(model).half()}",
     ],
 )
 def test_left_alone(line: str) -> None:
