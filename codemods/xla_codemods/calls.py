@@ -214,6 +214,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return Value(element=Value(items=(of(STRING), base.element)))
     if base.has(BATCH) and name in {"values", "to"}:
         return base
+    if base == UNKNOWN and name in known.TENSORS_ALONE:
+        return of(TENSOR)
     return UNKNOWN
 
 

@@ -280,6 +280,13 @@ def is_tensor_function(dotted: str) -> bool:
     return home == "torch" and last not in _NOT_TENSORS and not last[:1].isupper()
 
 
+# Methods that only tensors have, and that give tensors.
+TENSORS_ALONE = frozenset(
+    "argsort_ clamp_ contiguous detach detach_ expand_as index_add_ index_copy_ index_fill_ index_select log_softmax "
+    "masked_fill masked_fill_ masked_select narrow new_ones new_tensor new_zeros permute requires_grad_ scatter_ "
+    "scatter_add_ type_as unsqueeze unsqueeze_ view_as".split()
+)
+
 # Methods that leave the tensor world.
 NUMBER_METHODS = frozenset(
     {"item", "numel", "nelement", "dim", "ndimension", "size", "stride", "element_size"}

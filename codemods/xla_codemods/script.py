@@ -40,6 +40,7 @@ RUNTIME_IMPORT = "from xla_migrate import runtime as "
 _ACCELERATED = re.compile(
     r"cuda|torch\.accelerator|torch_xla|autocast|apex|\bgpu\b"
     r"|\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device|\bdevice\s*="
+    r"|\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)|cudnn"
     r"|\bxla\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b|MpDeviceLoader\b"
     r"|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b|NativeScaler\b|narrow\b)[a-z_]"
 )

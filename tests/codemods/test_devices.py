@@ -120,7 +120,9 @@ def test_places(source: str, where: str) -> None:
 
 
 def test_functions_that_return_each_other_come_to_an_end() -> None:
-    model = script('def a():\n    return b()\ndef b():\n    return a() or "cuda"\nx.to(a())\nloss.backward()\n')
+    model = script(
+        'def a():\n    return b()\ndef b():\n    return a() or "cuda"\nx.to(a())\nloss.backward()\n'
+    )
     assert [p.place for p in model.places.all] == [places.NAME]
 
 

@@ -53,6 +53,4 @@ def reaching(source: str) -> list[int]:
     ],
 )
 def test_reaching(source: str, lines: list[int]) -> None:
-    assert reaching("import torch\nloss.backward()\n" + source) == [
-        n + 2 for n in lines
-    ]
+    assert reaching("import torch\nloss.backward()\n" + source) == [n + 2 for n in lines]

@@ -11,9 +11,9 @@ A number written where a tensor itself meets a condition needs no selection:
  import torch
 +from xla_migrate import runtime as xla
 
- def sample(model, tokens, steps):
--    tokens = tokens.cuda()
-+    tokens = tokens.to(xla.xla_device())
+ def sample(model, steps):
+-    tokens = torch.ones(8).cuda()
++    tokens = torch.ones(8).to(xla.xla_device())
      for _ in range(steps):
          logits = torch.softmax(tokens, -1)
 -        logits[logits < 0.1] = 0
@@ -42,6 +42,20 @@ that is done only when asked for:
 +        xla.optimizer_step(optimizer)
 ```
 
+So are batches that are padded to their longest:
+
+```diff
+ from transformers import AutoTokenizer, Trainer, TrainingArguments
+
+ tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+
+ def encode(rows):
+-    return tokenizer(rows["text"], padding=True, truncation=True, max_length=128)
++    return tokenizer(rows["text"], padding="max_length", truncation=True, max_length=128)
+
+ arguments = TrainingArguments("out", optim="adamw_torch")
+```
+
 The same on the host, and choices that keep their size, are no finding:
 
 ```python
@@ -66,10 +80,11 @@ from ...edits import AddArgument, ReplaceStatement
 from ...findings import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...values import HOST, TENSOR
+from ...values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from .device_tensors import is_device_tensor
 from .last_batch import uneven_loaders
 from .masks import is_about, is_mask
+from .padding import paddings
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -142,35 +157,42 @@ def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[
 @RULE.whole
 def masked(script: Script) -> Iterator[Finding]:
     """`x[mask]`, read or written."""
-    if not (script.trains or script.accelerated):
-        return
     for node, _ in script.index.of(ast.Subscript):
         if isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
             continue
-        if not (is_device_tensor(script, node.value) and is_mask(script, node.slice)):
-            continue
-        if isinstance(node.ctx, ast.Load) and _is_repeated(script, node):
-            message = (
-                "the size of a selection by a mask depends on data: use `torch.where(mask, x, 0)`"
-            )
-            yield RULE.at(script, node, message)
-        elif isinstance(node.ctx, ast.Store):
+        if isinstance(node.ctx, ast.Store):
             yield from _written(script, node)
+        elif isinstance(node.ctx, ast.Load) and is_mask(script, node.slice):
+            if is_device_tensor(script, node.value) and _is_repeated(script, node):
+                message = "the size of a selection by a mask depends on data"
+                yield RULE.at(script, node, f"{message}: use `torch.where(mask, x, 0)`")
 
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     """`x[x < 0] = 0`."""
     message = "writing by a mask fetches it from the device: use `torch.where` or `masked_fill_`"
     statement = script.parent(node)
-    match statement:
-        case ast.Assign(targets=[_], value=value) if is_about(
-            script, node.slice, node.value
-        ) and _is_whole_number(value):
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        own = is_about(script, node.slice, node.value) and _is_whole_number(statement.value)
+        if own and _is_computed(script, node.value):
             text = "{0}.masked_fill_({1}, {2})"
-            edit = ReplaceStatement(statement, text, (node.value, node.slice, value))
+            edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
             yield RULE.at(script, node, message, edit)
-        case _ if _is_repeated(script, node):
-            yield RULE.at(script, node, message)
+            return
+    if (
+        is_mask(script, node.slice)
+        and is_device_tensor(script, node.value)
+        and _is_repeated(script, node)
+    ):
+        yield RULE.at(script, node, message)
+
+
+def _is_computed(script: Script, node: ast.expr) -> bool:
+    """A tensor on the device, or one in what a module computes."""
+    value = script.value(node)
+    if not value.has(TENSOR) or value.kinds & {ARRAY, HOST, BATCH}:
+        return False
+    return value.has(ACCEL) or script.is_in_a_module(node)
 
 
 def _is_whole_number(node: ast.expr) -> bool:
@@ -218,3 +240,12 @@ def last_batch(script: Script) -> Iterator[Finding]:
         message = "a smaller last batch is one more graph"
         edit = AddArgument(call, "drop_last=True")
         yield RULE.at(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)
+
+
+@RULE.whole
+def padded(script: Script) -> Iterator[Finding]:
+    if not (script.trains or "TrainingArguments" in script.source.text):
+        return
+    for place in paddings(script):
+        edits = () if place.edit is None else (place.edit,)
+        yield RULE.at(script, place.node, place.message, *edits, safety=UNSAFE)
