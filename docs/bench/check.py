@@ -3,7 +3,7 @@
     python docs/bench/check.py [TREE]
 
 TREE (default: what is installed beside this Python) gives the files. Times are the least of several runs, taken in
-turns, so that the ratios hold on a machine that is busy with other things as well.
+turns, and ratios are of processors' time, so that they hold on a machine that is busy with other things as well.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ast
 import contextlib
 import gc
 import os
+import resource
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "train"
@@ -31,21 +33,39 @@ ENVIRONMENT = {
 START = "import sys; from xla_migrate.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def least(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least seconds that each call took in `rounds` rounds, each calling all of them in turn."""
-    best = dict.fromkeys(calls, float("inf"))
+class Seconds(NamedTuple):
+    """How long a call took: on the clock, and of processors' time, its child processes included."""
+
+    wall: float
+    cpu: float
+
+
+def processors() -> float:
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(kind) for kind in kinds]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def least(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, Seconds]:
+    """The least time that each call took in `rounds` rounds, each calling all of them in turn."""
+    best = dict.fromkeys(calls, Seconds(float("inf"), float("inf")))
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start, before = time.perf_counter(), processors()
             call()
-            best[name] = min(best[name], time.perf_counter() - start)
+            wall, cpu = time.perf_counter() - start, processors() - before
+            best[name] = Seconds(min(best[name].wall, wall), min(best[name].cpu, cpu))
     return best
 
 
-def command(*words: str) -> Callable[[], object]:
+def python(*words: str) -> Callable[[], object]:
     return lambda: subprocess.run(
-        [sys.executable, "-c", START, *words], env=ENVIRONMENT, capture_output=True
+        [sys.executable, *words], env=ENVIRONMENT, capture_output=True, close_fds=False
     )
+
+
+def command(*words: str) -> Callable[[], object]:
+    return python("-c", START, *words)
 
 
 def script_of(lines: int) -> str:
@@ -70,7 +90,7 @@ def parsable(text: str) -> str:
 
 
 def report(what: str, value: str, goal: str = "") -> None:
-    print(f"{what:<58} {value:>16}   {goal}")
+    print(f"{what:<58} {value:>24}   {goal}")
 
 
 def start_up(folder: str) -> None:
@@ -84,28 +104,20 @@ def start_up(folder: str) -> None:
     time.sleep(0.1)
     times = least(
         {
-            "start": lambda: subprocess.run([sys.executable, "-c", "pass"], env=ENVIRONMENT),
-            "engine": lambda: subprocess.run(
-                [sys.executable, "-c", "import xla_codemods.engine"], env=ENVIRONMENT
-            ),
+            "start": python("-c", "pass"),
+            "engine": python("-c", "import xla_codemods.engine"),
             "check": command("check", "--no-cache", script),
             "cached": command("check", script),
             "clean": command("check", "--no-cache", clean),
             "diff": command("--diff", "--no-cache", script),
-            "libcst": lambda: subprocess.run(
-                [
-                    sys.executable,
-                    "-c",
-                    "import libcst, sys; libcst.parse_module(open(sys.argv[1]).read())",
-                    script,
-                ],
-                env=ENVIRONMENT,
+            "libcst": python(
+                "-c", "import libcst, sys; libcst.parse_module(open(sys.argv[1]).read())", script
             ),
         },
         25,
     )
     lines = text.count("\n")
-    ms = {name: f"{1000 * seconds:.1f} ms" for name, seconds in times.items()}
+    ms = {k: f"{1000 * t.wall:.1f} ms ({1000 * t.cpu:.1f} cpu)" for k, t in times.items()}
     report("python -c pass", ms["start"])
     report("import of the engine and all rules, with that", ms["engine"])
     report(f"check of a training script of {lines} lines, process start", ms["check"], "goal 45 ms")
@@ -113,7 +125,7 @@ def start_up(folder: str) -> None:
     report(f"check of {lines} lines without a trigger word", ms["clean"], "goal 30 ms")
     report("--diff of the script, process start", ms["diff"], "goal 300 ms")
     report("import libcst, and parse it", ms["libcst"])
-    report("  --diff / that", f"{times['diff'] / times['libcst']:.2f}", "goal 1.3")
+    report("  --diff / that", f"{times['diff'].cpu / times['libcst'].cpu:.2f}", "goal 1.3")
 
 
 def against_parse(files: list[Path]) -> None:
@@ -149,9 +161,9 @@ def against_parse(files: list[Path]) -> None:
         if group:
             times = least({"check": over(group, judge), "parse": over(group, parse)}, 3)
             lines = sum(data.count(b"\n") for data in group)
-            ratio = times["check"] / times["parse"]
+            ratio = times["check"].cpu / times["parse"].cpu
             report(f"check / ast.parse, {len(group)} {name}", f"{ratio:.2f}", "goal 1.5")
-            report("  kLOC/s", f"{lines / times['check'] / 1000:.0f}")
+            report("  kLOC/s", f"{lines / times['check'].cpu / 1000:.0f}")
     gc.enable()
 
 
@@ -173,12 +185,12 @@ def trees(tree: Path, folder: str) -> None:
             goal = "goal 20,000" if root is clean else ""
             report(
                 f"check of {name}, {count} {' '.join(words)}",
-                f"{count / times['run']:.0f} files/s",
+                f"{count / times['run'].wall:.0f} files/s",
                 goal,
             )
         command("check", "-q", str(root))()
         times = least({"run": command("check", "-q", str(root))}, 5)
-        report("  again, unchanged", f"{1000 * times['run']:.0f} ms")
+        report("  again, unchanged", f"{1000 * times['run'].wall:.0f} ms")
 
 
 def main() -> None:
