@@ -172,6 +172,22 @@ def test_apex_amp_levels(level: str, weights: torch.dtype, output: torch.dtype) 
     assert set(amp.state_dict()) == {"loss_scaler0"}
 
 
+def test_apex_amp_trains_after_an_evaluation() -> None:
+    from apex import amp
+
+    model = torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    try:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        with torch.no_grad():
+            model(torch.ones(1, 2).cuda())
+        with amp.scale_loss(model(torch.ones(1, 2).cuda()).float().mean(), optimizer) as scaled:
+            scaled.backward()
+        assert model.weight.grad is not None
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
 def test_apex_amp_skips_one_step_after_an_overflow() -> None:
     from apex import amp
 

@@ -71,7 +71,8 @@ def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator
         path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
         for i, distance in enumerate(a.moved):
             path[i] += distance
-        yield from _weights(a, b, allowed, path, parameters)
+        start = target.initial.get(b.optimizer, ([], []))[1]
+        yield from _weights(a, b, allowed, path, parameters, start)
 
 
 def _structure(reference: Trace, target: Trace, optimizer: int) -> Iterator[Divergence]:
@@ -176,7 +177,12 @@ def _gradients(
 
 
 def _weights(
-    a: Step, b: Step, allowed: float, path: list[float], parameters: list[Parameter]
+    a: Step,
+    b: Step,
+    allowed: float,
+    path: list[float],
+    parameters: list[Parameter],
+    start: list[float],
 ) -> Iterator[Divergence]:
     excess: list[tuple[float, int]] = []
     for i, parameter in enumerate(parameters):
@@ -194,7 +200,7 @@ def _weights(
         return
     if not any(b.with_gradient):
         hint = "no gradient reached it"
-    elif _still(a, b, i):
+    elif _still(a, b, i, start):
         hint = "it does not move: the optimizer steps on other tensors"
     else:
         hint = "the gradients agree, the step does not: the optimizer or one of its options (weight decay,"
@@ -212,13 +218,9 @@ def _weights(
     )
 
 
-def _still(a: Step, b: Step, i: int) -> bool:
-    """Whether the target's tensor has not moved while the original's has (by first-step evidence)."""
-    return (
-        bool(a.moved)
-        and a.step == 1
-        and abs(a.projections[i] - b.projections[i]) > 0.1 * a.moved[i]
-    )
+def _still(a: Step, b: Step, i: int, start: list[float]) -> bool:
+    """Whether the target's tensor is where it began while the original's has moved."""
+    return bool(a.moved and start) and abs(b.projections[i] - start[i]) < 1e-3 * a.moved[i]
 
 
 def _judged(step: Step, i: int, parameters: list[Parameter]) -> bool:

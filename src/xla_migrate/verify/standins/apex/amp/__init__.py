@@ -91,7 +91,8 @@ def _prepare(
         for optimizer in optimizers:
             MasterWeights(optimizer)
     if chosen["casts_around"]:
-        torch.autocast("cuda", torch.float16).__enter__()  # type: ignore[no-untyped-call]
+        # Without autocast's cache: it would keep weights cast under an evaluation's no_grad.
+        torch.autocast("cuda", torch.float16, cache_enabled=False).__enter__()  # type: ignore[no-untyped-call]
 
 
 def _listed(one_or_more: Any) -> list[Any]:
@@ -114,7 +115,6 @@ def scale_loss(
         raise RuntimeError("amp.scale_loss before amp.initialize")
     with scaled_backward(_scalers[loss_id], loss, _listed(optimizers), delay_unscale) as scaled:
         yield scaled
-    torch.clear_autocast_cache()  # weights are about to change (xla-facts 1.76)
 
 
 def master_params(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
