@@ -14,8 +14,8 @@ Each sample is a transfer of its own, and in a worker process, which must not to
 +        return self.x[index], self.y[index]
 
  def train(model, optimizer):
--    for x, y in DataLoader(Pairs(), batch_size=8):
-+    for x, y in xla.MpDeviceLoader(DataLoader(Pairs(), batch_size=8)):
+-    for x, y in DataLoader(Pairs(), batch_size=8, drop_last=True):
++    for x, y in xla.MpDeviceLoader(DataLoader(Pairs(), batch_size=8, drop_last=True)):
          optimizer.zero_grad()
          model(x, y).backward()
 -        optimizer.step()

@@ -9,7 +9,7 @@ what the loop iterates, so the loader itself, its `dataset`, `sampler` and lengt
 +from xla_migrate import runtime as xla
 
  def train(model, dataset, optimizer, device):
-     loader = DataLoader(dataset, batch_size=8)
+     loader = DataLoader(dataset, batch_size=8, drop_last=True)
 -    for step, (x, y) in enumerate(loader):
 +    for step, (x, y) in enumerate(xla.MpDeviceLoader(loader)):
          x, y = x.to(device), y.to(device)
@@ -28,7 +28,7 @@ Where a batch is also needed on the host, it is left to the loop, and the step i
 +from xla_migrate import runtime as xla
 
  def train(model, dataset, optimizer, device):
-     for x, names in DataLoader(dataset, batch_size=8):
+     for x, names in DataLoader(dataset, batch_size=8, drop_last=True):
          print(names.tolist())
          optimizer.zero_grad()
          model(x.to(device)).sum().backward()
