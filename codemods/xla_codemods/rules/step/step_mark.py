@@ -24,7 +24,8 @@ run of the forward pass (3.21). In a loop that a device loader feeds it is added
          print(loss.item())
 ```
 
-Gradients that are accumulated in an inner loop are cut there too, else the graph holds all micro-batches:
+Gradients that are accumulated in an inner loop are cut there too, else the graph holds all micro-batches. The cut is
+at the beginning, so that the last micro-batch and the optimizer step run together:
 
 ```diff
  import torch
@@ -34,9 +35,9 @@ Gradients that are accumulated in an inner loop are cut there too, else the grap
      optimizer = torch.optim.AdamW(model.parameters())
      for step in range(steps):
          for micro_step in range(4):
++            xla.mark_step()
              loss = model(*get_batch()) / 4
              loss.backward()
-+            xla.mark_step()
 -        optimizer.step()
 +        xla.optimizer_step(optimizer)
 +        xla.mark_step()
@@ -139,9 +140,8 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if STEP in effects or MARK in effects or loop.fed or _is_part_of_a_model(script, loop):
             continue
         if BACKWARD in effects:
-            yield RULE.at(
-                script, loop.node, "the graph of this loop is not cut", *_at_end(script, loop)
-            )
+            cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
+            yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
         elif FORWARD in effects and inference:
             yield RULE.at(
                 script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
@@ -200,6 +200,27 @@ def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[
     for node in outside_loops(loop.body):
         if isinstance(node, ast.Continue) and node.lineno < anchor.lineno:
             yield InsertBefore(node, f"{script.xla}.mark_step()")
+
+
+def _step_follows(script: Script, loop: Loop) -> bool:
+    """Whether an optimizer step, which is marked, stands behind the loop in the code around it."""
+    inner: ast.AST = loop.node
+    for around in script.ancestors(loop.node):
+        if isinstance(inner, ast.stmt):
+            block = script.block(inner)
+            behind = block[block.index(inner) + 1 :]
+            if any(STEP in script.training.effects_of([s]) for s in behind):
+                return True
+        if not isinstance(around, (ast.With, ast.If, ast.Try)):
+            return False
+        inner = around
+    return False
+
+
+def _at_start(script: Script, loop: Loop) -> list[Edit]:
+    first = loop.body[0]
+    assert isinstance(first, ast.stmt)
+    return [InsertBefore(first, f"{script.xla}.mark_step()")]
 
 
 def _at_end(script: Script, loop: Loop) -> list[Edit]:

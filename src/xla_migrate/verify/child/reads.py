@@ -103,6 +103,11 @@ def _where(*args: Any, **kwargs: Any) -> bool:
     return len(args) + len(kwargs) == 1 and _first(*args)
 
 
+def _always(*args: Any, **kwargs: Any) -> bool:
+    """A checkpoint fetches all that it holds, on either side."""
+    return True
+
+
 def install(patches: Patches) -> None:
     """Watch the readers. Last of all patches, so that a call counts where the script makes it."""
     t = torch.Tensor
@@ -119,6 +124,7 @@ def install(patches: Patches) -> None:
         (torch, "repeat_interleave", "repeat_interleave(tensor)", _sizes_from_data),
         (torch, "where", "where(condition)", _where),
         (torch.nn.functional, "one_hot", "one_hot() without num_classes", _one_hot),
+        (torch, "save", "save()", _always),
     ):
         patches.put(owner, name, _watched(getattr(owner, name), what, reads))
 

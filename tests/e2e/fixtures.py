@@ -1,0 +1,81 @@
+"""The training scripts of fixtures/train: how they are run, and what the tool makes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from xla_codemods.engine import migrate
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / "fixtures" / "train"
+STAND_INS = {"apex"}  # the reference brings its own
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One folder of fixtures/train.
+
+    Attributes:
+        name: the folder's.
+        processes: how many train together.
+        steps: optimizer steps of a test run.
+        modes: arguments per kind of run: "float32", and "bf16" and "dropout" where it has them.
+    """
+
+    name: str
+    processes: int
+    steps: int
+    modes: tuple[tuple[str, tuple[str, ...]], ...]
+    needs: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return TRAIN / self.name
+
+    @property
+    def script(self) -> Path:
+        return self.folder / "train.py"
+
+    @property
+    def hand(self) -> Path:
+        return self.folder / "hand_xla.py"
+
+    def args(self, mode: str, out: Path) -> list[str]:
+        """The arguments of a run that writes into `out`."""
+        return [word.replace("{out}", str(out)) for word in dict(self.modes)[mode]]
+
+    def missing(self) -> list[str]:
+        """Packages that it needs and that are not installed."""
+        wanted = [name for name in self.needs if name not in STAND_INS]
+        return [name for name in wanted if importlib.util.find_spec(name) is None]
+
+
+def _read(folder: Path) -> Fixture:
+    told = tomllib.loads((folder / "fixture.toml").read_text(encoding="utf-8"))
+    units = str(told["units"])
+    common = [word.replace("{units}", units) for word in told["args"]]
+    modes = tuple((k, tuple(common + told[k])) for k in ("float32", "bf16", "dropout") if k in told)
+    steps = told["units"] * told["steps_per_unit"]
+    return Fixture(
+        folder.name, told.get("processes", 1), steps, modes, tuple(told.get("needs", ()))
+    )
+
+
+ALL = [_read(path.parent) for path in sorted(TRAIN.glob("*/fixture.toml"))]
+SINGLE = [fixture for fixture in ALL if fixture.processes == 1]
+
+
+@cache
+def migrated(fixture: Fixture) -> dict[str, str | bytes]:
+    """All its modules after migration, by file name."""
+    files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
+    return {path.name: migrate(path.read_bytes(), path=str(path)).data for path in files}

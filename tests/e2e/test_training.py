@@ -1,0 +1,81 @@
+"""Each single-device fixture, migrated and trained on XLA:CPU, computes what the original did, as XLA should."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from xla_migrate.verify import Run, compare, run
+
+from .fixtures import SINGLE, Fixture, migrated
+
+pytestmark = pytest.mark.e2e
+pytest.importorskip("torch_xla")
+
+QUICK_COMPILES = "--xla_backend_optimization_level=0"  # four times as fast, and the same numbers
+LIMIT = 300.0  # seconds of one run
+
+
+def observe(fixture: Fixture, mode: str, name: str, place: Path, precision: str) -> Run:
+    """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla)."""
+    script = fixture.hand if name == "hand" else fixture.script
+    out = place / f"{name}-{precision}-out"
+    out.mkdir()
+    return run(
+        script,
+        fixture.args(mode, out),
+        side="reference" if name == "original" else "target",
+        steps=fixture.steps,
+        precision=precision,
+        cwd=fixture.folder,
+        replace=migrated(fixture) if name == "migrated" else None,
+        timeout=LIMIT,
+        folder=place / f"{name}-{precision}",
+        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+    )
+
+
+def observe_all(
+    fixture: Fixture, mode: str, place: Path, asked: list[tuple[str, str]]
+) -> list[Run]:
+    """Runs side by side, two at a time."""
+    if missing := fixture.missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [
+            pool.submit(observe, fixture, mode, name, place, precision) for name, precision in asked
+        ]
+        return [future.result() for future in waiting]
+
+
+def told(*runs: Run) -> str:
+    """What runs said of themselves, for a failing test."""
+    return "\n".join(f"--- {r.script.name} {r.side}: {r.failure}\n{r.output[-3000:]}" for r in runs)
+
+
+@pytest.mark.parametrize("fixture", SINGLE, ids=lambda f: f.name)
+def test_float32(fixture: Fixture, tmp_path: Path) -> None:
+    """Losses to 1e-5, launches of the hand-written script, no repeated compile, no more host reads."""
+    asked = [("original", "float32"), ("migrated", "float32"), ("hand", "float32")]
+    reference, target, hand = observe_all(fixture, "float32", tmp_path, asked)
+    assert hand.failure is None, told(hand)
+    result = compare(reference, target, tolerance=1e-5, hand=hand)
+    assert result.proven, f"{result}\n{told(reference, target)}"
+    assert len(result.rows) >= fixture.steps
+    assert {verdict.name for verdict in result.verdicts} >= {"numbers", "launches", "host reads"}
+    assert {verdict.status for verdict in result.verdicts} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "fixture", [f for f in SINGLE if "bf16" in dict(f.modes)], ids=lambda f: f.name
+)
+def test_bf16(fixture: Fixture, tmp_path: Path) -> None:
+    """In mixed precision, R = |target - fp32| / |bf16 - fp32| <= 1.2."""
+    asked = [("original", "bfloat16"), ("migrated", "bfloat16"), ("original", "float32")]
+    reference, target, exact = observe_all(fixture, "bf16", tmp_path, asked)
+    assert exact.failure is None, told(exact)
+    result = compare(reference, target, fp32=exact)
+    assert result.proven, f"{result}\n{told(reference, target)}"
+    assert result.r is not None
