@@ -7,6 +7,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from .catalog.families import PACKAGES
+
 # A file without any of these is none of our business. Few and short: they are searched in every file.
 WORDS = (
     b"torch",
@@ -38,10 +40,11 @@ _HOT = (
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state fork_rng no_grad "
     "inference_mode set_grad_enabled .compile torch.load torch.save checkpoint torch.device dataparallel "
-    "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state_dict onnx "
+    "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true load_state save_state save_model onnx "
     "safetensors torch.half adamw .state.values .copy_( jit.save "
     "flash_attention attn_implementation mixed_precision device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
+    "data_parallel torch.stream torch.event get_device_module outofmemoryerror sdpa_kernel sdpbackend get_kernel "
     "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
 ).split()
 
@@ -115,13 +118,16 @@ def concerns(data: bytes) -> bool:
 def imported(tree: ast.Module) -> tuple[str, ...]:
     """Local names that the module imports from CUDA's homes, which their uses need not name."""
     return tuple(
-        alias.asname or alias.name
+        alias.asname or alias.name.partition(".")[0]
         for statement in _top_level(tree.body)
         if isinstance(statement, (ast.Import, ast.ImportFrom))
         for alias in statement.names
-        if _home(statement, alias).startswith(_HOMES)
-        and (alias.asname or isinstance(statement, ast.ImportFrom))
+        if _is_home(_home(statement, alias))
     )
+
+
+def _is_home(dotted: str) -> bool:
+    return dotted.startswith(_HOMES) or dotted.partition(".")[0] in PACKAGES
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -132,8 +138,10 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _home(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-    if isinstance(statement, ast.Import):
-        return alias.name
+    if isinstance(
+        statement, ast.Import
+    ):  # a whole module: torch's own parts are named where they are used
+        return alias.name if alias.asname or alias.name.partition(".")[0] != "torch" else ""
     return f"{statement.module or ''}.{alias.name}"
 
 

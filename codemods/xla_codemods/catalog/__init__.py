@@ -5,6 +5,7 @@ Loaded when somebody asks for a row; `families` tells cheaply whether a name is 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from .row import (
@@ -20,8 +21,12 @@ from .row import (
     Row,
 )
 
+# The rule for names that have none of their own.
+CATCH_ALL = "XLA906"
+
 __all__ = [
     "ABSENT",
+    "CATCH_ALL",
     "HARMLESS",
     "RAISES",
     "REMOVED",
@@ -55,10 +60,17 @@ def table() -> dict[str, Row]:
         submodules,
         tensors,
     )
+    from .families import is_cuda_only
 
     ours = (cuda, memory, submodules, backends, tensors, distributed)
     others = (fused, deepspeed, attention, kernels, frameworks, environment)
-    return {row.name: row for room in (*ours, *others) for row in room.ROWS}
+    found = {}
+    for room in (*ours, *others):
+        for row in room.ROWS:
+            if not row.rule and row.fate != STAYS and is_cuda_only(row.name):
+                row = row._replace(rule=CATCH_ALL)
+            found[row.name] = row
+    return found
 
 
 def lookup(dotted: str) -> Row | None:
@@ -100,7 +112,7 @@ def nearest(text: str, count: int = 5) -> list[str]:
 
 def _end(name: str) -> str:
     """The last part of a name: its method, or its argument in parentheses."""
-    return name.lower().rstrip(")").replace("(", ".").rpartition(".")[2]
+    return re.split(r"[.(=]", name.lower().rstrip(")"))[-1].strip("\"'")
 
 
 def _spellings(dotted: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ ATTENTION: tuple[Row, ...] = (
             "liger_kernel": "triton kernels: use transformers' own modules",
             "fla": "triton kernels",
             "grouped_gemm": "a CUDA kernel",
-            "kernels": "loads CUDA kernels from a hub",
+            "kernels.get_kernel": "loads CUDA kernels from a hub",
             "unsloth": "triton kernels: use transformers and peft",
         },
         rule="XLA904",

@@ -55,12 +55,19 @@ CUDNN: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "is_available": "says yes where no device is: do not branch on it",
             "is_acceptable": "says no of XLA's tensors: do not branch on it",
             "fp32_precision": f"set precision by `{_PRECISION}`",
             "conv": f"set precision by `{_PRECISION}`",
             "rnn": f"set precision by `{_PRECISION}`",
         },
+    ),
+    *rows(
+        "torch.backends.cudnn",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {"is_available": ('xla.device_type() == "cuda"', "says yes where no device is")},
+        rule="XLA128",
     ),
     *rows(
         "torch.backends.cudnn.rnn",
@@ -82,7 +89,15 @@ CUDA: tuple[Row, ...] = (
         ABSENT,
         NONE,
         SILENT,
-        {"is_built": _BUILD, "is_flash_attention_available": _BUILD},
+        {"is_flash_attention_available": _BUILD},
+    ),
+    *rows(
+        "torch.backends.cuda",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {"is_built": ("xla.is_available()", "true of the build, not of the machine")},
+        rule="XLA102",
     ),
     *rows(
         "torch.backends.cuda",
@@ -96,7 +111,7 @@ CUDA: tuple[Row, ...] = (
             ),
             "matmul.fp32_precision": _PRECISION,
         },
-        rule="XLA204",
+        rule="XLA129",
         evidence="fact 1.108",
     ),
     *rows(
@@ -140,7 +155,6 @@ CUDA: tuple[Row, ...] = (
             ),
             _KERNEL_CHOICE,
         ),
-        rule="XLA128",
         evidence="fact 2",
     ),
     *rows(
@@ -194,7 +208,7 @@ AMP: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {"GradScaler": "XLA computes in bfloat16, which needs no loss scaling"},
-        rule="XLA202",
+        rule="XLA204",
         torch="2.3+",
         evidence="fact 1.73",
     ),
@@ -240,10 +254,11 @@ AMP: tuple[Row, ...] = (
             ),
             "is_autocast_enabled": ("torch.is_autocast_enabled(xla.device_type())", "of CUDA only"),
         },
-        rule="XLA206",
+        rule="XLA202",
     ),
 )
 
+_ONE = "a process of XLA drives one device"
 _WRONG = (
     "with torch_xla it means CUDA, or nothing: a script that asks it trains on the CPU (fact 1.4)"
 )
@@ -256,9 +271,17 @@ ACCELERATOR: tuple[Row, ...] = (
         SILENT,
         {
             "is_available": ("xla.is_available()", _WRONG),
-            "current_accelerator": ("xla.xla_device()", _WRONG),
             "device_count": ("xla.device_count()", _WRONG),
         },
+        rule="XLA102",
+        torch="2.6+",
+    ),
+    *rows(
+        "torch.accelerator",
+        REWRITTEN,
+        CONTEXT,
+        SILENT,
+        {"current_accelerator": ("xla.xla_device()", _WRONG)},
         rule="XLA110",
         torch="2.6+",
     ),
@@ -268,11 +291,32 @@ ACCELERATOR: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "current_device_index": "xla.xla_device()",
-            "current_device_idx": "xla.xla_device()",
-            "synchronize": "xla.synchronize()",
+            "current_device_index": ("xla.xla_device()", "a device, not an index"),
+            "current_device_idx": ("xla.xla_device()", "a device, not an index"),
         },
-        rule="XLA110",
+        rule="XLA102",
+        torch="2.6+",
+    ),
+    *rows(
+        "torch.accelerator",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"synchronize": "xla.synchronize()"},
+        rule="XLA121",
+        torch="2.6+",
+    ),
+    *rows(
+        "torch.accelerator",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {
+            "set_device_index": ("xla.set_device(...)", _ONE),
+            "set_device_idx": ("xla.set_device(...)", _ONE),
+            "device_index": ("xla.device_index(...)", _ONE),
+        },
+        rule="XLA103",
         torch="2.6+",
     ),
     *rows(
@@ -281,13 +325,10 @@ ACCELERATOR: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "set_device_index": "a process drives one XLA device: there is none to choose",
-            "set_device_idx": "a process drives one XLA device: there is none to choose",
-            "device_index": "a process drives one XLA device: the body runs without the context",
             "current_stream": "XLA orders the work itself",
             "set_stream": "XLA orders the work itself",
         },
-        rule="XLA110",
+        rule="XLA123",
         torch="2.6+",
     ),
 )
@@ -309,9 +350,9 @@ _FIGURES: tuple[Row, ...] = (
         SILENT,
         {
             "memory_allocated": 'xla.memory_info()["bytes_used"]',
-            "memory_reserved": 'xla.memory_info()["bytes_used"]',
+            "memory_reserved": 'xla.memory_info()["bytes_reserved"]',
             "max_memory_allocated": 'xla.memory_info()["peak_bytes_used"]',
-            "max_memory_reserved": 'xla.memory_info()["peak_bytes_used"]',
+            "max_memory_reserved": 'xla.memory_info()["peak_bytes_reserved"]',
             "memory_stats": "xla.memory_info()",
         },
         rule="XLA125",
@@ -328,10 +369,11 @@ _FIGURES: tuple[Row, ...] = (
     ),
     *rows(
         "torch.accelerator",
-        ABSENT,
-        NONE,
+        REMOVED,
+        CONTEXT,
         RAISES,
         {"reset_accumulated_memory_stats": "XLA keeps no such count"},
+        rule="XLA126",
         torch="2.9+",
     ),
 )

@@ -21,6 +21,7 @@ from .row import (
 )
 
 _NO_STREAMS = "XLA orders the work itself: run the body without a stream"
+_ONE = "a process of XLA drives one device"
 _CAPTURE = "XLA compiles and replays whole graphs anyway: call the function directly, once per step"
 _ARCHITECTURE = "there is no CUDA architecture to ask for: do not branch on it"
 
@@ -54,8 +55,15 @@ DEVICES: tuple[Row, ...] = (
                 "xla.is_bf16_supported()",
                 "left as it is it says no, and scripts fall back to float16",
             ),
-            "is_initialized": ("xla.is_available()", "there is nothing to initialise"),
         },
+        rule="XLA210",
+    ),
+    *rows(
+        "torch.cuda",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {"is_initialized": ("xla.is_available()", "there is nothing to initialise")},
         rule="XLA102",
     ),
     *rows(
@@ -63,10 +71,17 @@ DEVICES: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
+        {"init": "the device is initialised when it is first used"},
+        rule="XLA102",
+    ),
+    *rows(
+        "torch.cuda",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
         {
-            "set_device": "a process drives one XLA device: there is none to choose",
-            "init": "the device is initialised when it is first used",
-            "device": "a process drives one XLA device: the body runs without the context",
+            "set_device": ("xla.set_device(...)", _ONE),
+            "device": ("xla.device_index(...)", _ONE),
         },
         rule="XLA103",
     ),
@@ -75,8 +90,33 @@ DEVICES: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         HARMLESS,
-        {"device_of": "a process drives one XLA device: the body runs without the context"},
+        {"device_of": f"{_ONE}: the body runs without the context"},
         rule="XLA103",
+    ),
+    *rows(
+        "torch.cuda",
+        REWRITTEN,
+        CONTEXT,
+        RAISES,
+        {
+            "get_device_capability": (
+                "xla.is_bf16_supported()",
+                "where it chooses bfloat16; there is no other capability to ask for",
+            ),
+            "get_device_properties": (
+                'xla.memory_info()["bytes_limit"]',
+                "its total_memory; its name is `xla.device_name()`, and for the rest there is nothing to ask",
+            ),
+        },
+        rule="XLA113",
+    ),
+    *rows(
+        "torch.cuda",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {"set_sync_debug_mode": "count host reads with `xla.metrics()`"},
+        rule="XLA126",
     ),
     *rows(
         "torch.cuda",
@@ -84,11 +124,6 @@ DEVICES: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "get_device_capability": _ARCHITECTURE,
-            "get_device_properties": (
-                'xla.memory_info()["bytes_limit"]',
-                "its total_memory; for the rest there is nothing to ask",
-            ),
             "can_device_access_peer": "devices reach each other through collectives only",
             "cudart": "there is no CUDA runtime to call",
             "current_blas_handle": "there is no cuBLAS handle",
@@ -97,7 +132,6 @@ DEVICES: tuple[Row, ...] = (
             "temperature": "use the vendor's monitor (neuron-monitor, tpu-info)",
             "utilization": "use the vendor's monitor (neuron-monitor, tpu-info)",
             "get_sync_debug_mode": "count host reads with `xla.metrics()`",
-            "set_sync_debug_mode": "count host reads with `xla.metrics()`",
         },
     ),
     *rows(
@@ -188,9 +222,16 @@ GRAPHS: tuple[Row, ...] = (
         {
             "CUDAGraph": _CAPTURE,
             "graph": _CAPTURE,
-            "make_graphed_callables": ("its first argument", _CAPTURE),
             "is_current_stream_capturing": "nothing is captured: take the branch of False",
         },
+        rule="XLA901",
+    ),
+    *rows(
+        "torch.cuda",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {"make_graphed_callables": _CAPTURE},
         rule="XLA901",
     ),
     *rows(
@@ -213,7 +254,17 @@ ERRORS: tuple[Row, ...] = (
             "OutOfMemoryError": (
                 "RuntimeError",
                 'the class exists, but XLA raises RuntimeError ("RESOURCE_EXHAUSTED")',
-            ),
+            )
+        },
+        rule="XLA131",
+        evidence="fact 2",
+    ),
+    *rows(
+        "torch.cuda",
+        RUNTIME,
+        RENAMED,
+        SILENT,
+        {
             "AcceleratorError": ("RuntimeError", "the class exists, but XLA raises RuntimeError"),
             "CudaError": ("RuntimeError", "the class exists, but XLA raises RuntimeError"),
             "DeferredCudaCallError": ("RuntimeError", "never raised without CUDA"),
@@ -252,7 +303,10 @@ TYPED: tuple[Row, ...] = (
         ARGUMENTS,
         RAISES,
         {
-            f"{kind}Tensor": f"torch.tensor(..., dtype=torch.{dtype}, device=xla.xla_device())"
+            f"{kind}Tensor": (
+                f"torch.tensor(..., dtype=torch.{dtype}, device=xla.xla_device())",
+                "of sizes, and not values, `torch.empty`",
+            )
             for kind, dtype in _DTYPES.items()
         },
         rule="XLA108",
@@ -293,12 +347,10 @@ MODULES: tuple[Row, ...] = (
                 "accelerator",
                 "backends.cuda",
                 "backends.cudnn",
-                "cuda",
                 "cuda.amp",
                 "cuda.comm",
                 "cuda.gds",
                 "cuda.graphs",
-                "cuda.green_contexts",
                 "cuda.jiterator",
                 "cuda.memory",
                 "cuda.nccl",
@@ -313,6 +365,16 @@ MODULES: tuple[Row, ...] = (
         ),
         evidence="docs",
     ),
+    *rows(
+        "torch.cuda",
+        ABSENT,
+        CONTEXT,
+        SILENT,
+        {"green_contexts": _MODULE},
+        torch="2.10+",
+        evidence="docs",
+    ),
+    *rows("torch", ABSENT, CONTEXT, SILENT, {"cuda": _MODULE}, rule="XLA115", evidence="docs"),
     *rows("torch.utils", STAYS, SAME, HARMLESS, {"cpp_extension": _MODULE}, evidence="docs"),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .row import ABSENT, ARGUMENTS, NONE, RAISES, RENAMED, REWRITTEN, Row, rows
+from .row import ABSENT, ARGUMENTS, NONE, RAISES, RENAMED, REWRITTEN, RUNTIME, Row, rows
 
 ENGINE = "XLA has no DeepSpeed engine: train with the model, its optimizer and `xla.optimizer_step`; for shards of ZeRO's kind use FSDPv2 under SPMD"
 _OP = "a CUDA kernel of DeepSpeed's: use torch's own, XLA fuses it"
@@ -47,7 +47,7 @@ DEEPSPEED: tuple[Row, ...] = (
     ),
     *rows(
         "deepspeed",
-        REWRITTEN,
+        RUNTIME,
         RENAMED,
         RAISES,
         {"init_distributed": "xla.init_process_group()"},
@@ -63,12 +63,26 @@ DEEPSPEED: tuple[Row, ...] = (
         {
             "adam.FusedAdam": "torch.optim.AdamW(...)",
             "adam.DeepSpeedCPUAdam": "torch.optim.AdamW(...)",
-            "lamb.FusedLamb": "timm.optim.Lamb(...)",
             "lion.FusedLion": "timm.optim.Lion(...)",
             "lion.DeepSpeedCPULion": "timm.optim.Lion(...)",
             "adagrad.DeepSpeedCPUAdagrad": "torch.optim.Adagrad(...)",
         },
-        rule="XLA306",
+        rule="XLA303",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "deepspeed.ops",
+        RUNTIME,
+        ARGUMENTS,
+        RAISES,
+        {
+            "lamb.FusedLamb": (
+                "timm.optim.Lamb(...)",
+                "it bounds its trust ratio, which timm's does not",
+            )
+        },
+        rule="XLA303",
         torch="any",
         evidence="docs",
     ),

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .row import ABSENT, ARGUMENTS, CONTEXT, HARMLESS, NONE, RAISES, REWRITTEN, SILENT, Row, rows
+from .row import (
+    ABSENT,
+    ARGUMENTS,
+    CONTEXT,
+    HARMLESS,
+    NONE,
+    RAISES,
+    REMOVED,
+    RENAMED,
+    REWRITTEN,
+    SILENT,
+    Row,
+    rows,
+)
 
 _NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
 
@@ -14,9 +27,17 @@ ROWS: tuple[Row, ...] = (
         RAISES,
         {
             'torch.distributed.init_process_group("nccl")': "xla.init_process_group()",
-            'torch.distributed.new_group(backend="nccl")': "torch.distributed.new_group()",
         },
         rule="XLA601",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {'torch.distributed.new_group(backend="nccl")': "xla.new_group(...)"},
+        rule="XLA602",
         evidence="fact 2",
     ),
     *rows(
@@ -24,11 +45,16 @@ ROWS: tuple[Row, ...] = (
         ABSENT,
         NONE,
         SILENT,
-        {
-            "is_nccl_available": "says yes where no CUDA device is: do not branch on it",
-            "Backend.NCCL": _NCCL,
-        },
+        {"Backend.NCCL": _NCCL},
         rule="XLA911",
+    ),
+    *rows(
+        "torch.distributed",
+        REWRITTEN,
+        CONTEXT,
+        SILENT,
+        {"is_nccl_available": ("xla.is_available()", "says yes where no CUDA device is")},
+        rule="XLA608",
     ),
     *rows(
         "torch.distributed",
@@ -39,14 +65,39 @@ ROWS: tuple[Row, ...] = (
             "ProcessGroupNCCL": _NCCL,
             "ProcessGroupNCCL.Options": _NCCL,
             "distributed_c10d.ProcessGroupNCCL": _NCCL,
-            "all_reduce_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
-            "broadcast_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
-            "all_gather_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
-            "reduce_multigpu": "several devices in one process: removed from torch, and no way of XLA's",
             "_symmetric_memory": "memory shared between CUDA devices: XLA has none",
         },
         rule="XLA911",
         evidence="docs",
+    ),
+    *rows(
+        "torch.distributed",
+        ABSENT,
+        NONE,
+        RAISES,
+        dict.fromkeys(
+            (
+                "all_gather_multigpu",
+                "all_reduce_multigpu",
+                "broadcast_multigpu",
+                "reduce_multigpu",
+            ),
+            "several devices in one process: removed from torch, and no way of XLA's",
+        ),
+        rule="XLA911",
+        torch="<2.2",
+        evidence="docs",
+    ),
+    *rows(
+        "torch.distributed.fsdp",
+        REMOVED,
+        CONTEXT,
+        SILENT,
+        {
+            "sharded_grad_scaler.ShardedGradScaler": "XLA computes in bfloat16, which needs no loss scaling",
+        },
+        rule="XLA204",
+        evidence="fact 1.74",
     ),
     *rows(
         "torch.distributed.fsdp",
@@ -56,9 +107,7 @@ ROWS: tuple[Row, ...] = (
         {
             "FullyShardedDataParallel": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
             "fully_shard": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
-            "sharded_grad_scaler.ShardedGradScaler": "XLA computes in bfloat16, which needs no loss scaling",
         },
-        rule="XLA604",
         evidence="fact 1.105",
     ),
     *rows(
@@ -71,7 +120,6 @@ ROWS: tuple[Row, ...] = (
             "default_hooks.bf16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
             "powerSGD_hook.powerSGD_hook": "gradients are reduced within the graph: there is no hook",
         },
-        rule="XLA602",
         evidence="docs",
     ),
 )

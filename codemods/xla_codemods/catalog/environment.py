@@ -101,7 +101,6 @@ ROWS: tuple[Row, ...] = (
             "CUDA_ROOT": _BUILD,
             "CUDNN_HOME": _BUILD,
             "FORCE_CUDA": _BUILD,
-            "TORCH_EXTENSIONS_DIR": _BUILD,
             "CUDA_VERSION": _CONTAINER,
             "CUDA_DRIVER_VERSION": _CONTAINER,
             "NVIDIA_BUILD_ID": _CONTAINER,

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from .deepspeed import ENGINE
 from .fused import MEGATRON, QUANTISED
-from .row import ABSENT, ARGUMENTS, CONTEXT, NONE, RAISES, REWRITTEN, RUNTIME, SILENT, Row, rows
+from .row import (
+    ABSENT,
+    ARGUMENTS,
+    CONTEXT,
+    NONE,
+    RAISES,
+    RENAMED,
+    REWRITTEN,
+    RUNTIME,
+    SILENT,
+    Row,
+    rows,
+)
 
 _HOROVOD = "averages over NCCL or MPI: `xla.launch` and `xla.optimizer_step` do so on XLA"
 
@@ -33,23 +45,31 @@ FRAMEWORKS: tuple[Row, ...] = (
         "", ABSENT, NONE, RAISES, {"horovod": _HOROVOD}, rule="XLA805", torch="any", evidence="docs"
     ),
     *rows(
+        "timm.utils",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {
+            "NativeScaler": ("xla.NativeScaler()", "a GradScaler inside"),
+            "ApexScaler": ("xla.NativeScaler()", "apex inside"),
+        },
+        rule="XLA205",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
         "timm",
         REWRITTEN,
         CONTEXT,
         SILENT,
         {
-            "utils.NativeScaler": (
-                "loss.backward(); xla.optimizer_step(optimizer)",
-                "a GradScaler inside",
-            ),
-            "utils.ApexScaler": ("loss.backward(); xla.optimizer_step(optimizer)", "apex inside"),
-            "data.create_loader(use_prefetcher)": (
-                "use_prefetcher=False",
-                "its prefetcher copies over CUDA's streams",
+            "data.create_loader(device)": (
+                "device=xla.xla_device()",
+                "its prefetcher moves to CUDA unless told otherwise",
             ),
             "data.loader.PrefetchLoader": (
-                "xla.MpDeviceLoader(loader)",
-                "copies over CUDA's streams",
+                "device=xla.xla_device()",
+                "moves to CUDA unless told otherwise",
             ),
         },
         rule="XLA806",
@@ -105,11 +125,14 @@ FRAMEWORKS: tuple[Row, ...] = (
     ),
     *rows(
         "transformers",
-        ABSENT,
-        NONE,
+        REWRITTEN,
+        ARGUMENTS,
         SILENT,
         {
-            "AutoModel.from_pretrained(device_map)": "places modules on CUDA devices: load on the host, then `.to(xla.xla_device())`"
+            "AutoModel.from_pretrained(device_map)": (
+                "device_map=xla.xla_device()",
+                "places modules on CUDA devices",
+            )
         },
         rule="XLA807",
         torch="any",

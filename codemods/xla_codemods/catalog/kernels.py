@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .attention import SDPA
 from .fused import MEGATRON
-from .row import ABSENT, CONTEXT, NONE, RAISES, REMOVED, Row, rows
+from .row import ABSENT, CONTEXT, NONE, RAISES, REMOVED, RENAMED, REWRITTEN, Row, rows
 
 _TRITON = "triton compiles for CUDA: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
 _TE = "fp8 of NVIDIA's tensor cores: use torch.nn's module in bfloat16"
@@ -13,6 +13,7 @@ _DALI = (
     "decodes and augments on CUDA devices: use torchvision transforms in the DataLoader's workers"
 )
 _TENSORRT = "runs a trained model on NVIDIA's devices: not part of training"
+_NVTX = "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`"
 _CUPY = "computes on CUDA devices: use torch's operations, or numpy on the host"
 
 KERNELS: tuple[Row, ...] = (
@@ -190,13 +191,31 @@ KERNELS: tuple[Row, ...] = (
         evidence="docs",
     ),
     *rows(
-        "",
+        "nvtx",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"annotate": ("torch.profiler.record_function(name)", _NVTX)},
+        rule="XLA127",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "nvtx",
         REMOVED,
         CONTEXT,
         RAISES,
-        {
-            "nvtx": "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`"
-        },
+        dict.fromkeys(("mark", "pop_range", "push_range"), _NVTX),
+        rule="XLA127",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        CONTEXT,
+        RAISES,
+        {"nvtx": _NVTX},
         torch="any",
         evidence="docs",
     ),
@@ -220,6 +239,7 @@ KERNELS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
+            "optim": ("torch.optim", "states that are quantised by CUDA kernels"),
             "optim.AdamW8bit": (
                 "torch.optim.AdamW(...)",
                 "its states are quantised by CUDA kernels",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .cuda import DEVICES
 from .row import (
     ABSENT,
     ARGUMENTS,
@@ -20,8 +21,11 @@ from .row import (
 
 _ALLOCATOR = "memory is XLA's own affair: there is no allocator to choose or to ask"
 _USED = 'xla.memory_info()["bytes_used"]'
+_RESERVED = 'xla.memory_info()["bytes_reserved"]'
+_PEAK_RESERVED = 'xla.memory_info()["peak_bytes_reserved"]'
 _PEAK = 'xla.memory_info()["peak_bytes_used"]'
 _FIGURES = "xla.memory_info()"
+_NO_RECORD = "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)"
 _ZERO = "left as it is it says 0"
 
 MEMORY: tuple[Row, ...] = (
@@ -40,11 +44,11 @@ MEMORY: tuple[Row, ...] = (
         SILENT,
         {
             "memory_allocated": (_USED, _ZERO),
-            "memory_reserved": (_USED, _ZERO),
-            "memory_cached": (_USED, _ZERO),
+            "memory_reserved": (_RESERVED, _ZERO),
+            "memory_cached": (_RESERVED, _ZERO),
             "max_memory_allocated": (_PEAK, _ZERO),
-            "max_memory_reserved": (_PEAK, _ZERO),
-            "max_memory_cached": (_PEAK, _ZERO),
+            "max_memory_reserved": (_PEAK_RESERVED, _ZERO),
+            "max_memory_cached": (_PEAK_RESERVED, _ZERO),
             "memory_stats": (_FIGURES, "left as it is it is empty"),
         },
         rule="XLA125",
@@ -67,7 +71,7 @@ MEMORY: tuple[Row, ...] = (
         ARGUMENTS,
         RAISES,
         {
-            "mem_get_info": (_FIGURES, "free is bytes_limit - bytes_used, total is bytes_limit"),
+            "mem_get_info": "xla.mem_get_info()",
             "memory_summary": ("str(xla.memory_info())", "XLA has no allocator statistics"),
         },
         rule="XLA125",
@@ -80,7 +84,6 @@ MEMORY: tuple[Row, ...] = (
         {
             "memory_usage": "use the vendor's monitor (neuron-monitor, tpu-info)",
             "device_memory_used": "use the vendor's monitor (neuron-monitor, tpu-info)",
-            "reset_accumulated_memory_stats": "XLA keeps no such count",
             "set_per_process_memory_fraction": _ALLOCATOR,
             "get_per_process_memory_fraction": _ALLOCATOR,
             "caching_allocator_alloc": _ALLOCATOR,
@@ -92,11 +95,22 @@ MEMORY: tuple[Row, ...] = (
     ),
     *rows(
         "torch.cuda",
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {
+            "ipc_collect": "there is no memory of CUDA's to collect",
+            "reset_accumulated_memory_stats": "XLA keeps no such count",
+        },
+        rule="XLA126",
+    ),
+    *rows(
+        "torch.cuda",
         ABSENT,
         NONE,
-        RAISES,
-        {"ipc_collect": "there is no memory of CUDA's to collect: remove it"},
-        rule="XLA126",
+        SILENT,
+        {"memory_snapshot": _NO_RECORD},
+        rule="XLA125",
     ),
     *rows(
         "torch.cuda",
@@ -105,7 +119,6 @@ MEMORY: tuple[Row, ...] = (
         SILENT,
         {
             "memory_stats_as_nested_dict": (_FIGURES, "left as it is it is empty"),
-            "memory_snapshot": "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)",
             "host_memory_stats": "of CUDA's pinned memory, of which there is none",
             "host_memory_stats_as_nested_dict": "of CUDA's pinned memory, of which there is none",
             "get_allocator_backend": _ALLOCATOR,
@@ -131,14 +144,17 @@ MEMORY: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "_record_memory_history": "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)",
-            "_dump_snapshot": "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)",
-            "_snapshot": "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)",
+            "_record_memory_history": _NO_RECORD,
+            "_dump_snapshot": _NO_RECORD,
+            "_snapshot": _NO_RECORD,
         },
+        rule="XLA125",
         torch="2.1+",
         evidence="fact 2",
     ),
 )
+
+_DRAWN = "xla.manual_seed(torch.Generator().seed(), device_only=True)"
 
 RANDOM: tuple[Row, ...] = (
     *rows(
@@ -155,12 +171,6 @@ RANDOM: tuple[Row, ...] = (
                 "xla.manual_seed(seed, device_only=True)",
                 "left as it is it seeds nothing",
             ),
-            "get_rng_state_all": ("xla.get_rng_state_all()", "left as it is it is an empty list"),
-            "set_rng_state": ("xla.set_rng_state(state)", "left as it is it restores nothing"),
-            "set_rng_state_all": (
-                "xla.set_rng_state_all(states)",
-                "left as it is it restores nothing",
-            ),
         },
         rule="XLA124",
     ),
@@ -168,25 +178,35 @@ RANDOM: tuple[Row, ...] = (
         "torch.cuda",
         REWRITTEN,
         RENAMED,
-        RAISES,
-        {"get_rng_state": "xla.get_rng_state()"},
-        rule="XLA124",
+        SILENT,
+        {
+            "get_rng_state_all": ("xla.get_rng_state_all()", "left as it is it is an empty list"),
+            "set_rng_state": ("xla.set_rng_state(state)", "left as it is it restores nothing"),
+            "set_rng_state_all": (
+                "xla.set_rng_state_all(states)",
+                "left as it is it restores nothing",
+            ),
+        },
+        rule="XLA130",
     ),
     *rows(
         "torch.cuda",
-        ABSENT,
-        NONE,
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {"get_rng_state": "xla.get_rng_state()"},
+        rule="XLA130",
+    ),
+    *rows(
+        "torch.cuda",
+        REWRITTEN,
+        CONTEXT,
         SILENT,
         {
-            "seed": (
-                "xla.manual_seed(random_seed)",
-                "draw the seed yourself, so that it can be logged",
-            ),
-            "seed_all": (
-                "xla.manual_seed(random_seed)",
-                "draw the seed yourself, so that it can be logged",
-            ),
+            "seed": (_DRAWN, "a seed by chance, drawn on the host"),
+            "seed_all": (_DRAWN, "a seed by chance, drawn on the host"),
         },
+        rule="XLA124",
     ),
     *rows(
         "torch.cuda",
@@ -199,6 +219,7 @@ RANDOM: tuple[Row, ...] = (
                 "XLA does not tell its own; it is seeded by `xla.manual_seed`",
             )
         },
+        rule="XLA124",
     ),
 )
 
@@ -208,6 +229,7 @@ _NOT_IN_MEMORY = {"memory_usage", "device_memory_used", "ipc_collect"}
 ROWS: tuple[Row, ...] = (
     *MEMORY,
     *also("torch.cuda.memory", [n for n in _MEMORY_ONLY if n not in _NOT_IN_MEMORY], MEMORY),
+    *also("torch.cuda.memory", ("list_gpu_processes",), DEVICES),
     *RANDOM,
     *also("torch.cuda.random", [row.name.rpartition(".")[2] for row in RANDOM], RANDOM),
 )

@@ -11,6 +11,7 @@ from .row import (
     NONE,
     RAISES,
     REMOVED,
+    RENAMED,
     REWRITTEN,
     SILENT,
     Row,
@@ -44,7 +45,7 @@ AMP: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {"GradScaler": _SCALER},
-        rule="XLA202",
+        rule="XLA204",
         evidence="fact 1.74",
     ),
     *rows(
@@ -127,24 +128,33 @@ COMMUNICATION: tuple[Row, ...] = (
 PROFILING: tuple[Row, ...] = (
     *rows(
         "torch.cuda.nvtx",
+        REWRITTEN,
+        RENAMED,
+        HARMLESS,
+        {"range": "torch.profiler.record_function(name)"},
+        rule="XLA127",
+    ),
+    *rows(
+        "torch.cuda.nvtx",
         REMOVED,
         CONTEXT,
         HARMLESS,
         dict.fromkeys(
-            ("mark", "range", "range_end", "range_pop", "range_push", "range_start"),
+            ("mark", "range_end", "range_pop", "range_push", "range_start"),
             "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`",
         ),
         rule="XLA127",
     ),
     *rows(
         "torch.cuda.profiler",
-        ABSENT,
-        NONE,
+        REMOVED,
+        CONTEXT,
         RAISES,
         dict.fromkeys(
             ("init", "profile", "start", "stop"),
             "drives NVIDIA's profiler; XLA's is `torch_xla.debug.profiler`",
         ),
+        rule="XLA127",
     ),
 )
 

@@ -12,6 +12,7 @@ from .row import (
     REMOVED,
     RENAMED,
     REWRITTEN,
+    RUNTIME,
     SAME,
     SILENT,
     SLOW,
@@ -70,14 +71,7 @@ METHODS: tuple[Row, ...] = (
         rule="XLA107",
     ),
     *rows("torch.Tensor", REMOVED, CONTEXT, RAISES, {"pin_memory": _PINNED}, rule="XLA402"),
-    *rows(
-        "torch.Tensor",
-        REMOVED,
-        CONTEXT,
-        SILENT,
-        {"is_pinned": f"False always: {_PINNED}"},
-        rule="XLA402",
-    ),
+    *rows("torch.Tensor", STAYS, SAME, HARMLESS, {"is_pinned": f"False always: {_PINNED}"}),
     *rows(
         "torch.Tensor",
         REMOVED,
@@ -127,10 +121,18 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         HARMLESS,
         {
             "torch.Tensor.to(non_blocking)": "XLA's copies do not block",
-            "torch.Tensor.cuda(non_blocking)": "XLA's copies do not block",
             "torch.Tensor.copy_(non_blocking)": "XLA's copies do not block",
         },
         rule="XLA403",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REMOVED,
+        CONTEXT,
+        HARMLESS,
+        {"torch.Tensor.cuda(non_blocking)": "XLA's copies do not block"},
+        rule="XLA101",
         evidence="fact 2",
     ),
     *rows(
@@ -144,7 +146,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
             "torch.optim.SGD(fused)": "fused=xla.supports_fused()",
             "torch.optim.Adagrad(fused)": "fused=xla.supports_fused()",
         },
-        rule="XLA301",
+        rule="XLA304",
         torch="2.0+",
         evidence="fact 3.26",
     ),
@@ -157,7 +159,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
             "torch.optim.Adam(capturable)": "serves CUDA graphs; with foreach=True it fails",
             "torch.optim.AdamW(capturable)": "serves CUDA graphs; with foreach=True it fails",
         },
-        rule="XLA302",
+        rule="XLA305",
         torch="1.12+",
         evidence="fact 3.26",
     ),
@@ -172,14 +174,32 @@ ARGUMENTS_OF: tuple[Row, ...] = (
                 'torch.device("cuda") itself is quiet: what is put there fails',
             ),
             'torch.Tensor.to("cuda")': "x.to(xla.xla_device())",
-            "torch.Tensor.to(0)": ("x.to(xla.xla_device(0))", "an index means CUDA"),
             'torch.zeros(device="cuda")': "torch.zeros(..., device=xla.xla_device())",
-            'torch.Generator(device="cuda")': (
-                "torch.Generator()",
-                "there are no generators on XLA (fact 1.33)",
-            ),
         },
         rule="XLA104",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {"torch.Tensor.to(0)": ("x.to(xla.xla_device())", "an index means CUDA")},
+        rule="XLA106",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        REWRITTEN,
+        ARGUMENTS,
+        RAISES,
+        {
+            'torch.Generator(device="cuda")': (
+                "xla.generator()",
+                "there are no generators on XLA (fact 1.33): it is the host's",
+            )
+        },
+        rule="XLA112",
         evidence="fact 2",
     ),
     *rows(
@@ -205,7 +225,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
             "torch.nn.parallel.DistributedDataParallel(device_ids)": "a process drives one XLA device",
             "torch.nn.parallel.DistributedDataParallel(output_device)": "a process drives one XLA device",
         },
-        rule="XLA602",
+        rule="XLA603",
         evidence="fact 2",
     ),
     *rows(
@@ -221,12 +241,11 @@ ARGUMENTS_OF: tuple[Row, ...] = (
     ),
     *rows(
         "",
-        ABSENT,
-        NONE,
+        REWRITTEN,
+        RENAMED,
         RAISES,
-        {
-            "torch.random.fork_rng(devices)": "names CUDA devices: `torch.random.fork_rng()` forks the host's generator"
-        },
+        {"torch.random.fork_rng(devices)": ("xla.fork_rng(...)", "it forks the device's, too")},
+        rule="XLA130",
         evidence="fact 1.3",
     ),
 )
@@ -270,19 +289,45 @@ FUNCTIONS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "Stream": "a stream of CUDA's: XLA orders the work itself",
-            "get_device_module": "there is no `torch.xla` module (fact 1.3)",
+            "get_device_module": "torch has no module for XLA: call the runtime's functions (fact 1.3)",
         },
+        rule="XLA115",
         torch="2.6+",
         evidence="fact 1.3",
     ),
     *rows(
         "torch",
-        ABSENT,
-        NONE,
+        REMOVED,
+        CONTEXT,
+        RAISES,
+        {"Stream": "a stream of CUDA's: XLA orders the work itself"},
+        rule="XLA123",
+        torch="2.6+",
+        evidence="fact 1.3",
+    ),
+    *rows(
+        "torch",
+        REWRITTEN,
+        ARGUMENTS,
         SILENT,
         {"Event": ("xla.Event(enable_timing=True)", "an event of CUDA's")},
+        rule="XLA122",
         torch="2.6+",
+    ),
+    *rows(
+        "torch",
+        RUNTIME,
+        RENAMED,
+        SILENT,
+        {
+            "OutOfMemoryError": (
+                "RuntimeError",
+                'XLA raises RuntimeError ("RESOURCE_EXHAUSTED") and not this',
+            )
+        },
+        rule="XLA131",
+        torch="2.5+",
+        evidence="fact 2",
     ),
     *rows(
         "torch.version",
@@ -305,15 +350,17 @@ FUNCTIONS: tuple[Row, ...] = (
     ),
     *rows(
         "torch.nn",
-        REMOVED,
+        RUNTIME,
         CONTEXT,
         SILENT,
-        {
-            "DataParallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
-            "parallel.DataParallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
-            "parallel.data_parallel": "runs on one device without a word: one process per device instead (`xla.launch`)",
-        },
-        rule="XLA603",
+        dict.fromkeys(
+            ("DataParallel", "parallel.DataParallel", "parallel.data_parallel"),
+            (
+                "xla.DistributedDataParallel(model)",
+                "runs on one device without a word: for several, one process each (`xla.launch`)",
+            ),
+        ),
+        rule="XLA605",
         evidence="fact 2",
     ),
 )
@@ -321,12 +368,17 @@ FUNCTIONS: tuple[Row, ...] = (
 PROFILERS: tuple[Row, ...] = (
     *rows(
         "torch.profiler",
-        ABSENT,
-        NONE,
+        REWRITTEN,
+        CONTEXT,
         HARMLESS,
         {
-            "ProfilerActivity.CUDA": "records nothing of XLA: use `torch_xla.debug.profiler`; alone it fails (fact 1.107)"
+            "ProfilerActivity.CUDA": (
+                "torch.profiler.supported_activities()",
+                "records nothing of XLA: use `torch_xla.debug.profiler`; alone it fails",
+            )
         },
+        rule="XLA127",
+        evidence="fact 1.107",
     ),
     *rows(
         "torch.autograd.profiler",

@@ -193,7 +193,8 @@ def test_names_of_torch_and_torch_xla_that_rows_give_exist() -> None:
 def test_families_know_every_row_that_is_cuda_only() -> None:
     for row in ROWS:
         package = row.name.partition(".")[0]
-        if package in PACKAGES or row.name.startswith(PARTS):
+        judged_as_a_whole = row.name.endswith("GradScaler")
+        if (package in PACKAGES or row.name.startswith(PARTS)) and not judged_as_a_whole:
             assert is_cuda_only(row.name.partition("(")[0])
     for package in PACKAGES:
         assert catalog.covering(package) is not None, f"{package} has no row"

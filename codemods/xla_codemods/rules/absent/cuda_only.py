@@ -39,12 +39,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...catalog import covering
+from ...catalog import CATCH_ALL, covering
 from ...catalog.families import is_cuda_only
 from ...cuda_only import Use
 from ...findings import MEDIUM, Finding
 from ...rule import Rest, Rule
-from .leftovers import CATCH_ALL, found, leftovers
+from .leftovers import found, leftovers
 
 if TYPE_CHECKING:
     from ...names import Scope

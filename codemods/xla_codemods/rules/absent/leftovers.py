@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...catalog import HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
+from ...catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from ...cuda_only import Use
 from ...findings import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
 from ...rule import Rest, Rule
@@ -13,9 +13,6 @@ from .guards import is_guarded
 
 if TYPE_CHECKING:
     from ...script import Script
-
-# The rule for names that have no rule of their own.
-CATCH_ALL = "XLA906"
 
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 

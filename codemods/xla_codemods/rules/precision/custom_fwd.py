@@ -71,7 +71,7 @@ _CUDA = tuple(
     for home in ("", "autocast_mode.")
     for name in ("custom_fwd", "custom_bwd")
 )
-_ANY = ("torch.amp.custom_fwd", "torch.amp.custom_bwd")
+_ANY = tuple(name.replace(".cuda", "") for name in _CUDA)
 _MESSAGE = "this is about CUDA's autocast"
 
 

@@ -58,6 +58,7 @@ _FAILING = (
     "torch.cuda.reset_accumulated_memory_stats",
     "torch.cuda.memory.reset_accumulated_memory_stats",
     "torch.accelerator.reset_accumulated_memory_stats",
+    "torch.accelerator.memory.reset_accumulated_memory_stats",
     "torch.cuda.set_sync_debug_mode",
     "torch.backends.cuda.cufft_plan_cache.clear",
 )

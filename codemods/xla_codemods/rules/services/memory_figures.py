@@ -63,6 +63,7 @@ _STATS = {
 _RESETS = ("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached")
 _RECORDINGS = (
     "memory_snapshot",
+    "memory.memory_snapshot",
     "memory._record_memory_history",
     "memory._dump_snapshot",
     "memory._snapshot",
