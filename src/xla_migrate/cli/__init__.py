@@ -66,6 +66,14 @@ def _dispatch(words: Sequence[str]) -> int:
             from .verify import verify
 
             return verify(words[1:])
+        if first == "doctor":
+            from .doctor import doctor
+
+            return doctor(words[1:])
     from .run import run
 
+    if "--verify" in (words[: words.index("--")] if "--" in words else words) and first != "check":
+        from .verify import verify_then_write
+
+        return verify_then_write(words, lambda own: run(own, False))
     return run(words[1:] if first == "check" else words, first == "check")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-COMMANDS = ("check", "explain", "verify")
+COMMANDS = ("check", "explain", "verify", "doctor")
 FORMATS = ("text", "json", "sarif", "github")
 
 _USAGE = """\
@@ -24,6 +24,9 @@ usage: xla-migrate PATH...                 rewrite in place: safe fixes; say wha
        xla-migrate check PATH...           say what there is, write nothing
        xla-migrate explain CODE | NAME     a rule's manual, or what becomes of a CUDA name
        xla-migrate verify SCRIPT -- ARGS   run original and migrated, and compare them
+       xla-migrate PATH... --verify -- ARGS
+                                           verify, and write only what is proven
+       xla-migrate doctor                  is this machine ready to train on XLA?
 """
 _CHECK_USAGE = "usage: xla-migrate check PATH... [options]\n"
 _CLOSING = """

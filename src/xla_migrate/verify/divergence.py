@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .tolerances import (
     GRADIENT_FACTOR,
@@ -14,7 +14,9 @@ from .tolerances import (
     Tolerance,
     relative,
 )
-from .trace import Parameter, Step, Trace
+from .trace import Optimizer, Parameter, Step, Trace
+
+_OPTIONS = "the gradients agree, the step does not: the optimizer or one of its options"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Divergence:
         event: 0-based number of the step among all optimizers' steps; -1 before the first.
         step: 1-based number of the step of its optimizer.
         optimizer: which one, by order of first use.
-        quantity: "initial weights", "parameters", "loss", "gradient", "weights".
+        quantity: "initial weights", "parameters", "loss", "gradient", "weights", or the name of an
+            option of the optimizer.
         tensor: the tensor's name, or None where the loss itself differs.
         reference, target: the values (norms, where a tensor is named).
         where: the line in the migrated script.
@@ -72,7 +75,35 @@ def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator
         for i, distance in enumerate(a.moved):
             path[i] += distance
         start = target.initial.get(b.optimizer, ([], []))[1]
-        yield from _weights(a, b, allowed, path, parameters, start)
+        kinds = [t.optimizers.get(s.optimizer) for t, s in ((reference, a), (target, b))]
+        option = _option(a, b, kinds)
+        if option is not None and kinds[0] and kinds[1] and kinds[0].kind == kinds[1].kind:
+            yield option
+        for found in _weights(a, b, allowed, path, parameters, start):
+            if option is not None and found.hint.startswith(_OPTIONS):
+                yield replace(found, hint=option.hint, where=option.where)
+            else:
+                yield found
+
+
+def _option(a: Step, b: Step, kinds: list[Optimizer | None]) -> Divergence | None:
+    """An option that both optimizers have, with another value."""
+    where = (kinds[1] and kinds[1].built) or b.where
+    for number, (x, y) in enumerate(zip(a.options or [], b.options or [], strict=False)):
+        for name in x.keys() & y.keys():
+            pairs = list(zip(_listed(x[name]), _listed(y[name]), strict=False))
+            off = [(p, q) for p, q in pairs if relative(p, q, abs(p)) > 1e-9]
+            if off:
+                group = f" of group {number}" if len(a.options or []) > 1 else ""
+                hint = f"the optimizer's {name}{group} is {off[0][0]:g} in the original, {off[0][1]:g} here"
+                return Divergence(
+                    a.event, a.step, a.optimizer, f"option {name}", None, *off[0], where, hint
+                )
+    return None
+
+
+def _listed(value: float | list[float]) -> list[float]:
+    return value if isinstance(value, list) else [value]
 
 
 def _structure(reference: Trace, target: Trace, optimizer: int) -> Iterator[Divergence]:
@@ -203,8 +234,7 @@ def _weights(
     elif _still(a, b, i, start):
         hint = "it does not move: the optimizer steps on other tensors"
     else:
-        hint = "the gradients agree, the step does not: the optimizer or one of its options (weight decay,"
-        hint += " learning rate, momentum, eps) differs"
+        hint = f"{_OPTIONS} (weight decay, learning rate, momentum, eps) differs"
     yield Divergence(
         a.event,
         a.step,

@@ -19,6 +19,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Optimizer:
+    """Its class, and `file:line` of where the script built it."""
+
+    kind: str
+    built: str
+
+
+@dataclass(frozen=True)
 class Read:
     """A place that fetched values from the device within one step."""
 
@@ -33,6 +41,7 @@ class Step:
 
     Lists per tensor follow the optimizer's parameters. `counts` is torch_xla's (empty elsewhere):
     compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
+    `options` are the optimizer's numbers by group (None where there is no optimizer).
     """
 
     event: int
@@ -51,6 +60,7 @@ class Step:
     norms: list[float] = field(default_factory=list)
     projections: list[float] = field(default_factory=list)
     moved: list[float] = field(default_factory=list)
+    options: list[dict[str, Any]] | None = None
 
     @property
     def loss(self) -> float | None:
@@ -80,6 +90,7 @@ class Trace:
 
     rank: int
     parameters: dict[int, list[Parameter]] = field(default_factory=dict)
+    optimizers: dict[int, Optimizer] = field(default_factory=dict)
     initial: dict[int, tuple[list[float], list[float]]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     error: dict[str, Any] | None = None
@@ -90,6 +101,7 @@ class Trace:
     device_draws: int = 0
     devices: list[str] = field(default_factory=list)
     redirected: bool = False
+    about: dict[str, str] = field(default_factory=dict)
 
     @property
     def primary(self) -> int:
@@ -134,8 +146,10 @@ def _parameters(trace: Trace, record: dict[str, Any]) -> None:
             record["names"], record["shapes"], record["trains"], strict=True
         )
     ]
+    trace.optimizers[record["optimizer"]] = Optimizer(record["kind_of_optimizer"], record["built"])
     trace.devices = record["devices"]
     trace.redirected = record["redirected"]
+    trace.about = record["about"]
 
 
 def _initial(trace: Trace, record: dict[str, Any]) -> None:
@@ -144,6 +158,9 @@ def _initial(trace: Trace, record: dict[str, Any]) -> None:
 
 def _step(trace: Trace, record: dict[str, Any]) -> None:
     record["reads"] = [Read(*r) for r in record["reads"]]
+    if record["options"] is None:  # written where they change
+        same = (s.options for s in reversed(trace.steps) if s.optimizer == record["optimizer"])
+        record["options"] = next(same, None)
     trace.steps.append(Step(**record))
 
 

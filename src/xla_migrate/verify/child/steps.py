@@ -9,6 +9,9 @@ step before), and steps inside steps count as one.
 from __future__ import annotations
 
 import functools
+import os
+import platform
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +20,7 @@ import torch
 from torch.optim import optimizer as optimizer_module
 
 from ..patching import Patches
-from . import clock, counters, device_values, losses, names, reads, records, sketch, where
+from . import clock, counters, device_values, losses, names, options, reads, records, sketch, where
 from .stop import TrainingStopped
 
 
@@ -44,6 +47,9 @@ class Tap:
         self.gradients: torch.Tensor | None = None
         self.before: list[torch.Tensor] | None = None
         self.parameters: dict[int, list[torch.Tensor]] = {}
+        self.built: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self.options: dict[int, list[options.Group]] = {}  # as last written
+        self.used: list[options.Group] | None = None  # in the step that is running
         self.last = clock.now()
         self.counted: dict[str, float] = {}
         self.stopped = False
@@ -60,7 +66,8 @@ class Tap:
             number = self._number(optimizer)
             if self.limit is not None and self.done.get(number, 0) >= self.limit:
                 self._stop()
-            parameters = self._known(number, _parameters(optimizer))
+            parameters = self._known(number, _parameters(optimizer), optimizer)
+            self.used = options.of(optimizer)
             closure = kwargs.get("closure") or (args[0] if args else None)
             scale = getattr(optimizer, "grad_scale", None)
             self.gradients = (
@@ -95,22 +102,27 @@ class Tap:
             self.order[optimizer] = len(self.parameters)
         return self.order[optimizer]
 
-    def _known(self, number: int, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _known(
+        self, number: int, parameters: list[torch.Tensor], optimizer: Any = None
+    ) -> list[torch.Tensor]:
         known = self.parameters.get(number)
         if known is None or len(known) != len(parameters):
-            self._introduce(number, parameters)
+            self._introduce(number, parameters, optimizer)
         self.parameters[number] = parameters
         return parameters
 
-    def _introduce(self, number: int, parameters: list[torch.Tensor]) -> None:
+    def _introduce(self, number: int, parameters: list[torch.Tensor], optimizer: Any) -> None:
         records.write(
             "parameters",
             optimizer=number,
+            kind_of_optimizer="" if optimizer is None else type(optimizer).__name__,
+            built="" if optimizer is None else self.built.get(optimizer, ""),
             names=names.of(parameters),
             shapes=[list(p.shape) for p in parameters],
             trains=[p.requires_grad for p in parameters],
             devices=sorted({str(p.device.type) for p in parameters}),
             redirected=self.redirected,
+            about=_about(self.redirected),
         )
         start = _off_mode(sketch.weights, parameters)
         device_values.later(
@@ -140,11 +152,20 @@ class Tap:
             harness=now[1] - self.last[1],
             counts=counters.difference(total, self.counted) if total else {},
             reads=reads.take(),
+            options=self._changed_options(number),
         )
         self.last, self.counted = now, total
         self._values(event, [value for value, _ in backwards], parameters)
         if not counters.active():
             device_values.after_mark()
+
+    def _changed_options(self, number: int) -> list[options.Group] | None:
+        """The options of the step that is over, where they are not those of the one before."""
+        used, self.used = self.used, None
+        if used is None or used == self.options.get(number):
+            return None
+        self.options[number] = used
+        return used
 
     def _values(
         self, event: int, values: list[torch.Tensor], parameters: Sequence[torch.Tensor]
@@ -174,8 +195,9 @@ class Tap:
     def skipped(self, optimizer: Any) -> None:
         """A loss scaler kept the optimizer from stepping."""
         with clock.harness():
-            parameters = self._known(self._number(optimizer), _parameters(optimizer))
-            self.event(self._number(optimizer), parameters, skipped=True)
+            number = self._number(optimizer)
+            parameters = self._known(number, _parameters(optimizer), optimizer)
+            self.event(number, parameters, skipped=True)
 
     def _stop(self) -> None:
         self.stopped = True
@@ -185,6 +207,17 @@ class Tap:
 
 def _parameters(optimizer: Any) -> list[torch.Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _about(redirected: bool) -> dict[str, str]:
+    """The versions that this process runs with."""
+    about = {"python": platform.python_version(), "torch": torch.__version__}
+    if "torch_xla" in sys.modules:
+        about["torch_xla"] = sys.modules["torch_xla"].__version__
+        about["PJRT_DEVICE"] = os.environ.get("PJRT_DEVICE", "")
+    elif not redirected and torch.cuda.is_available():
+        about["device"] = torch.cuda.get_device_name()
+    return about
 
 
 def _off_mode(fn: Callable[..., Any], *args: Any) -> Any:
@@ -210,6 +243,7 @@ def install(patches: Patches, tap: Tap) -> ManualSteps:
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         tap.live.add(self)
+        tap.built[self] = where.caller()
 
     patches.put(torch.optim.Optimizer, "__init__", construct)
     scaler = torch.amp.grad_scaler.GradScaler
