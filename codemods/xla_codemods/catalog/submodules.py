@@ -158,13 +158,17 @@ PROFILING: tuple[Row, ...] = (
     ),
 )
 
-_TUNABLE_RAISING = ("get_results", "tune_gemm_in_file", "mgpu_tune_gemm_in_file")
+_TUNABLE_RAISING = (
+    "get_results",
+    "get_rotating_buffer_size",
+    "tune_gemm_in_file",
+    "mgpu_tune_gemm_in_file",
+)
 _TUNABLE_QUIET = (
     "enable",
     "get_filename",
     "get_max_tuning_duration",
     "get_max_tuning_iterations",
-    "get_rotating_buffer_size",
     "get_validators",
     "is_enabled",
     "read_file",
