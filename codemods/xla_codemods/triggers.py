@@ -44,7 +44,7 @@ _HOT = (
     "safetensors torch.half adamw .state.values .copy_( jit.save "
     "flash_attention attn_implementation mixed_precision device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
-    "data_parallel torch.stream torch.event get_device_module outofmemoryerror sdpa_kernel sdpbackend get_kernel "
+    "data_parallel torch.stream torch.event get_device_module outofmemoryerror cusparselt sdpa_kernel sdpbackend get_kernel "
     "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
 ).split()
 

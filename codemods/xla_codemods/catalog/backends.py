@@ -83,6 +83,20 @@ CUDNN: tuple[Row, ...] = (
     ),
 )
 
+CUSPARSELT: tuple[Row, ...] = (
+    *rows(
+        "torch.backends.cusparselt",
+        ABSENT,
+        NONE,
+        HARMLESS,
+        dict.fromkeys(
+            ("get_max_alg_id", "is_available", "version"),
+            "2:4 sparsity is a feature of NVIDIA's tensor cores",
+        ),
+        torch="2.5+",
+    ),
+)
+
 CUDA: tuple[Row, ...] = (
     *rows(
         "torch.backends.cuda",
@@ -380,6 +394,7 @@ _FIGURES: tuple[Row, ...] = (
 
 ROWS: tuple[Row, ...] = (
     *CUDNN,
+    *CUSPARSELT,
     *CUDA,
     *AMP,
     *also(

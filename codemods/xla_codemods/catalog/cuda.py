@@ -347,6 +347,7 @@ MODULES: tuple[Row, ...] = (
                 "accelerator",
                 "backends.cuda",
                 "backends.cudnn",
+                "backends.cusparselt",
                 "cuda.amp",
                 "cuda.comm",
                 "cuda.gds",

@@ -89,6 +89,25 @@ ROWS: tuple[Row, ...] = (
         evidence="docs",
     ),
     *rows(
+        "torch.distributed",
+        REWRITTEN,
+        CONTEXT,
+        SILENT,
+        {"get_backend": ("xla.is_available()", 'a test for "nccl" takes the other branch on XLA')},
+        rule="XLA608",
+        evidence="docs",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "maps CUDA devices of several hosts: XLA has no remote calls between devices",
+        },
+        evidence="docs",
+    ),
+    *rows(
         "torch.distributed.fsdp",
         REMOVED,
         CONTEXT,

@@ -66,6 +66,7 @@ PARTS = (
     "torch.accelerator",
     "torch.backends.cuda",
     "torch.backends.cudnn",
+    "torch.backends.cusparselt",
     "torch.cuda",
     "torch.distributed.ProcessGroupNCCL",
     "torch.distributed._symmetric_memory",

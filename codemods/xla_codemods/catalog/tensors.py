@@ -25,6 +25,30 @@ _PINNED = "pinned memory serves CUDA's copies only; `xla.MpDeviceLoader` moves b
 _BUILD = "builds CUDA code: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
 _CUDNN = "calls cuDNN directly: use the function of torch.nn.functional"
 
+_FACTORIES = (
+    "arange",
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "tensor",
+    "zeros",
+)
+_CAPTURABLE = (
+    "ASGD",
+    "Adadelta",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+)
+
 METHODS: tuple[Row, ...] = (
     *rows(
         "torch.Tensor",
@@ -111,7 +135,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"torch.zeros(pin_memory)": _PINNED},
+        {f"torch.{name}(pin_memory)": _PINNED for name in _FACTORIES},
         rule="XLA402",
     ),
     *rows(
@@ -156,8 +180,8 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         CONTEXT,
         SLOW,
         {
-            "torch.optim.Adam(capturable)": "serves CUDA graphs; with foreach=True it fails",
-            "torch.optim.AdamW(capturable)": "serves CUDA graphs; with foreach=True it fails",
+            f"torch.optim.{name}(capturable)": "serves CUDA graphs; with foreach=True it fails"
+            for name in _CAPTURABLE
         },
         rule="XLA305",
         torch="1.12+",
@@ -328,6 +352,43 @@ FUNCTIONS: tuple[Row, ...] = (
         rule="XLA131",
         torch="2.5+",
         evidence="fact 2",
+    ),
+    *rows(
+        "torch",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {
+            "has_cuda": ("xla.is_available()", "true of the build, not of the machine"),
+        },
+        rule="XLA102",
+        evidence="docs",
+    ),
+    *rows(
+        "torch",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        {
+            "set_float32_matmul_precision": (
+                "xla.set_float32_matmul_precision(precision)",
+                "does not reach XLA, where TPUs compute in bfloat16 by default",
+            )
+        },
+        rule="XLA129",
+        evidence="fact 1.108",
+    ),
+    *rows(
+        "torch.nn",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        {
+            "SyncBatchNorm": ("xla.SyncBatchNorm(...)", "torch's works on CUDA's tensors only"),
+            "SyncBatchNorm.convert_sync_batchnorm": "xla.convert_sync_batchnorm(model)",
+        },
+        rule="XLA609",
+        evidence="docs",
     ),
     *rows(
         "torch.version",

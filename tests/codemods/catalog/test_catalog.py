@@ -24,6 +24,7 @@ WALKED = (
     "torch.cuda",
     "torch.backends.cuda",
     "torch.backends.cudnn",
+    "torch.backends.cusparselt",
     "torch.amp",
     "torch.accelerator",
     "torch.utils.cpp_extension",

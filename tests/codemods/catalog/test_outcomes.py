@@ -109,7 +109,6 @@ STATEMENTS = {
     "torch.nn.attention.sdpa_kernel": "with torch.nn.attention.sdpa_kernel("
     "torch.nn.attention.SDPBackend.MATH): pass",
     "torch.nn.attention.SDPBackend": "torch.nn.attention.SDPBackend.MATH",
-    "torch.zeros(pin_memory)": "torch.zeros(2, pin_memory=True)",
     "torch.autograd.profiler.profile(use_cuda)": "with torch.autograd.profiler.profile(use_cuda=True): x + 1",
     "torch.profiler.profile(use_cuda)": "with torch.profiler.profile(use_cuda=True): x + 1",
 }
@@ -129,6 +128,17 @@ for name, statement in json.load(sys.stdin).items():
         outcomes[name] = f"{type(error).__name__}: {error}"
 print("\\n" + json.dumps(outcomes))
 """
+
+
+STATEMENTS |= {
+    f"torch.{name}(pin_memory)": f"torch.{name}({given}, pin_memory=True)"
+    for name, given in {
+        **dict.fromkeys(("arange", "empty", "ones", "rand", "randn", "randperm", "zeros"), "2"),
+        "full": "(2,), 1.0",
+        "randint": "3, (2,)",
+        "tensor": "[2.0]",
+    }.items()
+}
 
 
 def statement(name: str) -> str:

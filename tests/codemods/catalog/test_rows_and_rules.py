@@ -24,6 +24,12 @@ USES: dict[str, str] = {
     "torch.Tensor.record_stream": f"{TENSOR}x.record_stream(torch.cuda.current_stream())\n",
     "torch.set_default_tensor_type": "import torch\ntorch.set_default_tensor_type('torch.cuda.FloatTensor')\n",
     "torch.set_default_device": "import torch\ntorch.set_default_device('cuda')\n",
+    "torch.distributed.get_backend": "import torch\n"
+    "y = torch.distributed.get_backend() == 'nccl'\n",
+    "torch.set_float32_matmul_precision": "import torch\nx = torch.ones(2).cuda()\n"
+    "torch.set_float32_matmul_precision('high')\n",
+    "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "import torch\n"
+    "o = torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps={})\n",
     "torch.is_autocast_enabled": "import torch\ny = torch.is_autocast_enabled()\n",
     "torch.cuda": "import torch\ndevices = {'cuda': torch.cuda}\n",
     "torch.cuda.amp.autocast": "import torch\nwith torch.cuda.amp.autocast():\n    f()\n",
@@ -41,7 +47,6 @@ USES: dict[str, str] = {
     "x = torch.utils.data.DataLoader(d, pin_memory=True)\n",
     "torch.utils.data.DataLoader(pin_memory_device)": "import torch\n"
     "x = torch.utils.data.DataLoader(d, pin_memory=True, pin_memory_device='cuda')\n",
-    "torch.zeros(pin_memory)": "import torch\nx = torch.zeros(2, pin_memory=True)\n",
     "torch.Tensor.to(non_blocking)": f"{TENSOR}x = x.to('cuda', non_blocking=True)\n",
     "torch.Tensor.cuda(non_blocking)": f"{TENSOR}x = x.cuda(non_blocking=True)\n",
     "torch.Tensor.copy_(non_blocking)": f"{TENSOR}x.cuda().copy_(x, non_blocking=True)\n",
@@ -106,7 +111,10 @@ USES: dict[str, str] = {
 }
 for _kind in ("Adam", "AdamW", "SGD", "Adagrad"):
     USES[f"torch.optim.{_kind}(fused)"] = f"import torch\no = torch.optim.{_kind}(p, fused=True)\n"
-for _kind in ("Adam", "AdamW"):
+for _row in ROWS:
+    if _row.name.endswith("(pin_memory)") and _row.name not in USES:
+        USES[_row.name] = f"import torch\nx = {_row.name.partition('(')[0]}(2, pin_memory=True)\n"
+for _kind in "ASGD Adadelta Adam AdamW Adamax NAdam RAdam RMSprop Rprop".split():
     USES[f"torch.optim.{_kind}(capturable)"] = (
         f"import torch\no = torch.optim.{_kind}(p, capturable=True)\n"
     )
@@ -164,7 +172,9 @@ FIXED = [row for row in ROWS if row.fate in {kinds.REWRITTEN, kinds.REMOVED}]
 
 def test_every_name_that_fails_has_a_rule() -> None:
     """But for parts of objects that cannot be followed, and what only data of CUDA's own would reach."""
-    excused = re.compile(r"torch\.(UntypedStorage|Tensor)\.|.*\.profile\(use_cuda\)$")
+    excused = re.compile(
+        r"torch\.(UntypedStorage|Tensor)\.|.*\.profile\(use_cuda\)$|.*\(device_maps\)$"
+    )
     unheard = [
         row.name
         for row in ROWS
