@@ -232,12 +232,23 @@ def _judge_bf16(out: Comparison, fp32: Run) -> None:
     out.verdicts.append(Verdict("bf16", status, detail))
 
 
+def _numbers(pattern: str, output: str) -> list[float]:
+    found = []
+    for match in re.finditer(pattern, output):
+        text = match.group(1) if match.re.groups else match.group()
+        try:
+            found.append(float((text or "").strip().rstrip(",;%)")))
+        except ValueError:
+            raise ValueError(f"{text!r} is no number: --metric's first group has to be one") from None
+    return found
+
+
 def _judge_metric(pattern: str, reference: Run, target: Run) -> Verdict:
     name = "metric"
-    a, b = (
-        [float(m.group(1) if m.re.groups else m.group()) for m in re.finditer(pattern, run.output)]
-        for run in (reference, target)
-    )
+    try:
+        a, b = (_numbers(pattern, run.output) for run in (reference, target))
+    except ValueError as error:
+        return Verdict(name, "failed", str(error))
     if not a:
         return Verdict(name, "failed", f"the original printed nothing that matches {pattern!r}")
     if len(a) != len(b):

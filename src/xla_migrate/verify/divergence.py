@@ -74,7 +74,7 @@ def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator
         path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
         for i, distance in enumerate(a.moved):
             path[i] += distance
-        start = target.initial.get(b.optimizer, ([], []))[1]
+        start = target.initial.get(b.optimizer, ([], []))
         kinds = [t.optimizers.get(s.optimizer) for t, s in ((reference, a), (target, b))]
         option = _option(a, b, kinds)
         if option is not None and kinds[0] and kinds[1] and kinds[0].kind == kinds[1].kind:
@@ -213,7 +213,7 @@ def _weights(
     allowed: float,
     path: list[float],
     parameters: list[Parameter],
-    start: list[float],
+    start: tuple[list[float], list[float]],
 ) -> Iterator[Divergence]:
     excess: list[tuple[float, int]] = []
     for i, parameter in enumerate(parameters):
@@ -248,9 +248,12 @@ def _weights(
     )
 
 
-def _still(a: Step, b: Step, i: int, start: list[float]) -> bool:
+def _still(a: Step, b: Step, i: int, start: tuple[list[float], list[float]]) -> bool:
     """Whether the target's tensor is where it began while the original's has moved."""
-    return bool(a.moved and start) and abs(b.projections[i] - start[i]) < 1e-3 * a.moved[i]
+    if not a.moved or not start[0]:
+        return False
+    away = max(abs(b.norms[i] - start[0][i]), abs(b.projections[i] - start[1][i]))
+    return away < 1e-3 * a.moved[i]
 
 
 def _judged(step: Step, i: int, parameters: list[Parameter]) -> bool:

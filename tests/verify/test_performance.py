@@ -1,0 +1,155 @@
+"""Each trap of XLA has its verdict, with evidence and place; good runs pass all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from xla_migrate.verify import Run, Verdict
+from xla_migrate.verify.compilations import Compilation
+from xla_migrate.verify.performance import judge
+from xla_migrate.verify.trace import Read, Step
+
+from .traces import run
+
+LOSSES = [1.0 - n / 100 for n in range(14)]
+
+
+def target(change: Callable[[Step], None] | None = None, **changes: Any) -> Run:
+    return run(LOSSES, side="target", change=change, **changes)
+
+
+def counting(**changes: float) -> Callable[[Step], None]:
+    return lambda step: step.counts.update(changes)
+
+
+def verdict(name: str, ours: Run, theirs: Run | None = None, hand: Run | None = None) -> Verdict:
+    verdicts, _ = judge(theirs or run(LOSSES), ours, hand)
+    return next(v for v in verdicts if v.name == name)
+
+
+def test_a_good_run_passes_everything() -> None:
+    verdicts, summary = judge(run(LOSSES), target(), None)
+    assert [v.status for v in verdicts] == ["ok"] * 5
+    assert (summary["launches"], summary["compiles"], summary["host_reads"]) == (1, 0, 0)
+
+
+def test_fact_1_11_a_run_that_was_not_on_xla_fails() -> None:
+    verdicts, _ = judge(run(LOSSES), run(LOSSES), None)
+    assert [(v.name, v.status) for v in verdicts] == [("device", "failed")]
+
+
+def test_too_few_steps_are_not_judged() -> None:
+    few = run([1.0, 0.9], side="target")
+    verdicts, _ = judge(run([1.0, 0.9]), few, None)
+    assert [v.status for v in verdicts] == ["not judged"]
+
+
+def test_a_recompile_each_step_fails_with_cause_and_line() -> None:
+    def each_step(step: Step) -> None:
+        step.counts.update(compiles=1, debug_bytes=100 * step.step)
+
+    ours = target(each_step)
+    ours.compiled = [
+        Compilation("user torch_xla.sync", f"train.py:{10 + n}", 100 * n) for n in range(14)
+    ]
+    found = verdict("static shapes", ours)
+    assert found.status == "failed"
+    assert found.where == "train.py:13"  # the first behind the three steps of warm-up
+    assert "steps 4, 5, 6, 7, 8, 9, 10, 11, ...: 11 of 11" in found.detail
+    assert found.detail.endswith("cause: user torch_xla.sync")
+
+
+def test_fact_3_25_isolated_compilations_have_innocent_causes() -> None:
+    isolated = target(lambda step: step.counts.update(compiles=float(step.step in (1, 6, 14))))
+    assert verdict("static shapes", isolated).status == "ok"
+
+
+def test_compilations_of_warm_up_do_not_count() -> None:
+    assert verdict("static shapes", target(lambda s: s.counts.update(compiles=float(s.step <= 3)))).status == "ok"
+
+
+def test_a_graph_that_grows_fails() -> None:
+    found = verdict("bounded graph", target(lambda s: s.counts.update(graph=100.0 * s.step)))
+    assert (found.status, found.where) == ("failed", "train.py:20")
+    assert "grew from 400 to 1400 nodes" in found.detail
+
+
+def test_a_graph_that_is_never_launched_fails() -> None:
+    found = verdict("bounded graph", target(counting(launches=0)))
+    assert found.status == "failed"
+    assert "nothing was launched" in found.detail
+
+
+def test_graphs_of_two_sizes_are_bounded() -> None:
+    alternating = target(lambda s: s.counts.update(graph=100.0 + 80 * (s.step % 2)))
+    assert verdict("bounded graph", alternating).status == "ok"
+
+
+def test_a_fallback_fails_by_name() -> None:
+    found = verdict("no fallback", target(fallbacks=["aten::_local_scalar_dense", "aten::histc"]))
+    assert found.status == "failed"
+    assert found.detail.endswith("aten::histc")
+
+
+def test_scalar_reads_are_no_fallback() -> None:
+    assert verdict("no fallback", target(fallbacks=["aten::_local_scalar_dense"])).status == "ok"
+
+
+def test_fact_4_4_launches_are_one_for_each_backward_pass_and_read() -> None:
+    assert verdict("launches", target(counting(launches=2))).status == "failed"
+    reading = run(LOSSES, change=lambda s: s.reads.append(Read("train.py:21", "item()", 1)))
+    assert verdict("launches", target(counting(launches=2)), reading).status == "ok"
+    micro = target(lambda s: (s.counts.update(launches=3), setattr(s, "backwards", ["train.py:18"] * 3)))
+    assert verdict("launches", micro).status == "ok"
+
+
+def test_an_evaluation_between_two_steps_is_no_launch_too_many() -> None:
+    evaluating = target(lambda s: s.counts.update(launches=20.0 if s.step in (5, 10) else 1.0))
+    assert verdict("launches", evaluating).status == "ok"
+
+
+def test_a_hand_written_script_sets_the_limit_of_launches() -> None:
+    two = target(counting(launches=2))
+    assert verdict("launches", two, hand=target(counting(launches=2))).status == "ok"
+    assert verdict("launches", two, hand=target()).status == "failed"
+
+
+def test_a_host_read_each_step_fails_with_its_line() -> None:
+    def reads(step: Step) -> None:
+        step.reads = [Read("train.py:22", "item()", 2), Read("train.py:30", "print", 1)]
+        step.counts["reads"] = 2
+
+    found = verdict("host reads", target(reads))
+    assert (found.status, found.where) == ("failed", "train.py:22")
+    assert found.detail == "3.00 per step, 0.00 in the original; item() at train.py:22"
+
+
+def test_reads_that_the_original_asked_for_pass() -> None:
+    def reads(step: Step) -> None:
+        step.reads = [Read("train.py:22", "item()", 1)]
+
+    assert verdict("host reads", target(reads), run(LOSSES, change=reads)).status == "ok"
+
+
+def test_reads_at_log_steps_may_move_by_one() -> None:
+    def every_fifth(offset: int) -> Callable[[Step], None]:
+        return lambda s: s.reads.extend([Read("a.py:1", "item()", 1)] if s.step % 5 == offset else [])
+
+    assert verdict("host reads", target(every_fifth(4)), run(LOSSES, change=every_fifth(0))).status == "ok"
+
+
+def test_transfers_that_no_call_explains_fail() -> None:
+    found = verdict("host reads", target(counting(reads=1)))
+    assert found.status == "failed"
+    assert "100% of the steps that no call explains" in found.detail
+
+
+@pytest.mark.parametrize("name", ["step_s", "reference_step_s", "trace_s", "compile_s", "execute_s"])
+def test_times_are_told(name: str) -> None:
+    _, summary = judge(run(LOSSES), target(counting(compile_s=0.002, execute_s=0.004)), None)
+    expected = {"step_s": 0.01, "reference_step_s": 0.01, "trace_s": 0.008}
+    expected |= {"compile_s": 0.002, "execute_s": 0.004}
+    assert summary[name] == pytest.approx(expected[name])
