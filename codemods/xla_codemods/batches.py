@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .names import FunctionNode
 from .nodes import walk
 from .syntax import keyword
+from .tensor_types import cuda_type
 from .values import DEVICE, HOST, MODULE, NUMBER
 
 if TYPE_CHECKING:
@@ -148,10 +149,27 @@ class Batches:
                 and not _is_dtype(target)
                 and not self.script.value(target).has(HOST)
             )
+        if isinstance(func, ast.Attribute) and func.attr == "type":
+            return self._is_cuda_type(call.args[0]) if call.args else False
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         if _MOVING.search(name):
             return True
         return any(self.script.value(a).has(DEVICE) for a in call.args[1:])
+
+    def _is_cuda_type(self, node: ast.expr, depth: int = 0) -> bool:
+        """`torch.cuda.FloatTensor`, or a name that is bound to it, be it on a condition."""
+        if cuda_type(self.script, node) is not None:
+            return True
+        if isinstance(node, ast.IfExp):
+            return self._is_cuda_type(node.body, depth) or self._is_cuda_type(node.orelse, depth)
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        return found is not None and any(
+            binding.how == "assign"
+            and binding.value is not None
+            and depth < _DEPTH
+            and self._is_cuda_type(binding.value, depth + 1)
+            for binding in found[1]
+        )
 
     def _classify(self, node: ast.expr, body: Sequence[ast.AST], uses: _Uses, depth: int) -> None:
         """One use of a batch, or of a part of it, by what stands around it."""

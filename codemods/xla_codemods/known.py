@@ -110,6 +110,7 @@ _RESULTS: dict[str, Value] = {
     "torch.cuda.CUDAGraph": of(GRAPH),
     "torch.Generator": of(GENERATOR),
     "accelerate.Accelerator": of(ACCELERATOR),
+    "accelerate.accelerator.Accelerator": of(ACCELERATOR),
     # tensors
     "torch.nn.Parameter": of(TENSOR),
     "torch.nn.parameter.Parameter": of(TENSOR),

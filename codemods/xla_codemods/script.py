@@ -35,6 +35,14 @@ def _is_called_a_scaler(node: ast.expr) -> bool:
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
+_ACCELERATORS = (
+    "accelerate.Accelerator",
+    "accelerate.accelerator.Accelerator",
+    "lightning.fabric.Fabric",
+    "lightning_fabric.Fabric",
+    "lightning.Fabric",
+)
+
 # What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
 # such names (not where a file that trains, saves or compiles on whatever there is got them).
 _ACCELERATED = re.compile(
@@ -267,10 +275,17 @@ class Script:
 
     @cached_property
     def uses_accelerate(self) -> bool:
-        """Whether Hugging Face accelerate drives the devices: it has its own XLA support."""
-        return any(
-            (self.module.dotted(name) or "").startswith("accelerate.Accelerator")
+        """Whether Hugging Face accelerate or Lightning Fabric drives the devices: they have XLA support of their own."""
+        if not any(word in self.source.text for word in ("accelerate", "Fabric")):
+            return False
+        if any(
+            (self.module.dotted(name) or "").startswith(_ACCELERATORS)
             for name in self.module.bindings
+        ):
+            return True
+        return any(
+            (self.dotted(call.func, scope) or "").endswith(".Fabric")
+            for call, scope in self.index.calls_of("Fabric")
         )
 
     @cached_property

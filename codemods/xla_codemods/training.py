@@ -7,6 +7,7 @@ the loop over epochs that calls `train_one_epoch` is not the one that steps; the
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -310,7 +311,11 @@ class Training:
             return True
         if value.kinds or value.definition is not None:
             return False
-        return _is_called_like_a_model(func) or any(self._is_model(a, scope) for a in call.args)
+        if _is_called_like_a_model(func):
+            return True
+        if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
+            return False
+        return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)
 
     def _is_model(self, node: ast.expr, scope: Scope) -> bool:
         """Whether a model is handed on: `sample_step(model, x)` runs it."""
@@ -501,6 +506,9 @@ _PASSING = frozenset(
     "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
 )
 _PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
+
+
+_BUILTINS = frozenset(dir(builtins))
 
 
 def _is_called_like_a_model(node: ast.expr) -> bool:

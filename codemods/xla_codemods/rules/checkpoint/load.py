@@ -17,6 +17,10 @@ which `load_state_dict` copies to the parameters' device.
 +    state = xla.load(path, map_location=xla.xla_device(rank))
 -    state = torch.load(path, map_location={"cuda:0": "cuda:%d" % rank})
 +    state = xla.load(path, map_location=xla.xla_device(rank))
+-    device = f"cuda:{rank}"
++    device = str(xla.xla_device(rank))
+-    state = torch.load(path, map_location={"cuda:0": device})
++    state = xla.load(path, map_location=device)
 -    state = torch.load(path, map_location=lambda storage, loc: storage)
 +    state = xla.load(path, map_location="cpu")
 -    model.load_state_dict(torch.load(path, map_location="cuda" if torch.cuda.is_available() else "cpu"))

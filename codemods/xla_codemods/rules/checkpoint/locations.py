@@ -24,6 +24,9 @@ def located(script: Script, node: ast.expr) -> Iterator[Edit]:
         return
     for leaf in leaves(node):
         target = leaf.values[0] if _is_one_entry(leaf) else leaf  # type: ignore[attr-defined]
+        if target is not leaf and _is_from_cuda(script, leaf) and script.devices.is_device(target):
+            yield Replace(leaf, "{0}", (target,))
+            continue
         found = _place(script, target)
         if found is not None and (found != ('"cpu"', ()) or target is not leaf or _is_lambda(leaf)):
             yield Replace(leaf, *found)
@@ -58,6 +61,10 @@ def _is_lambda(node: ast.expr) -> bool:
 def _is_one_entry(node: ast.expr) -> bool:
     """`{"cuda:0": "cuda:1"}`: from the device it was saved on to this one."""
     return isinstance(node, ast.Dict) and len(node.values) == 1 and node.keys[0] is not None
+
+
+def _is_from_cuda(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Dict) and any(script.devices.spec(k) for k in node.keys if k)
 
 
 def _of_a_lambda(script: Script, node: ast.Lambda) -> tuple[str, tuple[ast.expr, ...]] | None:

@@ -37,6 +37,26 @@ Where a batch is also needed on the host, it is left to the loop, and the step i
 +        xla.mark_step()
 ```
 
+Where a flag decides whether the batch is moved, it decides about the loader:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, args):
+     loader = DataLoader(dataset)
+-    for x, y in loader:
++    for x, y in xla.MpDeviceLoader(loader) if args.cuda else loader:
+         if args.cuda:
+-            x, y = x.cuda(), y.cuda()
++            x, y = x.to(xla.xla_device()), y.to(xla.xla_device())
+         optimizer.zero_grad()
+         model(x, y).backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
 Loops that compute no step and no prediction are left alone:
 
 ```python
@@ -55,7 +75,8 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
-from ...training import Loop
+from ...training import Driver, Loop
+from .flags import flag_of_moves
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -78,8 +99,16 @@ def device_loader(script: Script) -> Iterator[Finding]:
                 and script.training.wraps(loop, driver)
             ):
                 seen.add(driver.node)
-                edit = Replace(driver.node, f"{script.xla}.MpDeviceLoader({{0}})", (driver.node,))
+                edit = _wrapped(script, loop, driver)
                 yield RULE.at(script, driver.node, "batches are moved by the loop itself", edit)
+
+
+def _wrapped(script: Script, loop: Loop, driver: Driver) -> Replace:
+    node, text = driver.node, f"{script.xla}.MpDeviceLoader({{0}})"
+    flag = flag_of_moves(script, loop, driver)
+    if flag is None:
+        return Replace(node, text, (node,))
+    return Replace(node, f"{text} if {flag} else {{0}}", (node,))
 
 
 def _may_move(script: Script, loop: Loop) -> bool:

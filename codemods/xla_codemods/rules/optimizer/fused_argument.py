@@ -142,4 +142,8 @@ def _found(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
 
 
 def _asks_for_cuda(script: Script, value: ast.expr, scope: Scope) -> bool:
-    return isinstance(value, ast.Call) and script.dotted(value.func, scope) in _AVAILABLE
+    if isinstance(value, ast.Call):
+        return script.dotted(value.func, scope) in _AVAILABLE
+    return isinstance(value, ast.Compare) and any(
+        isinstance(n, ast.Constant) and n.value == "cuda" for n in ast.walk(value)
+    )

@@ -51,13 +51,19 @@ _SAME = frozenset({"data", "detach"})
 @RULE.method("copy_")
 def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if len(call.args) != 1 or not script.accelerated:
+    if len(call.args) != 1 or not script.accelerated or _is_being_made(script, call):
         return
     target, source = call.func.value, call.args[0]
     if _is_parameter(script, target, scope) and _is_parameter(script, source, scope):
         message = "the copy would share its source's buffer, and the next update break one of them"
         edit = Replace(source, "{0} * 1", (source,))
         yield RULE.at(script, call, message, edit)
+
+
+def _is_being_made(script: Script, node: ast.AST) -> bool:
+    """Whether `node` stands in a module's constructor: the module is on the host still."""
+    function = script.function(node)
+    return function is not None and function.name == "__init__"
 
 
 def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:

@@ -89,7 +89,8 @@ from ...edits import Edit, InsertAfter, InsertBefore
 from ...findings import Finding
 from ...rule import Rule
 from ...training import BACKWARD, FORWARD, MARK, STEP, Loop, Step, outside_loops
-from ...values import MODULE, PARAMETERS
+from ...values import DEVICE, HOST
+from .parts import is_hook, is_part_of_a_model
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -105,12 +106,20 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if script.uses_accelerate:
         return
+    mark = f"{script.xla}.mark_step()"
     for anchor, loop, step in _last_steps(script):
-        if _marked_after(script, anchor):
+        if _marked_after(script, anchor) or is_hook(script, step.call):
             continue
-        if loop is not None and loop.fed and not _read_after(script, loop, anchor):
+        own = script.statement(step.call)
+        edits: list[Edit] = []
+        if own is not anchor and not _marked_after(script, own) and _read_after(script, own):
+            edits.append(
+                InsertAfter(own, mark)
+            )  # in the block of the step, before it is read there
+        if loop is None or not loop.fed or _read_after(script, anchor):
+            edits.append(InsertAfter(anchor, mark))
+        if not edits:
             continue
-        edits: list[Edit] = [InsertAfter(anchor, f"{script.xla}.mark_step()")]
         if loop is not None and not loop.fed:
             edits += _before_continues(script, loop, anchor)
         yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
@@ -137,7 +146,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if not loop.is_statement or not (inference or script.trains):
             continue
         effects = loop.effects
-        if STEP in effects or MARK in effects or loop.fed or _is_part_of_a_model(script, loop):
+        if STEP in effects or MARK in effects or loop.fed or is_part_of_a_model(script, loop):
             continue
         if BACKWARD in effects:
             cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
@@ -156,26 +165,14 @@ def _block_owner(script: Script, node: ast.AST) -> ast.AST:
     return script.tree
 
 
-def _is_part_of_a_model(script: Script, loop: Loop) -> bool:
-    """Loops in a module's methods, and loops over layers or parameters."""
-    function = script.function(loop.node)
-    if function is not None and function.name in {"forward", "__call__"}:
-        return True
-    if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
-        return False
-    iterated = script.value(loop.node.iter, loop.scope)
-    element = iterated.iterated()
-    return bool((iterated.kinds | element.kinds) & {MODULE, PARAMETERS})
-
-
 def _marked_after(script: Script, anchor: ast.stmt) -> bool:
     """Whether a mark follows in the same block."""
     block = script.block(anchor)
     return any(MARK in script.training.effects_of([s]) for s in block[block.index(anchor) + 1 :])
 
 
-def _read_after(script: Script, loop: Loop, anchor: ast.stmt) -> bool:
-    """Whether something that this iteration computed is read on the host behind `anchor`."""
+def _read_after(script: Script, anchor: ast.stmt) -> bool:
+    """Whether something is read on the host behind `anchor`, in its block."""
     block = script.block(anchor)
     return any(_reads(script, s) for s in block[block.index(anchor) + 1 :])
 
@@ -186,6 +183,8 @@ def _reads(script: Script, statement: ast.stmt) -> bool:
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if (name in _READS and not node.args) or name == "save":
+                return True
+            if name == "to" and node.args and script.value(node.args[0]).kinds >= {DEVICE, HOST}:
                 return True
             if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
                 if any(script.on_accelerator(a) for a in node.args):
