@@ -176,10 +176,10 @@ class Run(Record):
     """Everything that reports tell: one outcome per file, in the order of their paths.
 
     `rewriting` tells whether fixes were made; `known` counts findings that the baseline holds, and `stale` the
-    entries of the baseline that no longer occur.
+    entries of the baseline that no longer occur. `docs` is the address of a site with the rules' pages, if there is one.
     """
 
-    __slots__ = ("known", "outcomes", "rewriting", "stale")
+    __slots__ = ("docs", "known", "outcomes", "rewriting", "stale")
 
     def __init__(
         self,
@@ -187,7 +187,9 @@ class Run(Record):
         rewriting: bool = False,
         known: int = 0,
         stale: int = 0,
+        docs: str = "",
     ) -> None:
+        self.docs = docs
         self.outcomes = outcomes
         self.rewriting = rewriting
         self.known = known

@@ -62,6 +62,7 @@ class Settings:
 
     __slots__ = (
         "baseline",
+        "docs",
         "exclude",
         "ignore",
         "key",
@@ -79,6 +80,7 @@ class Settings:
         self.ignore: tuple[str, ...] = read.codes("ignore")
         self.unsafe: bool = read.flag("unsafe")
         self.baseline: str = read.text("baseline")
+        self.docs: str = read.address("docs-url")
         self.own: tuple[Own, ...] = read.own()
         excludes = (
             *(read.texts("exclude") if "exclude" in read.table else DEFAULT_EXCLUDES),
@@ -221,6 +223,12 @@ class _Reader:
             self.refuse(key, f"must be a string, not {_shown(value)}")
         return value
 
+    def address(self, key: str) -> str:
+        value = self.text(key)
+        if value and not value.startswith(("https://", "http://", "file:///")):
+            self.refuse(key, f"must be the address of a site, not {_shown(value)}")
+        return value
+
     def texts(self, key: str, value: object = None) -> tuple[str, ...]:
         value = self.table.get(key, []) if value is None else value
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -263,6 +271,7 @@ class _Reader:
 OWN = ("devices", "optimizers", "loaders", "functions")
 KEYS = (
     "baseline",
+    "docs-url",
     "exclude",
     "extend-exclude",
     "ignore",

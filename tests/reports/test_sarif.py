@@ -34,6 +34,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "id!": "string",
         "name": "string",
         "shortDescription": "multiformat",
+        "helpUri": "uri",
         "help": "multiformat",
         "defaultConfiguration": "configuration",
         "properties": "bag",

@@ -9,31 +9,13 @@ from xla_codemods import catalog
 from xla_codemods.catalog import Row
 from xla_codemods.own import Own, lookup
 
-from ..manuals import rule_of
-from ..results import CANNOT_PARSE, UNUSED_SUPPRESSION
+from ..manuals import OURS, rule_of
 from ..settings import Finder, SettingsError, nearest
 from .arguments import fail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# What the command says of itself has no rule, and so no rule's docstring.
-_OURS = {
-    CANNOT_PARSE: """\
-XLA001 cannot-parse
-
-A file that cannot be judged: it cannot be decoded, or is not Python, or not of the Python that runs xla-migrate.
-It is left as it is, and the run ends with 2. To leave such files out, exclude them:
-
-    [tool.xla-migrate]
-    extend-exclude = ["legacy/python2/"]""",
-    UNUSED_SUPPRESSION: """\
-XLA002 unused-suppression
-
-A comment `# xla-migrate: ignore[CODE]` on a line without such a finding. Remove it, or the part of it that is named:
-it would hide the next finding of that kind.""",
-}
 
 
 def explain(words: Sequence[str]) -> int:
@@ -54,8 +36,9 @@ def explain(words: Sequence[str]) -> int:
 
 def _of_code(code: str) -> str:
     """The manual of the rule with this code or name; nothing where it is neither."""
-    if code in _OURS:
-        return _OURS[code]
+    for number, ours in OURS.items():
+        if code in (number, ours.name.upper()):
+            return f"{number} {ours.name}\n\n{ours.text}"
     try:
         rule, manual = rule_of(code if re.fullmatch(r"XLA\d*", code) else code.lower())
     except KeyError:
@@ -83,9 +66,16 @@ def _of_name(name: str) -> str:
     fail(f"`{name}` is neither a code nor a name in the catalog{hint}")
 
 
+def _fate(row: Row) -> str:
+    if not row.rule:
+        return row.fate
+    by_rule = row.fate in (catalog.REWRITTEN, catalog.REMOVED)
+    return f"{row.fate} by {row.rule}" if by_rule else f"{row.fate}; found by {row.rule}"
+
+
 def _row(row: Row) -> str:
     facts = [
-        ("on XLA", f"{row.fate} by {row.rule}" if row.rule else row.fate),
+        ("on XLA", _fate(row)),
         ("difference", row.difference),
         ("if left", row.left),
         ("torch", row.torch),

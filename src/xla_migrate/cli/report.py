@@ -25,6 +25,7 @@ def finish(run: Run, files: Sequence[Found], given: Arguments) -> int:
     if given.write_baseline:
         return _write_baselines(run, places, given)
     run = _without_known(run, places, given)
+    run = run.replace(docs=next((f.settings.docs for f in files if f.settings.docs), ""))
     if given.output_format == "text":
         _print_text(run, given)
     else:

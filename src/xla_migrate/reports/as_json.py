@@ -20,8 +20,10 @@ def report(run: Run) -> str:
     content = {
         "version": 1,
         "tool": {"name": "xla-migrate", "version": __version__},
-        "findings": [_finding(o.path, row) for o in outcomes for row in o.verdict.left],
-        "migrated": [_finding(o.path, row) for o in outcomes for row in o.verdict.migrated],
+        "findings": [_finding(o.path, row, run.docs) for o in outcomes for row in o.verdict.left],
+        "migrated": [
+            _finding(o.path, row, run.docs) for o in outcomes for row in o.verdict.migrated
+        ],
         "refused": [
             {"path": _slashed(o.path), "cell": cell, "line": line, "reason": reason}
             for o in outcomes
@@ -67,7 +69,7 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _finding(path: str, row: Row) -> dict[str, Any]:
+def _finding(path: str, row: Row, docs: str) -> dict[str, Any]:
     return {
         "code": row.code,
         "name": row.name,
@@ -81,7 +83,7 @@ def _finding(path: str, row: Row) -> dict[str, Any]:
         "severity": row.severity,
         "effort": row.effort,
         "safety": row.safety,
-        "url": page(row.code),
+        "url": page(row.code, docs),
     }
 
 

@@ -7,7 +7,8 @@ import os
 from urllib.parse import quote
 
 from .. import __version__
-from ..results import CANNOT_PARSE, ERROR, INFO, UNUSED_SUPPRESSION, WARNING, Outcome, Row, Run
+from ..results import ERROR, INFO, WARNING, Outcome, Row, Run
+from .pages import page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 _LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
-_OWN_RULES = {
-    CANNOT_PARSE: ("cannot-parse", "A file that cannot be judged."),
-    UNUSED_SUPPRESSION: ("unused-suppression", "A suppressing comment that suppresses nothing."),
-}
 
 
 def report(run: Run) -> str:
@@ -36,7 +33,7 @@ def report(run: Run) -> str:
                     "driver": {
                         "name": "xla-migrate",
                         "semanticVersion": __version__,
-                        "rules": [_rule(code) for code in codes],
+                        "rules": [_rule(code, run.docs) for code in codes],
                     }
                 },
                 "columnKind": "unicodeCodePoints",
@@ -49,20 +46,29 @@ def report(run: Run) -> str:
     return json.dumps(content, indent=2)
 
 
-def _rule(code: str) -> dict[str, Any]:
-    if code in _OWN_RULES:
-        name, summary = _OWN_RULES[code]
-        return {"id": code, "name": name, "shortDescription": {"text": summary}}
-    from ..manuals import rule_of
+def _rule(code: str, docs: str) -> dict[str, Any]:
+    from ..manuals import OURS, rule_of
 
-    rule, page = rule_of(code)
+    # The page's path in the project is no absolute address, which the schema asks for.
+    uri = {"helpUri": page(code, docs)} if docs else {}
+    if code in OURS:
+        ours = OURS[code]
+        return {
+            "id": code,
+            "name": ours.name,
+            "shortDescription": {"text": ours.summary},
+            **uri,
+            "help": {"text": ours.text, "markdown": ours.text},
+        }
+    rule, manual = rule_of(code)
     return {
         "id": code,
         "name": rule.name,
-        "shortDescription": {"text": page.summary},
-        "help": {"text": page.text, "markdown": page.text},
+        "shortDescription": {"text": manual.summary},
+        **uri,
+        "help": {"text": manual.text, "markdown": manual.text},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
-        "properties": {"effort": rule.effort},
+        "properties": {"effort": rule.effort, "page": page(code, docs)},
     }
 
 
