@@ -129,13 +129,3 @@ def test_several_replicas_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(backend.called) == 1 + len(COPIES) + 5
     for name, args, kwargs in backend.called:
         inspect.signature(getattr(dist, name)).bind(*args, **kwargs)  # Torch takes them.
-
-
-def test_several_xla_replicas_are_refused(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from xla_migrate.runtime import collectives
-
-    monkeypatch.setattr(collectives, "world_size", lambda: 2)
-    with pytest.raises(RuntimeError, match="broadcast between several XLA replicas"):
-        xla.broadcast(torch.ones(1, device=device))

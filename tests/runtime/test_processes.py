@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _backend, _eager, _torch_xla
+from xla_migrate.runtime import _backend, _eager, _torch_xla, _xla_replicas
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -112,20 +112,22 @@ def test_data_parallel_of_one() -> None:
         xla.destroy_process_group()
 
 
-def test_on_eager_backends_it_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
-    assert xla.DistributedDataParallel is nn.parallel.DistributedDataParallel
+@pytest.mark.parametrize("backend", ["eager", "torch_xla"])
+def test_it_is_one_of_torchs_own(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", backend)
+    assert issubclass(xla.DistributedDataParallel, nn.parallel.DistributedDataParallel)
+    assert xla.DistributedDataParallel.__name__ == "DistributedDataParallel"
 
 
-def test_fact_3_10_several_processes_on_xla_cpu_are_refused(
+def test_fact_3_10_torch_xla_makes_every_process_on_the_cpu_rank_0_of_1(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """torch_xla would make each of them rank 0 of 1, silently."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    assert _torch_xla.xr.world_size() == 1
-    with pytest.raises(RuntimeError, match="rank 0 of 1"):
-        xla.world_size()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert (_torch_xla.xr.world_size(), _torch_xla.xr.global_ordinal()) == (1, 0)
+    assert (xla.rank(), xla.local_rank(), xla.world_size()) == (1, 1, 2)
+    assert not xla.is_master()
 
 
 def test_torchruns_variables_are_read(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +151,7 @@ def test_xla_starts_a_process_for_each_device_or_one(
 
     monkeypatch.setattr(_torch_xla.torch_xla, "launch", torch_launch)
     monkeypatch.setattr(_torch_xla, "device_count", lambda: 4)
+    monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
     seen: list[Any] = []
     xla.launch(lambda rank, name: seen.append((rank, name)), args=("n",), nprocs=4)
     assert launched == [(("n",), "spawn")]

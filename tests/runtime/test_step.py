@@ -82,7 +82,8 @@ class Replicas:
     def replica(self) -> tuple[int, int, int]:
         return 0, 0, 2
 
-    def reduce_gradients(self, optimizer: Any) -> None:
+    def total(self, tensors: list[torch.Tensor], scale: float, group: Any) -> None:
+        assert (len(tensors), scale, group) == (1, 0.5, None)
         self.notes.append("reduce")
 
 
@@ -92,8 +93,30 @@ def test_gradients_are_averaged_before_the_step(monkeypatch: pytest.MonkeyPatch)
     parameter = nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([parameter], lr=1.0)
     optimizer.register_step_pre_hook(lambda *_: notes.append("step"))
+    parameter.sum().backward()
     xla.optimizer_step(optimizer)
     assert notes == ["reduce", "step"]
+
+
+def test_reducing_again_does_nothing_until_the_next_backward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(_backend, "_chosen", Replicas(notes))
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    xla.reduce_gradients(optimizer)
+    assert notes == [], "nothing to average"
+    for step in range(1, 4):
+        parameter.sum().backward()
+        xla.reduce_gradients(optimizer)
+        torch.nn.utils.clip_grad_norm_([parameter], 0.1)
+        xla.reduce_gradients(optimizer)
+        xla.optimizer_step(optimizer)
+        assert notes == ["reduce"] * step
+    parameter.grad = torch.ones(1)
+    xla.reduce_gradients(optimizer)
+    assert len(notes) == 4, "a gradient of the script's own"
 
 
 def test_fact_1_23_the_gradients_of_a_closure_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,14 +164,13 @@ def __getattr__(name: str) -> Any:
 
 
 def _class_for_this_device(name: str) -> Any:
-    """Torch's own class where torch's works, so that ``isinstance`` holds there too."""
+    """Torch's own class where torch's works, else one of its kind: ``isinstance`` holds."""
     from torch import nn
 
-    from . import _data_parallel, normalization
+    from . import _data_parallel, _eager_data_parallel, normalization
     from ._backend import uses_torch_xla
 
     if name == "SyncBatchNorm":
-        home: Any = nn if device_type() == "cuda" else normalization
-    else:
-        home = _data_parallel if uses_torch_xla() else nn.parallel
-    return getattr(home, name)
+        return nn.SyncBatchNorm if device_type() == "cuda" else normalization.SyncBatchNorm
+    home: Any = _data_parallel if uses_torch_xla() else _eager_data_parallel
+    return home.DistributedDataParallel

@@ -1,4 +1,4 @@
-"""``DistributedDataParallel`` on XLA. Eager backends have torch's own."""
+"""``DistributedDataParallel`` on XLA."""
 
 from __future__ import annotations
 
@@ -6,32 +6,161 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+import torch.distributed as dist
 from torch import nn
 
+from ._backend import backend
+from ._reduction import Reduction
+from .batches import move
 from .processes import world_size
 
+_TorchDDP = nn.parallel.DistributedDataParallel
 
-class DistributedDataParallel(nn.Module):
-    """What scripts see of torch's: ``module``, its forward, ``no_sync``, keys with ``module.``
+
+class DistributedDataParallel(_TorchDDP):
+    """``torch.nn.parallel.DistributedDataParallel`` for XLA replicas.
+
+    Parameters and buffers are rank 0's from the start. Gradients are averaged at the end of each
+    backward whose forward was not under ``no_sync``, so that clipping and whatever else stands
+    between backward and step sees the averages; ``optimizer_step`` does not average them again.
+    Tensors among the inputs that are on the CPU are moved to the module's device.
 
     Args:
         module: The model, on its device.
-        ignored: torch's arguments, which concern CUDA devices and buckets.
+        device_ids: Accepted and without effect, as everything else of torch's that concerns CUDA
+            devices and buckets.
+        broadcast_buffers: As for torch: before a training forward, buffers become rank 0's.
+        process_group: As for torch.
+        find_unused_parameters: As for torch: gradients may be missing, on some replicas or on all.
+        static_graph: As for torch; unused parameters are found each time.
+        init_sync: As for torch: begin with rank 0's parameters and buffers.
+        ignored: Torch's other arguments.
+
+    Raises:
+        RuntimeError: for a module without parameters that require gradients, as torch does, and
+            where replicas hold different parameters.
     """
 
-    def __init__(self, module: nn.Module, *ignored: Any, **ignored_too: Any) -> None:
-        super().__init__()
-        if world_size() > 1:
-            raise RuntimeError(
-                "DistributedDataParallel over several XLA replicas is not available: train the "
-                "module itself with optimizer_step, which averages the gradients"
-            )
+    def __init__(
+        self,
+        module: nn.Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        find_unused_parameters: bool = False,
+        static_graph: bool = False,
+        **ignored: Any,
+    ) -> None:
+        nn.Module.__init__(self)  # Torch's own would gather XLA tensors with gloo (5.2).
+        for name in ("mixed_precision", "delay_all_reduce_named_params", "device_mesh"):
+            if ignored.get(name) is not None:
+                raise ValueError(f"DistributedDataParallel({name}=...) is not available on XLA")
         self.module = module
+        self.process_group = process_group
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters or static_graph
+        self.static_graph = static_graph
+        self.require_backward_grad_sync = True
+        self.require_forward_param_sync = True
+        self._reduction = self._new_reduction()
+        self.device = self._reduction.parameters[0].device
+        if init_sync and self._size() > 1:
+            self._reduction.check_same_everywhere()
+            source, group = self._source(), process_group
+            tensors = [*self._reduction.parameters, *self._buffers_to_send()]
+            backend().broadcast(tensors, source, group)
+            backend().mark_step()
+
+    def _new_reduction(self) -> Reduction:
+        ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())
+        named = [
+            (name, parameter)
+            for name, parameter in self.module.named_parameters()
+            if parameter.requires_grad and name not in ignored
+        ]
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameters "
+                "that require a gradient."
+            )
+        reduction = Reduction(named, self.find_unused_parameters, self.process_group, self._size())
+        if self._size() > 1:
+            reduction.attach()
+        return reduction
+
+    def _size(self) -> int:
+        return (
+            world_size() if self.process_group is None else dist.get_world_size(self.process_group)
+        )
+
+    def _buffers_to_send(self) -> list[torch.Tensor]:
+        ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())
+        named = self.module.named_buffers()
+        return [buffer for name, buffer in named if name not in ignored]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module(*args, **kwargs)
+        if self._size() == 1:
+            return self.module(*args, **kwargs)
+        trains = torch.is_grad_enabled() and self.require_backward_grad_sync
+        if trains:
+            self._reduction.check_complete()
+        if self.require_forward_param_sync and self.broadcast_buffers:
+            buffers = self._buffers_to_send()
+            if buffers:
+                backend().broadcast(buffers, self._source(), self.process_group)
+        output = self.module(*self._moved(args), **self._moved(kwargs))
+        self.require_forward_param_sync = trains
+        if trains:
+            self._reduction.expect()
+        return output
+
+    def _source(self) -> int:
+        """The replica whose buffers all have: the group's first."""
+        group = self.process_group
+        return 0 if group is None else dist.get_global_rank(group, 0)
+
+    def _moved(self, inputs: Any) -> Any:
+        def to_device(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(self.device)
+
+        return move(inputs, self.device, to_device)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Accumulate gradients: they are averaged at the step, not in backward."""
-        yield
+        """Gradients of forward passes in here are not averaged, but add up on each replica."""
+        before = self.require_backward_grad_sync
+        self.require_backward_grad_sync = False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def join(self, *args: Any, **kwargs: Any) -> Any:
+        """Not available: XLA replicas run the same number of steps."""
+        raise NotImplementedError(
+            "DistributedDataParallel.join: XLA replicas have to run the same number of steps; give "
+            "them batches of equal number (DistributedSampler, drop_last=True)"
+        )
+
+    def register_comm_hook(self, state: Any, hook: Any) -> None:
+        """Hooks that send gradients in another type have no effect; others are refused."""
+        name = getattr(hook, "__name__", repr(hook))
+        if name not in ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"):
+            raise NotImplementedError(f"register_comm_hook({name}): XLA reduces without hooks")
+
+    def _set_static_graph(self) -> None:
+        self.static_graph = self.find_unused_parameters = True
+        self._reduction.finds_unused = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_reduction"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
+        self._reduction = self._new_reduction()

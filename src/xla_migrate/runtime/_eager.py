@@ -20,6 +20,7 @@ import torch.utils.checkpoint
 from . import _host
 from ._backend import METRICS, Sender, memory_figures, replica_of_environment
 from ._cuda_sender import CudaSender
+from ._flat import flattened
 from .batches import move
 
 # Devices
@@ -90,15 +91,6 @@ def mark_step() -> None:
 def synchronize() -> None:
     if device_type() != "cpu":
         torch.accelerator.synchronize()
-
-
-def reduce_gradients(optimizer: Any) -> None:
-    """Gradients that DistributedDataParallel has averaged already stay as they are."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if parameter.grad is not None:
-                dist.all_reduce(parameter.grad)
-                parameter.grad.div_(dist.get_world_size())
 
 
 # Data
@@ -279,7 +271,7 @@ def replica() -> tuple[int, int, int]:
     return replica_of_environment()
 
 
-def spawn(function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any:
+def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
     return torch.multiprocessing.spawn(_Process(function), args, **options)  # type: ignore[attr-defined,no-untyped-call]
 
 
@@ -306,5 +298,21 @@ def rendezvous(tag: str) -> None:
     dist.barrier()
 
 
+def settle() -> None:
+    """Nothing waits to be launched."""
+
+
 def collective(name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(dist, name)(*args, **kwargs)
+
+
+def total(tensors: Sequence[torch.Tensor], scale: float, group: Any = None) -> None:
+    for flat in flattened(tensors):
+        dist.all_reduce(flat.values, group=group)
+        flat.give_back(scale)
+
+
+def broadcast(tensors: Sequence[torch.Tensor], src: int, group: Any = None) -> None:
+    for flat in flattened(tensors):
+        dist.broadcast(flat.values, src, group=group)
+        flat.give_back(1)

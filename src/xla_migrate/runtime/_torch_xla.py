@@ -5,7 +5,6 @@ Nothing here touches the device at import; ``device`` does (xla-facts 1.9).
 
 from __future__ import annotations
 
-import functools
 import importlib
 import logging
 import os
@@ -17,10 +16,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _debug, _host, _xla_gru
-from ._backend import METRICS, Sender, memory_figures, replica_of_environment
+from . import _debug, _host, _xla_gru, _xla_reads, _xla_replicas
+from ._backend import METRICS, Sender, memory_figures
 from ._xla_checkpoint import checkpoint as checkpoint
 from ._xla_modules import matmul, met, torch_xla, xm, xr
+from ._xla_replicas import broadcast as broadcast
+from ._xla_replicas import collective as collective
+from ._xla_replicas import rendezvous as rendezvous
+from ._xla_replicas import replica as replica
+from ._xla_replicas import settle as settle
+from ._xla_replicas import total as total
 from .batches import move
 
 _xla_gru.accept_cpu()
@@ -42,6 +47,7 @@ def device(index: int | None = None) -> torch.device:
     own: torch.device = torch_xla.device()
     if _first_use:
         _first_use = False
+        _xla_reads.run_pending_first()
         if xm.get_rng_state() == _UNSEEDED:
             # As on CUDA: what torch.manual_seed said, else other numbers in every process.
             seed(torch.initial_seed())
@@ -61,7 +67,7 @@ def device_count() -> int:
         return max(1, int(tpu.num_local_processes()))
     if kind == "NEURON":
         return int(os.environ.get("NEURONCORE_NUM_DEVICES", "1"))
-    return 1
+    return _xla_replicas.own_count()
 
 
 def device_name(device: torch.device) -> str:
@@ -89,10 +95,6 @@ def mark_step() -> None:
 def synchronize() -> None:
     torch_xla.sync()
     xm.wait_device_ops()
-
-
-def reduce_gradients(optimizer: Any) -> None:
-    xm.reduce_gradients(optimizer)
 
 
 # Data
@@ -297,64 +299,19 @@ def _samples(metric: str) -> int:
     return int(data[0]) if data else 0
 
 
-# Processes
+# Processes. What they tell each other is in _xla_replicas.py.
 
 
-def replica() -> tuple[int, int, int]:
-    rank, local_rank, world_size = replica_of_environment()
-    if world_size > 1 and xr.device_type() == "CPU":
-        raise RuntimeError(
-            f"WORLD_SIZE={world_size} on XLA:CPU: torch_xla would make each process rank 0 of 1, "
-            "with gradients of its own (xla-facts 3.10); train in one process, or with "
-            "XLA_MIGRATE_BACKEND=eager"
-        )
-    if torch_xla._XLAC._xla_runtime_is_initialized():
-        return _replica_of_runtime()
-    return rank, local_rank, world_size
-
-
-@functools.cache
-def _replica_of_runtime() -> tuple[int, int, int]:
-    """Asked once: it stays the same, and every step asks."""
-    return xr.global_ordinal(), xr.local_ordinal(), xr.world_size()
-
-
-def spawn(function: Callable[..., Any], args: Any, options: Mapping[str, Any]) -> Any:
-    if options["nprocs"] != device_count():
-        raise ValueError(
-            f"launch(nprocs={options['nprocs']}): XLA starts one process for each of the "
-            f"{device_count()} devices of this host, or one"
-        )
-    if not options["join"]:
-        raise ValueError("launch(join=False): XLA waits for its processes")
-    torch_xla.launch(_Process(function), args, start_method=options["start_method"])
-
-
-class _Process:
-    """What a launched process runs; torch_xla hands it the rank among all hosts' (1.8)."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, ordinal: int, *args: Any) -> None:
-        self._function(xr.local_ordinal(), *args)
+def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+    return _xla_replicas.spawn(function, args, device_count(), options)
 
 
 def init_process_group(options: dict[str, Any]) -> None:
-    if options.get("world_size") == 1:
-        # Host objects only: the collectives of processes.py have nothing to do.
-        options["backend"] = "gloo"
-        options.pop("device_id", None)
-        options.pop("pg_options", None)
-        dist.init_process_group(**options)
+    if options.get("world_size") != 1:
+        _xla_replicas.init_process_group(options)
         return
-    importlib.import_module("torch_xla.distributed.xla_backend")
-    dist.init_process_group("xla", init_method="xla://")
-
-
-def rendezvous(tag: str) -> None:
-    xm.rendezvous(tag)
-
-
-def collective(name: str, *args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError(f"{name} between several XLA replicas is not available")
+    # Host objects only: the collectives of processes.py have nothing to do.
+    options["backend"] = "gloo"
+    options.pop("device_id", None)
+    options.pop("pg_options", None)
+    dist.init_process_group(**options)

@@ -18,7 +18,6 @@ from ._backend import backend
 from .batches import tensors_in
 from .devices import parse_spec, xla_device
 from .processes import is_master
-from .step import mark_step
 
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 T = TypeVar("T")
@@ -44,7 +43,7 @@ def save(obj: Any, path_or_file: File, *, pickle_module: Any = pickle, **kwargs:
         pickle_module: As for ``torch.save``.
         kwargs: More arguments for ``torch.save``.
     """
-    mark_step()
+    backend().settle()
     if not is_master():
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module)

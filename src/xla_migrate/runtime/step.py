@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import _gradients
 from ._backend import backend
 from .processes import world_size
 
@@ -50,11 +51,14 @@ def reduce_gradients(optimizer: Any) -> None:
 
     For loops with something between backward and step, such as clipping, which has to see the
     averaged gradients (xla-facts 3.8): reduce, clip, then ``optimizer.step()`` or
-    ``optimizer_step``. Averaging equal gradients again changes nothing. Every replica has to call
-    it; with one replica it does nothing.
+    ``optimizer_step``. Until the next backward, doing it again does nothing; nor does it for
+    gradients that a ``DistributedDataParallel`` looks after, which averages them in backward. Every
+    replica has to call it; with one replica it does nothing.
     """
     if world_size() > 1:
-        backend().reduce_gradients(optimizer)
+        parameters = _gradients.to_average(optimizer)
+        _gradients.average(parameters, world_size())
+        _gradients.note_averaged(parameters)
 
 
 def synchronize(device: Any = None) -> None:

@@ -1,0 +1,91 @@
+"""Which gradients are averaged over the replicas, and when: each once.
+
+Those of a ``DistributedDataParallel`` are averaged by it, in backward. Others are by
+``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from ._backend import backend
+
+# Parameters that a DistributedDataParallel looks after, and itself.
+_looked_after: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+# Parameters whose gradient has been averaged -> that gradient, until a backward adds to it.
+_averaged: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+_watched: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+
+
+def look_after(parameters: Iterable[torch.Tensor], owner: Any) -> None:
+    """Leave these parameters' gradients to ``owner``, a DistributedDataParallel."""
+    for parameter in parameters:
+        _looked_after[parameter] = weakref.ref(owner)
+
+
+def to_average(optimizer: Any) -> list[torch.Tensor]:
+    """The parameters of ``optimizer`` whose gradients are this replica's own.
+
+    All that have a gradient and no owner, or none of them: replicas may differ in which are new.
+    """
+    for owner in _owners(optimizer):
+        owner.check_complete()
+    free = [p for p in _parameters(optimizer) if p.grad is not None and _owner(p) is None]
+    return free if not all(map(_is_averaged, free)) else []
+
+
+def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                yield parameter
+
+
+def _owner(parameter: torch.Tensor) -> Any:
+    owner = _looked_after.get(parameter)
+    return None if owner is None else owner()
+
+
+def _owners(optimizer: Any) -> list[Any]:
+    owners = {id(o): o for p in _parameters(optimizer) if (o := _owner(p)) is not None}
+    return [owner for owner in owners.values() if hasattr(owner, "check_complete")]
+
+
+def _is_averaged(parameter: torch.Tensor) -> bool:
+    gradient = _averaged.get(parameter)
+    return gradient is not None and gradient() is parameter.grad
+
+
+def note_averaged(parameters: Iterable[torch.Tensor]) -> None:
+    """Until a backward adds to them, or others take their place, these gradients are averages."""
+    for parameter in parameters:
+        if parameter not in _watched:
+            _watched[parameter] = parameter.register_post_accumulate_grad_hook(_forget)  # type: ignore[no-untyped-call]
+        assert parameter.grad is not None
+        _averaged[parameter] = weakref.ref(parameter.grad)
+
+
+def _forget(parameter: torch.Tensor) -> None:
+    _averaged.pop(parameter, None)
+
+
+@torch.no_grad()
+def average(parameters: Sequence[torch.Tensor], size: int, group: Any = None) -> None:
+    """Every parameter's gradient becomes its mean over the replicas; a missing one counts as 0.
+
+    Args:
+        parameters: The same ones on every replica, in the same order.
+        size: How many replicas.
+        group: A process group of some of them.
+    """
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if gradients:
+        backend().total(gradients, 1 / size, group)

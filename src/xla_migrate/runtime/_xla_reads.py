@@ -1,0 +1,40 @@
+"""A value that is read runs all that is pending, once.
+
+torch_xla computes for ``loss.item()`` what the loss depends on and leaves the rest pending, so that the
+forward pass runs again with the next step mark (xla-facts 3.20, 3.21): once more for each of three
+metrics that are read between forward and backward. Here the first read runs everything that is
+alive, as a step mark would, and the others only fetch.
+
+Replicas that reduce on the device must all run the same programs, and one of them may read alone
+(behind ``if rank == 0``). There torch_xla's way stays.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ._xla_modules import torch_xla, xr
+
+_READS = "item tolist cpu __bool__ __float__ __int__ __index__ __complex__".split()
+
+
+def run_pending_first() -> None:
+    """Watch the methods that fetch a tensor's value. To be called once, when the device is there."""
+    if xr.world_size() > 1:
+        return
+    for name in _READS:
+        setattr(torch.Tensor, name, _watched(getattr(torch.Tensor, name)))
+
+
+def _watched(read: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(read)
+    def watched(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.device.type == "xla":
+            torch_xla._XLAC._xla_sync_live_tensors(str(self.device), [], False)
+        return read(self, *args, **kwargs)
+
+    return watched
