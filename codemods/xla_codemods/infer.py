@@ -136,6 +136,8 @@ class Inference:
             return self.value(binding.value, scope)
         if binding.value is None:
             return UNKNOWN
+        if binding.how == "buffer":  # it goes where its module goes
+            return of(TENSOR)
         value = (
             self._with(binding, scope)
             if binding.how == "with"
@@ -359,7 +361,7 @@ def _base(dotted: str) -> set[str]:
 
 
 def _self_bindings(method: FunctionNode, this: str) -> Iterator[tuple[str, Binding]]:
-    """`self.<name> = value` in `method`, also in tuples and `with ... as self.<name>`."""
+    """`self.<name> = value` in `method`, also in tuples and `with ... as self.<name>`; and its buffers."""
     for node in walk_body(method.body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -372,6 +374,13 @@ def _self_bindings(method: FunctionNode, this: str) -> Iterator[tuple[str, Bindi
                     yield from _attribute_targets(
                         item.optional_vars, this, node, item.context_expr, ()
                     )
+        elif isinstance(node, ast.Call):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=name), attr="register_buffer"),
+                    args=[ast.Constant(value=str(buffer)), tensor, *_],
+                ) if name == this:
+                    yield buffer, Binding("buffer", node, tensor)
 
 
 def _attribute_targets(

@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ... import flow
-from ...values import ACCEL, ACCELERATOR, ARRAY, BATCH, HOST, MODULE, NONE, NUMBER, STRING, TENSOR
+from ...values import (
+    ACCEL,
+    ACCELERATOR,
+    ARRAY,
+    BATCH,
+    HOST,
+    MODULE,
+    NONE,
+    NUMBER,
+    STRING,
+    TENSOR,
+    Value,
+)
+from .computed import computing, gives_one_tensor, is_state
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -16,13 +29,14 @@ if TYPE_CHECKING:
 _TENSORS = frozenset(
     "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
 )
+_PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
 _OTHERS = frozenset({ARRAY, MODULE, NONE, NUMBER, STRING})
 
 
 def is_device_tensor(script: Script, node: ast.expr) -> bool:
     """Whether `node` is a tensor on the accelerator, and nothing but that."""
     value = script.value(node)
-    if value.has(TENSOR) and value.has(ACCEL):
+    if value.has(TENSOR) and (value.has(ACCEL) or _is_computed(script, node, value)):
         return (
             not value.kinds & {*_OTHERS, BATCH}
             and not value.items
@@ -36,20 +50,40 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
     value = script.value(node)
     if value.has(TENSOR) and value.kinds & {ACCEL, HOST}:
         return value.has(ACCEL)
-    return isinstance(node, (ast.Name, ast.Attribute)) and _is_backwarded(script, node)
+    if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
+        return True
+    match node:  # what computes of a loss alone
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
+            return may_be_read(script, inner)
+        case ast.Attribute(value=inner, attr="data"):
+            return may_be_read(script, inner)
+        case ast.Name() | ast.Attribute():
+            return _is_backwarded(script, node) or _is_term_of_a_loss(script, node)
+    return False
+
+
+def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
+    """Whether `node`, a tensor, is computed by a module of this file as it trains: on the module's device then."""
+    return (
+        not value.kinds & {ACCEL, HOST}
+        and script.accelerated
+        and script.function(node) in computing(script)
+    )
 
 
 def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
     """Not an attribute of something like a tensor, nor a part of what a model has returned."""
     match node:
         case ast.Attribute(attr=name, value=owner):
+            if is_state(script, node):
+                return True
             return name in _TENSORS and (name != "data" or _is_tensor_for_sure(script, owner))
         case ast.Subscript(value=owner):
             return not _comes_from_a_model(script, owner)
+        case ast.Call(func=func) if script.value(func).has(MODULE):
+            return _is_loss(script, func) or gives_one_tensor(script, func)
         case ast.Call(func=ast.Attribute(value=owner)):
             return script.dotted(node.func) is not None or not script.value(owner).has(MODULE)
-        case ast.Call():
-            return not script.value(node.func).has(MODULE) or _is_loss(script, node.func)
         case ast.Name():
             return _is_bound_to_tensors(script, node)
     return True
@@ -80,7 +114,9 @@ def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
     """Whether `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
     match node:
         case ast.Call(func=func):
-            return script.value(func).has(MODULE) and not _is_loss(script, func)
+            return script.value(func).has(MODULE) and not (
+                _is_loss(script, func) or gives_one_tensor(script, func)
+            )
         case ast.Name():
             found = script.index.scope(node).find(node.id)
             if found is None:
@@ -121,6 +157,34 @@ def _is_backwarded(script: Script, node: ast.expr) -> bool:
     return (script.accelerated or script.uses_accelerate) and any(
         ast.unparse(loss) == text and script.function(loss) is function for loss in losses(script)
     )
+
+
+def _is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
+    """Whether `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
+    if not isinstance(node, ast.Name) or not (script.accelerated or script.uses_accelerate):
+        return False
+    scope = script.index.scope(node)
+    for loss in losses(script):
+        if isinstance(loss, ast.Name) and script.function(loss) is script.function(node):
+            found = scope.find(loss.id)
+            for binding in found[1] if found else ():
+                if binding.value is not None and not binding.path:
+                    if node.id in _terms(binding.value):
+                        return True
+    return False
+
+
+def _terms(node: ast.expr) -> set[str]:
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return _terms(left) | _terms(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant()):
+            return _terms(left)
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=right):
+            return _terms(right)
+        case ast.Name(id=name):
+            return {name}
+    return set()
 
 
 def losses(script: Script) -> Iterator[ast.expr]:

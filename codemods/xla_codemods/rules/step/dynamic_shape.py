@@ -81,7 +81,7 @@ from ...findings import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCEL, ARRAY, BATCH, HOST, TENSOR
-from .device_tensors import is_device_tensor
+from .device_tensors import may_be_read
 from .last_batch import uneven_loaders
 from .masks import is_about, is_mask
 from .padding import paddings
@@ -121,7 +121,7 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method(*_METHODS)
 def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if _is_repeated(script, call) and is_device_tensor(script, call.func.value):
+    if _is_repeated(script, call) and may_be_read(script, call.func.value):
         name = call.func.attr
         yield RULE.at(script, call, f"the size of `.{name}()` depends on data{_METHODS[name]}")
 
@@ -163,7 +163,7 @@ def masked(script: Script) -> Iterator[Finding]:
         if isinstance(node.ctx, ast.Store):
             yield from _written(script, node)
         elif isinstance(node.ctx, ast.Load) and is_mask(script, node.slice):
-            if is_device_tensor(script, node.value) and _is_repeated(script, node):
+            if may_be_read(script, node.value) and _is_repeated(script, node):
                 message = "the size of a selection by a mask depends on data"
                 yield RULE.at(script, node, f"{message}: use `torch.where(mask, x, 0)`")
 
@@ -181,7 +181,7 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             return
     if (
         is_mask(script, node.slice)
-        and is_device_tensor(script, node.value)
+        and may_be_read(script, node.value)
         and _is_repeated(script, node)
     ):
         yield RULE.at(script, node, message)
@@ -213,7 +213,7 @@ def _is_whole_number(node: ast.expr) -> bool:
 
 def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
     """Whether `operand`, a tensor by what is done with it, is on the device, in code that runs again and again."""
-    if is_device_tensor(script, operand):
+    if may_be_read(script, operand):
         return _is_repeated(script, node)
     if not script.trains or script.value(operand).has(HOST):
         return False

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import WARNING, Finding
+from ...names import Binding
 from ...rule import Rule
 from .device_tensors import losses
 from .turns import turns
@@ -118,6 +119,8 @@ def _kept_in(statement: ast.stmt) -> ast.expr | None:
 def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     """Whether what the loss is kept in is made before the loop, and no backward is ever called on it."""
     kept = _kept_in(statement)
+    if isinstance(kept, ast.Attribute):
+        return _is_kept_in_an_object(script, kept)
     if not isinstance(kept, ast.Name) or not isinstance(turn, (ast.For, ast.AsyncFor, ast.While)):
         return False
     if any(kept.id in _names(loss) for loss in losses(script)):
@@ -128,11 +131,32 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     first = [b for b in found[1] if b.how == "assign" and b.node is not statement]
     return (
         bool(first)
-        and all(_is_empty(b.value) and not b.path for b in first)
+        and all(_is_empty(_part(b)) for b in first)
         and (
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
     )
+
+
+def _is_kept_in_an_object(script: Script, kept: ast.Attribute) -> bool:
+    """Whether `kept` is an attribute that a local class makes empty, and no backward is ever called on it."""
+    if any(f".{kept.attr}" in ast.unparse(loss) for loss in losses(script)):
+        return False
+    definition = script.value(kept.value).definition
+    if not isinstance(definition, ast.ClassDef):
+        return False
+    found = script.inference.class_attributes(definition).get(kept.attr, [])
+    return bool(found) and all(_is_empty(_part(binding)) for binding, _ in found)
+
+
+def _part(binding: Binding) -> ast.expr | None:
+    """What is bound, of `a, b = 0, []` too."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+            return None
+        value = value.elts[step]
+    return value
 
 
 def _is_empty(node: ast.expr | None) -> bool:

@@ -73,7 +73,7 @@ _METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
 _BUILTINS = frozenset({"bool", "float", "format", "int", "print", "repr", "round", "str"})
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
 _LOGGING = frozenset(
-    "add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
+    "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
 )
 _FETCHING = frozenset(
     {"torch.equal", "torch.allclose", "torch.multinomial", "torch.histc"}

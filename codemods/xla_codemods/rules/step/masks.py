@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ... import flow
+from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -21,14 +22,14 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
     match node:
         case ast.Compare(ops=ops, left=left, comparators=others):
             return not any(isinstance(op, _ASKING) for op in ops) and any(
-                script.on_accelerator(side) for side in (left, *others)
+                may_be_read(script, side) for side in (left, *others)
             )
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
             return is_mask(script, operand, depth)
         case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
             return is_mask(script, left, depth) and is_mask(script, right, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
-            return script.on_accelerator(node)
+            return may_be_read(script, node)
         case ast.Name() if depth < 3:
             found = script.index.scope(node).find(node.id)
             bindings = flow.reaching(found[1], node, found[0], script.parents) if found else []

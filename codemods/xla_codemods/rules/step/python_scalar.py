@@ -43,7 +43,7 @@ from ...findings import MEDIUM, WARNING, Finding
 from ...known import FACTORIES
 from ...rule import Rule
 from .counters import Counters
-from .device_tensors import is_device_tensor
+from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -75,7 +75,7 @@ def python_scalar(script: Script) -> Iterator[Finding]:
         return
     for node, _ in script.index.of(ast.BinOp):
         if isinstance(node.op, ast.Pow) and counters.changes(node.right):
-            if is_device_tensor(script, node.left):
+            if may_be_read(script, node.left):
                 yield RULE.at(
                     script, node, "an exponent that changes is a new graph: give it as a tensor"
                 )
@@ -92,11 +92,13 @@ def _has_changing_size(script: Script, call: ast.Call, counters: Counters) -> bo
     name = call.func.attr
     dotted = script.dotted(call.func)
     if dotted is None:
-        given = call.args if name in _FIXED and is_device_tensor(script, call.func.value) else []
+        given = call.args if name in _FIXED and may_be_read(script, call.func.value) else []
     elif dotted == f"torch.{name}" and name in _FIXED:
-        given = call.args[1:] if call.args and is_device_tensor(script, call.args[0]) else []
+        given = call.args[1:] if call.args and may_be_read(script, call.args[0]) else []
     elif dotted == f"torch.{name}" and name in _SIZED:
-        given = call.args[: 1 if name == "full" else None] if is_device_tensor(script, call) else []
+        given = call.args[: 1 if name == "full" else None] if may_be_read(script, call) else []
+    elif dotted == "torch.arange" and len(call.args) == 1:
+        given = call.args if may_be_read(script, call) else []
     else:
         given = []
     sizes = [e for a in given for e in (a.elts if isinstance(a, (ast.Tuple, ast.List)) else [a])]

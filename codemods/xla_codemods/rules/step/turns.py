@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...syntax import walk_body
 from ...training import BACKWARD, STEP
 from ...values import NUMBER
+from .computed import computing
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -31,7 +32,9 @@ class Turn(NamedTuple):
 
 
 def turns(script: Script) -> list[Turn]:
-    """The innermost loops that step or compute gradients, and the functions that do and are called from loops."""
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
+    modules compute.
+    """
     found: list[Turn] = []
     for loop in script.training.loops:
         if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
@@ -40,6 +43,7 @@ def turns(script: Script) -> list[Turn]:
         effects = script.training.function_effects(function)
         if effects & {STEP, BACKWARD} and _is_called_in_a_loop(script, function.name):
             found.append(Turn(function, function.body))
+    found += [Turn(function, function.body) for function in computing(script) if function]
     return found
 
 
