@@ -1,0 +1,110 @@
+"""The site: generated pages are fresh, examples do what they show, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from xla_codemods.engine import migrate
+from xla_codemods.rules import RULES
+from xla_migrate.cli import main
+from xla_migrate.reports.pages import page
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    path = list(sys.path)
+    spec.loader.exec_module(found)
+    sys.path[:] = path
+    return found
+
+
+def test_generated_pages_are_fresh() -> None:
+    assert not module("generate").stale(), "run `python docs/generate.py`"
+
+
+def test_a_stale_page_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    generate = module("generate")
+    for path, text in generate.pages().items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(generate, "DOCS", tmp_path)
+    assert generate.stale() == []
+    (tmp_path / "rules/XLA101.md").write_text("old")
+    (tmp_path / "rules/XLA999.md").write_text("of a rule that is no more")
+    (tmp_path / "catalog.md").unlink()
+    assert generate.stale() == ["catalog.md", "rules/XLA101.md", "rules/XLA999.md"]
+
+
+def test_findings_lead_to_pages_that_are_there() -> None:
+    for code in ("XLA001", "XLA002", "XLA003", *(rule.code for rule in RULES)):
+        assert (ROOT / page(code)).is_file(), code
+        assert page(code, "https://docs.example/") == f"https://docs.example/rules/{code}/"
+
+
+def blocks(name: str, kind: str) -> list[str]:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_example_becomes_what_is_shown() -> None:
+    before, after = blocks("index.md", "python")
+    assert migrate(before.encode()).data.decode() == after
+
+
+def test_the_settings_in_the_manual_are_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block is read, and the command tests the examples in it before it begins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("import torch\n")
+    shown = blocks("settings.md", "toml")
+    assert len(shown) == 2
+    for text in shown:
+        (tmp_path / "pyproject.toml").write_text(text)
+        if "baseline" in text:
+            assert main(["check", "--no-cache", "--write-baseline", "a.py"]) == 0
+        assert main(["check", "--no-cache", "a.py"]) == 0, capsys.readouterr().err
+    with_examples = shown[1]
+    assert with_examples.count("examples = [") == 2
+    (tmp_path / "pyproject.toml").write_text(with_examples.replace("x = x.to(", "y = x.to("))
+    assert main(["check", "--no-cache", "a.py"]) == 2
+    assert "`after` says" in capsys.readouterr().err
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    listed = str(module("nav").on_config({"docs_dir": str(DOCS)})["nav"])
+    for path in DOCS.rglob("*.md"):
+        assert repr(path.relative_to(DOCS).as_posix()) in listed, path
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    words = ["-m", "mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert (tmp_path / "rules" / "XLA101" / "index.html").is_file()
+    assert not list(tmp_path.rglob("*.py"))
+    html = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="https?://(?!squidfunk)', html)  # nothing is fetched
