@@ -64,7 +64,10 @@ def test_loss_is_named_with_its_step_and_line() -> None:
 
 
 def test_loss_of_the_first_step_points_to_the_forward_pass() -> None:
-    assert "the batch, the labels or the forward pass" in found(run([1.1, 0.9, 0.8, 0.7, 0.6, 0.5])).hint
+    assert (
+        "the batch, the labels or the forward pass"
+        in found(run([1.1, 0.9, 0.8, 0.7, 0.6, 0.5])).hint
+    )
 
 
 def test_a_loss_that_is_not_a_number_differs() -> None:
@@ -87,6 +90,19 @@ def test_gradient_norm_names_the_tensor_that_differs_most_and_the_ratio() -> Non
     assert divergence.where == "train.py:20"
 
 
+def test_gradients_clipped_to_one_norm_differ_by_their_tensors() -> None:
+    divergence = found(run(change=at(1, lambda s: setattr(s, "gradients", [0.5, 1.0]))))
+    assert (divergence.quantity, divergence.step) == ("gradient", 1)
+    assert "(1 times)" in divergence.hint
+
+
+def test_gradients_of_zero_in_both_are_alike() -> None:
+    def zero(step: Step) -> None:
+        step.gradients = [0.0, 0.0]
+
+    assert between(run(change=zero), run(change=zero)) is None
+
+
 def test_gradient_norms_may_differ_more_later() -> None:
     change = at(2, lambda s: setattr(s, "gradients", [1.0005, 0.5]))
     assert between(run(), run(change=change)) is None
@@ -100,6 +116,7 @@ def test_a_missing_gradient_names_its_tensor() -> None:
     divergence = found(run(change=at(1, without)))
     assert (divergence.quantity, divergence.tensor) == ("gradient", "0.bias")
     assert "stale tensors" in divergence.hint
+    assert divergence.where == "train.py:9"  # where the optimizer took its tensors
 
 
 def test_weights_by_their_norm() -> None:
@@ -144,7 +161,11 @@ def test_weights_that_stand_still() -> None:
 
 def test_initial_weights_come_before_the_first_step() -> None:
     divergence = found(run(initial={0: ([4.1, 1.0], [2.0, 0.5])}))
-    assert (divergence.quantity, divergence.tensor, divergence.event) == ("initial weights", "0.weight", -1)
+    assert (divergence.quantity, divergence.tensor, divergence.event) == (
+        "initial weights",
+        "0.weight",
+        -1,
+    )
     assert str(divergence).startswith("before the first step: initial weights of 0.weight")
 
 
@@ -158,6 +179,7 @@ def test_another_set_of_parameters_names_the_one_that_is_more() -> None:
     assert (divergence.quantity, divergence.tensor) == ("parameters", "head.weight")
     assert (divergence.reference, divergence.target) == (2, 3)
     assert "untied" in divergence.hint
+    assert divergence.where == "train.py:9"
 
 
 def test_an_option_that_differs_is_named_though_no_number_does_yet() -> None:

@@ -68,7 +68,12 @@ def test_fact_3_25_isolated_compilations_have_innocent_causes() -> None:
 
 
 def test_compilations_of_warm_up_do_not_count() -> None:
-    assert verdict("static shapes", target(lambda s: s.counts.update(compiles=float(s.step <= 3)))).status == "ok"
+    assert (
+        verdict(
+            "static shapes", target(lambda s: s.counts.update(compiles=float(s.step <= 3)))
+        ).status
+        == "ok"
+    )
 
 
 def test_a_graph_that_grows_fails() -> None:
@@ -102,7 +107,9 @@ def test_fact_4_4_launches_are_one_for_each_backward_pass_and_read() -> None:
     assert verdict("launches", target(counting(launches=2))).status == "failed"
     reading = run(LOSSES, change=lambda s: s.reads.append(Read("train.py:21", "item()", 1)))
     assert verdict("launches", target(counting(launches=2)), reading).status == "ok"
-    micro = target(lambda s: (s.counts.update(launches=3), setattr(s, "backwards", ["train.py:18"] * 3)))
+    micro = target(
+        lambda s: (s.counts.update(launches=3), setattr(s, "backwards", ["train.py:18"] * 3))
+    )
     assert verdict("launches", micro).status == "ok"
 
 
@@ -136,9 +143,14 @@ def test_reads_that_the_original_asked_for_pass() -> None:
 
 def test_reads_at_log_steps_may_move_by_one() -> None:
     def every_fifth(offset: int) -> Callable[[Step], None]:
-        return lambda s: s.reads.extend([Read("a.py:1", "item()", 1)] if s.step % 5 == offset else [])
+        return lambda s: s.reads.extend(
+            [Read("a.py:1", "item()", 1)] if s.step % 5 == offset else []
+        )
 
-    assert verdict("host reads", target(every_fifth(4)), run(LOSSES, change=every_fifth(0))).status == "ok"
+    assert (
+        verdict("host reads", target(every_fifth(4)), run(LOSSES, change=every_fifth(0))).status
+        == "ok"
+    )
 
 
 def test_transfers_that_no_call_explains_fail() -> None:
@@ -147,7 +159,9 @@ def test_transfers_that_no_call_explains_fail() -> None:
     assert "100% of the steps that no call explains" in found.detail
 
 
-@pytest.mark.parametrize("name", ["step_s", "reference_step_s", "trace_s", "compile_s", "execute_s"])
+@pytest.mark.parametrize(
+    "name", ["step_s", "reference_step_s", "trace_s", "compile_s", "execute_s"]
+)
 def test_times_are_told(name: str) -> None:
     _, summary = judge(run(LOSSES), target(counting(compile_s=0.002, execute_s=0.004)), None)
     expected = {"step_s": 0.01, "reference_step_s": 0.01, "trace_s": 0.008}

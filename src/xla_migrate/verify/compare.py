@@ -239,7 +239,9 @@ def _numbers(pattern: str, output: str) -> list[float]:
         try:
             found.append(float((text or "").strip().rstrip(",;%)")))
         except ValueError:
-            raise ValueError(f"{text!r} is no number: --metric's first group has to be one") from None
+            raise ValueError(
+                f"{text!r} is no number: --metric's first group has to be one"
+            ) from None
     return found
 
 

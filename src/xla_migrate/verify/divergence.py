@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .tolerances import (
+    FLOOR,
     GRADIENT_FACTOR,
     NOISE_GRADIENT,
     NORM_PATH_SHARE,
@@ -70,7 +71,8 @@ def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator
         allowed = limits.at(number)
         parameters = reference.parameters.get(a.optimizer, [])
         yield from _loss(a, b, allowed, scale)
-        yield from _gradients(a, b, allowed, steepest, parameters)
+        built = _built(target, b.optimizer) or b.where
+        yield from _gradients(a, b, allowed, steepest, parameters, built)
         path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
         for i, distance in enumerate(a.moved):
             path[i] += distance
@@ -122,7 +124,7 @@ def _structure(reference: Trace, target: Trace, optimizer: int) -> Iterator[Dive
         tensor,
         len(theirs),
         len(ours),
-        "",
+        _built(target, optimizer),
         "the optimizer steps on other tensors: were weights untied, frozen or added on the way to the"
         " device?",
     )
@@ -145,9 +147,16 @@ def _initial(
         off = max(abs(norms[0][i] - norms[1][i]), abs(projections[0][i] - projections[1][i]))
         if off > limits.relative * max(norms[0][i], 1e-30):
             hint = "other initial weights: another order of random draws, or of loading"
+            where = _built(target, optimizer)
             yield Divergence(
-                -1, 0, optimizer, "initial weights", name, norms[0][i], norms[1][i], "", hint
+                -1, 0, optimizer, "initial weights", name, norms[0][i], norms[1][i], where, hint
             )
+
+
+def _built(target: Trace, optimizer: int) -> str:
+    """Where the target builds the optimizer: it holds the tensors from there on."""
+    known = target.optimizers.get(optimizer)
+    return known.built if known is not None else ""
 
 
 def _line(step: Step) -> str:
@@ -170,7 +179,7 @@ def _loss(a: Step, b: Step, allowed: float, scale: float) -> Iterator[Divergence
 
 
 def _gradients(
-    a: Step, b: Step, allowed: float, steepest: float, parameters: list[Parameter]
+    a: Step, b: Step, allowed: float, steepest: float, parameters: list[Parameter], built: str
 ) -> Iterator[Divergence]:
     for i, parameter in enumerate(parameters[: min(len(a.with_gradient), len(b.with_gradient))]):
         if a.with_gradient[i] != b.with_gradient[i]:
@@ -182,12 +191,14 @@ def _gradients(
                 parameter.name,
                 a.gradient_of(i) or 0.0,
                 b.gradient_of(i) or 0.0,
-                b.where,
+                built,
                 "only one of them has a gradient: an optimizer that holds stale tensors (built before"
                 " the model moved), or weights that are no longer tied",
             )
     x, y = a.gradient_norm, b.gradient_norm
-    if x is None or y is None or relative(x, y, steepest) <= GRADIENT_FACTOR[a.step == 1] * allowed:
+    if x is None or y is None or not parameters:
+        return
+    if _apart(a, b, steepest) <= GRADIENT_FACTOR[a.step == 1] * allowed:
         return
     worst = max(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
@@ -205,6 +216,18 @@ def _gradients(
         f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
         " clipping, scaling, accumulation or reduction differ, or their order",
     )
+
+
+def _apart(a: Step, b: Step, steepest: float) -> float:
+    """Distance of the tensors' gradient norms, relative to that of all: no less than that of the totals.
+
+    Two gradients that were clipped to one norm differ by it where they differ.
+    """
+    x, y = a.gradient_norm or 0.0, b.gradient_norm or 0.0
+    if len(a.gradients) != len(b.gradients) or not (math.isfinite(x) and math.isfinite(y)):
+        return relative(x, y, steepest)
+    distance = math.dist(a.gradients, b.gradients)
+    return distance / max(x, FLOOR * steepest) if distance else 0.0
 
 
 def _weights(
