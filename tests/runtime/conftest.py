@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _backend
+from xla_migrate.runtime import _backend, _xla_reads
 
 
 @pytest.fixture
@@ -35,8 +36,11 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def _torch_as_it_was() -> Iterator[None]:
-    """Take torch_xla's patches of torch (xla-facts 1.106) back, for the other rooms' tests."""
+    """Take torch_xla's patches of torch (xla-facts 1.106) and ours back, for the other rooms' tests."""
     yield
+    for name in _xla_reads.READS:
+        read: Any = getattr(torch.Tensor, name)
+        setattr(torch.Tensor, name, getattr(read, "__wrapped__", read))
     for module, name in ((torch.nn.utils, "clip_grad_norm_"), (torch.nn, "GRU")):
         patched = getattr(module, name)
         setattr(module, name, getattr(patched, "_orig", patched))

@@ -19,14 +19,14 @@ import torch
 
 from ._xla_modules import torch_xla, xr
 
-_READS = "item tolist cpu __bool__ __float__ __int__ __index__ __complex__".split()
+READS = "item tolist cpu __bool__ __float__ __int__ __index__ __complex__".split()
 
 
 def run_pending_first() -> None:
     """Watch the methods that fetch a tensor's value. To be called once, when the device is there."""
     if xr.world_size() > 1:
         return
-    for name in _READS:
+    for name in READS:
         setattr(torch.Tensor, name, _watched(getattr(torch.Tensor, name)))
 
 
