@@ -204,7 +204,7 @@ def test_odd_names(run: Runner, here: Path) -> None:
         (here / name).write_text(CUDA)
     result = run(".")
     assert result.code == 0
-    assert result.out.endswith("7 of 7 CUDA uses migrated in 7 files.\n")
+    assert result.out.endswith("7 of 7 findings migrated in 7 files.\n")
     assert result.out.count("\n") == 8
     for name in names:
         assert (here / name).read_text() == XLA

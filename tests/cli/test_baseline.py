@@ -51,21 +51,21 @@ def test_one_more_of_the_same_is_new(run: Runner, known: Path) -> None:
 
 def test_another_line_code_or_file_is_new(run: Runner, known: Path) -> None:
     (known / "a.py").write_text(CUDA.replace("x =", "y =") + LINE)
-    assert "Found 1 CUDA use" in run("check", ".").out
+    assert "1 finding" in run("check", ".").out
     (known / "a.py").rename(known / "b.py")
-    assert "Found 2 CUDA uses" in run("check", ".").out
+    assert "2 findings" in run("check", ".").out
 
 
 def test_entries_that_no_longer_occur_are_counted(run: Runner, known: Path) -> None:
     (known / "a.py").write_text(CUDA)
     assert run("check", ".").out == (
         "Nothing to migrate in 1 file. 1 finding left out by the baseline. "
-        "1 entry of the baseline no longer occur: write it anew.\n"
+        "1 entry of the baseline no longer occurs: write it anew.\n"
     )
 
 
 def test_a_rewrite_fixes_what_is_known_too(run: Runner, known: Path) -> None:
-    assert "2 of 2 CUDA uses migrated" in run(".").out
+    assert "2 of 2 findings migrated" in run(".").out
 
 
 def test_the_file_is_stable_and_small(run: Runner, known: Path) -> None:

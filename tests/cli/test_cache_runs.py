@@ -123,7 +123,7 @@ def test_a_rewrite_uses_what_a_check_knows_only_where_nothing_is_to_be_done(
 ) -> None:
     run("check", ".")
     reads()
-    assert "1 of 1 CUDA use migrated" in run(".").out
+    assert "1 of 1 finding migrated" in run(".").out
     assert reads() == ["cuda.py"]
     assert (tree / "cuda.py").read_text() == XLA
     time.sleep(0.03)

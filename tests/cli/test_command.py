@@ -20,7 +20,7 @@ def test_rewrites_in_place_and_says_where_the_original_is(run: Runner, here: Pat
     result = run("train.py")
     assert result == (
         0,
-        "train.py: the original is kept as train.py.orig\n1 of 1 CUDA use migrated in 1 file.\n",
+        "train.py: the original is kept as train.py.orig\n1 of 1 finding migrated in 1 file.\n",
         "",
     )
     assert (here / "train.py").read_text() == XLA
@@ -40,7 +40,7 @@ def test_no_copy_where_git_has_the_original(run: Runner, here: Path) -> None:
     (here / "train.py").write_text(CUDA)
     subprocess.run(["git", "init", "-q", "."], check=True)
     subprocess.run(["git", "add", "."], check=True)
-    assert run(".").out == "1 of 1 CUDA use migrated in 1 file.\n"
+    assert run(".").out == "1 of 1 finding migrated in 1 file.\n"
     assert sorted(os.listdir(here)) == [".git", "train.py"]
 
 
@@ -49,7 +49,7 @@ def test_check_writes_nothing(run: Runner, here: Path) -> None:
     expected = (
         1,
         "train.py:3:5: XLA101 [*] `.cuda()` needs a CUDA device\n"
-        "Found 1 CUDA use in 1 file: `xla-migrate` migrates it.\n",
+        "1 finding in 1 file: `xla-migrate` migrates it.\n",
         "",
     )
     assert run("check", ".") == run("check", "train.py") == run("--check", ".") == expected
@@ -62,7 +62,7 @@ def test_diff_goes_to_stdout_and_the_summary_to_stderr(run: Runner, here: Path) 
     result = run("--diff", ".")
     assert result.code == 1
     assert result.out.startswith("--- train.py\n+++ train.py\n@@ -1,3 +1,4 @@\n import torch\n")
-    assert result.err == "1 of 1 CUDA use would be migrated in 1 file.\n"
+    assert result.err == "1 of 1 finding would be migrated in 1 file.\n"
     assert (here / "train.py").read_text() == CUDA
     (here / "train.py").write_text(XLA)
     assert run("--diff", ".") == (0, "", "Nothing to migrate in 1 file.\n")
@@ -91,7 +91,7 @@ def test_unsafe_is_asked_for_on_the_command_line_or_in_the_settings(
 ) -> None:
     (here / "pyproject.toml").write_text(OWN)
     (here / "a.py").write_text(UNSAFE)
-    assert "0 of 1 CUDA use migrated in 1 file; 1 more with --unsafe." in run("a.py").out
+    assert "0 of 1 finding migrated in 1 file; 1 more with --unsafe." in run("a.py").out
     (here / "pyproject.toml").write_text("[tool.xla-migrate]\nunsafe = true\n" + OWN)
     assert run("--no-unsafe", "a.py").code == 1
     assert run("check", "a.py").out.startswith("a.py:2:1: XLA003 [*] ")
@@ -207,7 +207,7 @@ def test_a_sub_commands_word_that_is_a_file_too(run: Runner, here: Path) -> None
     assert run("check", ".").out.startswith("check/a.py:3:5: ")
     assert run("check", "check").code == 1
     assert run("--diff", "explain").code == 1  # not the first word: a path
-    assert run("./check", "./explain").out.endswith("2 of 2 CUDA uses migrated in 2 files.\n")
+    assert run("./check", "./explain").out.endswith("2 of 2 findings migrated in 2 files.\n")
 
 
 def test_everything_behind_two_dashes_is_a_path(run: Runner, here: Path) -> None:
@@ -265,7 +265,7 @@ def test_sarif_has_the_manual_of_every_code(run: Runner, here: Path) -> None:
 def test_statistics_effort_and_quiet(run: Runner, here: Path) -> None:
     (here / "a.py").write_text(CUDA)
     assert run("check", "--statistics", "a.py").out.startswith(
-        "1  XLA101  [*] cuda-method\nFound 1 "
+        "1  XLA101  [*] cuda-method\n1 finding "
     )
     assert "by a run     1 of 1 finding (100 %)" in run("check", "--effort", "a.py").out
     assert run("check", "-q", "a.py").out.count("\n") == 1

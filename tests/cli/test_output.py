@@ -31,7 +31,7 @@ def tree(folder: Path) -> dict[str, str]:
 def test_a_file_to_a_file(run: Runner, project: Path) -> None:
     (project / "src/a.py").chmod(0o750)
     result = run("src/a.py", "--output", "new/xla.py")
-    assert result == (0, "1 of 1 CUDA use migrated in 1 file.\n", "")
+    assert result == (0, "1 of 1 finding migrated in 1 file.\n", "")
     assert (project / "new/xla.py").read_text() == XLA
     assert stat.S_IMODE((project / "new/xla.py").stat().st_mode) == 0o750
     assert (project / "src/a.py").read_text() == CUDA

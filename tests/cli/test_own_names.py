@@ -101,7 +101,7 @@ def test_files_without_torch_are_looked_at(run: Runner, here: Path) -> None:
     (here / "a.py").write_text("import mylib\nmylib.cuda_sync()\n")
     (here / "b.py").write_text("import other\nother.cuda_synchronise()\n")
     assert run("check", ".").out.splitlines()[0].startswith("a.py:2:1: XLA003 [*] ")
-    assert "Found 1 CUDA use in 2 files" in run("check", ".").out
+    assert "1 finding in 1 of 2 files" in run("check", ".").out
 
 
 @pytest.mark.parametrize(

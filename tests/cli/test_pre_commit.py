@@ -91,7 +91,7 @@ def test_the_fixing_hook_fixes(repository: Path) -> None:
     first = commit("migrated")
     assert first.returncode == 1
     assert "files were modified by this hook" in first.stderr
-    assert "1 of 1 CUDA use migrated in 1 file." in first.stderr
+    assert "1 of 1 finding migrated in 1 file." in first.stderr
     assert (repository / "train.py").read_text() == XLA
     assert (
         git("show", ":train.py").stdout == CUDA

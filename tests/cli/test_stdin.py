@@ -12,7 +12,7 @@ from .conftest import BY_HAND, CUDA, ENVIRONMENT, OWN, XLA, Runner
 
 def test_the_new_source_and_nothing_else(run: Runner) -> None:
     result = run("-", stdin=CUDA.encode())
-    assert result == (0, XLA, "1 of 1 CUDA use migrated in 1 file.\n")
+    assert result == (0, XLA, "1 of 1 finding migrated in 1 file.\n")
     assert run("-", stdin=XLA.encode()).out == XLA
 
 

@@ -39,11 +39,11 @@ def test_after_a_rewrite_nothing_is_marked(rewritten: Run) -> None:
 
 def test_summaries(checked: Run, rewritten: Run) -> None:
     assert text.summary(checked) == (
-        "Found 4 CUDA uses in 3 files: `xla-migrate` migrates 2, 1 more with --unsafe, 1 needs you (XLA103). "
+        "4 findings in 2 of 3 files: `xla-migrate` migrates 2, 1 more with --unsafe, 1 needs you (XLA103). "
         "1 note besides. 2 files could not be judged or written."
     )
     assert text.summary(rewritten) == (
-        "2 of 4 CUDA uses migrated in 1 file; 1 could not be rewritten, 1 needs you (XLA103)."
+        "2 of 4 findings migrated in 1 file; 1 could not be rewritten, 1 needs you (XLA103)."
     )
     assert text.summary(Run(())) == "Nothing to migrate in 0 files."
     assert (
@@ -51,18 +51,15 @@ def test_summaries(checked: Run, rewritten: Run) -> None:
         == "Nothing to migrate in 1 file."
     )
     all_of_it = Run((Outcome("a.py", Verdict((row(), row()))),))
-    assert (
-        text.summary(all_of_it)
-        == "Found 2 CUDA uses in 1 file: `xla-migrate` migrates all of them."
-    )
+    assert text.summary(all_of_it) == "2 findings in 1 file: `xla-migrate` migrates all of them."
     done = Run((Outcome("a.py", Verdict(migrated=(row(),)), written=True),), rewriting=True)
-    assert text.summary(done) == "1 of 1 CUDA use migrated in 1 file."
+    assert text.summary(done) == "1 of 1 finding migrated in 1 file."
     shown = Run((Outcome("a.py", Verdict(migrated=(row(),)), diff=b"x"),), rewriting=True)
-    assert text.summary(shown) == "1 of 1 CUDA use would be migrated in 1 file."
+    assert text.summary(shown) == "1 of 1 finding would be migrated in 1 file."
     known = Run((Outcome("a.py", Verdict()),), known=2, stale=1)
     assert text.summary(known) == (
         "Nothing to migrate in 1 file. 2 findings left out by the baseline. "
-        "1 entry of the baseline no longer occur: write it anew."
+        "1 entry of the baseline no longer occurs: write it anew."
     )
 
 

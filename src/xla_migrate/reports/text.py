@@ -42,13 +42,14 @@ def summary(run: Run) -> str:
     counts = Tally(run)
     if counts.failed and counts.failed == counts.files:
         return f"{_plural(counts.failed, 'file')} could not be judged or written."
-    text = _of_rewriting(counts, run) if run.rewriting else _of_check(counts)
+    text = _of_rewriting(counts, run) if run.rewriting else _of_check(counts, run)
     if counts.notes:
         text += f" {_plural(counts.notes, 'note')} besides."
     if run.known:
         text += f" {_plural(run.known, 'finding')} left out by the baseline."
     if run.stale:
-        text += f" {_plural(run.stale, 'entry', 'entries')} of the baseline no longer occur: write it anew."
+        occur = "occurs" if run.stale == 1 else "occur"
+        text += f" {_plural(run.stale, 'entry', 'entries')} of the baseline no longer {occur}: write it anew."
     if counts.failed:
         text += f" {_plural(counts.failed, 'file')} could not be judged or written."
     return text
@@ -96,11 +97,13 @@ def _is_concerned(outcome: Outcome) -> bool:
     return any(row.fails and row.code != CANNOT_PARSE for row in rows)
 
 
-def _of_check(counts: Tally) -> str:
-    files = _plural(counts.files - counts.failed, "file")
+def _of_check(counts: Tally, run: Run) -> str:
+    judged = counts.files - counts.failed
     if not counts.left:
-        return f"Nothing to migrate in {files}."
-    text = f"Found {_plural(counts.left, 'CUDA use')} in {files}"
+        return f"Nothing to migrate in {_plural(judged, 'file')}."
+    concerned = sum(1 for outcome in run.outcomes if _is_concerned(outcome))
+    files = _plural(judged, "file") if concerned == judged else f"{concerned} of {judged} files"
+    text = f"{_plural(counts.left, 'finding')} in {files}"
     rest = _rest(counts)
     if counts.safe == counts.left:
         return f"{text}: `xla-migrate` migrates {'it' if counts.left == 1 else 'all of them'}."
@@ -114,7 +117,7 @@ def _of_rewriting(counts: Tally, run: Run) -> str:
     if not counts.total:
         return f"Nothing to migrate in {_plural(files, 'file')}."
     would = "would be migrated" if any(outcome.diff for outcome in run.outcomes) else "migrated"
-    text = f"{counts.migrated} of {_plural(counts.total, 'CUDA use')} {would}"
+    text = f"{counts.migrated} of {_plural(counts.total, 'finding')} {would}"
     text += f" in {_plural(counts.changed or files, 'file')}"
     rest = _rest(counts)
     return f"{text}; {', '.join(rest)}." if rest else f"{text}."
