@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from . import performance
+from . import performance, precision
 from .divergence import Divergence, first_divergence
 from .run import Run
 from .tolerances import METRIC, R_LIMIT, Tolerance, relative
@@ -208,27 +208,25 @@ def _judge_losses(out: Comparison, limits: Tolerance) -> None:
 
 
 def _judge_bf16(out: Comparison, fp32: Run) -> None:
-    """R over the losses of all steps."""
-    known = [
-        (exact, row.reference, row.target)
-        for exact, row in zip(fp32.losses, out.rows, strict=False)
-        if exact is not None and row.reference is not None and row.target is not None
-    ]
-    if not known:
+    """R over everything that was recorded, and over the losses alone."""
+    found = precision.ratios(fp32, out.reference, out.target)
+    if found is None:
         out.verdicts.append(Verdict("bf16", "failed", "no loss was seen in all three runs"))
         return
-    ours = sum((t - e) ** 2 for e, _, t in known) ** 0.5
-    theirs = sum((r - e) ** 2 for e, r, _ in known) ** 0.5
-    scale = sum(e * e for e, _, _ in known) ** 0.5
-    if theirs <= 1e-7 * scale:
+    if found.as_precise:
         detail = (
             "the original is no less precise than float32: compare it without the bf16 criterion"
         )
-        out.verdicts.append(Verdict("bf16", "failed" if ours > 1e-5 * scale else "ok", detail))
+        out.verdicts.append(Verdict("bf16", "ok" if found.alike else "failed", detail))
         return
-    out.r = ours / theirs
-    detail = f"R = |target - fp32| / |bf16 - fp32| = {out.r:.3f}, allowed {R_LIMIT}"
-    status: Status = "ok" if out.r <= R_LIMIT else "failed"
+    out.r = found.r
+    detail = (
+        f"R = |target - fp32| / |bf16 - fp32| = {found.r:.3f} over {found.quantities} quantities,"
+        f" allowed {R_LIMIT}; {found.of_losses:.3f} over {found.count} losses alone,"
+        f" allowed {found.limit_of_losses:.2f}"
+    )
+    within = found.r <= R_LIMIT and found.of_losses <= found.limit_of_losses
+    status: Status = "ok" if within else "failed"
     out.verdicts.append(Verdict("bf16", status, detail))
 
 
