@@ -34,6 +34,30 @@ def test_a_name_has_its_row(run: Runner) -> None:
     assert "`xla-migrate explain XLA" in out
 
 
+def test_a_name_shows_before_and_after(run: Runner) -> None:
+    out = run("explain", "torch.cuda.Stream").out
+    assert "    -    stream = torch.cuda.Stream()\n" in out or "    -    return make(stream=" in out
+    assert "before and after" not in run("explain", "torch.cuda.CUDAGraph").out
+
+
+def test_arguments_are_rows_of_their_function(run: Runner) -> None:
+    out = run("explain", "torch.optim.AdamW").out
+    assert "torch.optim.AdamW(fused)\n\n    on XLA      rewritten by XLA304\n" in out
+    assert "torch.optim.AdamW(capturable)\n" in out
+
+
+def test_the_end_of_a_name_is_enough_where_only_one_has_it(run: Runner) -> None:
+    assert run("explain", "cudnn.benchmark").out.startswith("torch.backends.cudnn.benchmark\n")
+    result = run("explain", "is_available")
+    assert result.code == 2
+    assert "did you mean torch.cuda.is_available or " in result.err
+
+
+def test_names_that_are_not_cuda_only_name_the_rules_that_look_at_them(run: Runner) -> None:
+    out = run("explain", "torch.unique").out
+    assert "is no CUDA-only name; rules look at its uses:\n\n    XLA504 " in out
+
+
 def test_unknown_things_suggest_the_nearest(run: Runner) -> None:
     for what, hint in [
         ("XLA100", "no rule has the code XLA100; did you mean "),

@@ -105,3 +105,18 @@ def test_a_place_that_cannot_be_written_is_told(run: Runner, project: Path) -> N
     assert result.code == 2
     assert "src/a.py: cannot be written: " in result.out
     assert os.listdir(project / "src") != []
+
+
+def test_findings_lead_to_the_site_of_the_settings(run: Runner, here: Path) -> None:
+    (here / "a.py").write_text(CUDA)
+    (here / "pyproject.toml").write_text(
+        '[tool.xla-migrate]\ndocs-url = "https://docs.example/m"\n'
+    )
+    assert (
+        "https://docs.example/m/rules/XLA101/" in run("check", "--output-format", "json", ".").out
+    )
+    assert '"helpUri": "https://docs.example/m' in run("check", "--output-format=sarif", ".").out
+    (here / "pyproject.toml").write_text('[tool.xla-migrate]\ndocs-url = "docs/"\n')
+    result = run("check", ".")
+    assert result.code == 2
+    assert "tool.xla-migrate.docs-url: must be the address of a site" in result.err

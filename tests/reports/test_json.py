@@ -62,3 +62,8 @@ def test_figures(checked: Run, rewritten: Run) -> None:
         "refused": 1,
         "by_hand": 1,
     }
+
+
+def test_findings_lead_to_the_site_that_the_settings_name(checked: Run) -> None:
+    report = json.loads(as_json.report(checked.replace(docs="https://docs.example/m/")))
+    assert report["findings"][2]["url"] == "https://docs.example/m/rules/XLA101/"

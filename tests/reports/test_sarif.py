@@ -168,3 +168,12 @@ def test_fingerprints_do_not_depend_on_the_line() -> None:
 
     assert prints(1, 5) == prints(3, 9)
     assert len(set(prints(1, 5))) == 2
+
+
+def test_rules_lead_to_their_pages_where_the_settings_say_where_these_are(checked: Run) -> None:
+    rules = log(checked.replace(docs="https://docs.example/m"))["tool"]["driver"]["rules"]
+    assert [rule["helpUri"] for rule in rules[:2]] == [
+        "https://docs.example/m/rules/XLA001/",
+        "https://docs.example/m/rules/XLA101/",
+    ]
+    assert not any("helpUri" in rule for rule in log(checked)["tool"]["driver"]["rules"])

@@ -38,6 +38,7 @@ __all__ = [
     "Row",
     "covering",
     "lookup",
+    "meant",
     "nearest",
     "table",
 ]
@@ -80,6 +81,18 @@ def lookup(dotted: str) -> Row | None:
         if spelling in rows:
             return rows[spelling]
     return None
+
+
+def meant(text: str) -> list[Row]:
+    """The rows that `text` asks for: its own, those of its arguments, or that of the one name that ends so."""
+    row = lookup(text)
+    plain = text.strip().removesuffix("()")
+    found = [] if row is None else [row]
+    found += [other for name, other in table().items() if name.startswith(f"{plain}(")]
+    if not found and plain:
+        ends = [other for name, other in table().items() if name.endswith(f".{plain}")]
+        found = ends if len(ends) == 1 else []
+    return found
 
 
 def covering(dotted: str) -> Row | None:

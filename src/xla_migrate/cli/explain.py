@@ -7,7 +7,9 @@ import re
 
 from xla_codemods import catalog
 from xla_codemods.catalog import Row
+from xla_codemods.manual import manual
 from xla_codemods.own import Own, lookup
+from xla_codemods.rules import RULES
 
 from ..manuals import OURS, rule_of
 from ..settings import Finder, SettingsError, nearest
@@ -40,14 +42,14 @@ def _of_code(code: str) -> str:
         if code in (number, ours.name.upper()):
             return f"{number} {ours.name}\n\n{ours.text}"
     try:
-        rule, manual = rule_of(code if re.fullmatch(r"XLA\d*", code) else code.lower())
+        rule, page = rule_of(code if re.fullmatch(r"XLA\d*", code) else code.lower())
     except KeyError:
         if re.fullmatch(r"XLA\d*", code):
             from .checks import known_codes
 
             fail(f"no rule has the code {code}{nearest(code, known_codes())}")
         return ""
-    return f"{rule.code} {rule.name} ({rule.severity})\n\n{manual.text}"
+    return f"{rule.code} {rule.name} ({rule.severity})\n\n{page.text}"
 
 
 def _of_name(name: str) -> str:
@@ -58,12 +60,25 @@ def _of_name(name: str) -> str:
         fail(str(error))
     if own is not None:
         return _own(own)
-    row = catalog.lookup(name)
-    if row is not None:
-        return _row(row)
+    rows = catalog.meant(name)
+    if rows:
+        return "\n\n\n".join(_row(row) for row in rows)
+    heard = _listening(name.removesuffix("()"))
+    if heard:
+        return heard
     close = catalog.nearest(name)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     fail(f"`{name}` is neither a code nor a name in the catalog{hint}")
+
+
+def _listening(name: str) -> str:
+    """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing where there are none."""
+    rules = [rule for rule in RULES if name in rule.calls or name in rule.references]
+    if not rules:
+        return ""
+    lines = [f"    {rule.code:<11} {manual(rule).summary}" for rule in rules]
+    text = "\n".join([f"{name}\n\nis no CUDA-only name; rules look at its uses:\n", *lines])
+    return f"{text}\n\n`xla-migrate explain {rules[0].code}` shows the rule."
 
 
 def _fate(row: Row) -> str:
@@ -86,9 +101,23 @@ def _row(row: Row) -> str:
         text += f"\n\n    - {row.name}\n    + {row.instead}"
     if row.note:
         text += f"\n\n{row.note}"
+    shown = _example(row)
+    if shown:
+        text += "\n\nbefore and after:\n\n" + "\n".join(f"    {line}".rstrip() for line in shown)
     if row.rule:
         text += f"\n\n`xla-migrate explain {row.rule}` shows the rule."
     return text
+
+
+def _example(row: Row) -> list[str]:
+    """The shortest example in the manual of the row's rule in which the name is rewritten; none where there is none."""
+    if row.fate not in (catalog.REWRITTEN, catalog.REMOVED):
+        return []
+    _, page = rule_of(row.rule)
+    last = re.escape(re.split(r"[.(=]", row.name.rstrip(')"'))[-1].strip('"'))
+    taken = re.compile(rf"^-.*\b{last}\b", re.MULTILINE)
+    blocks = re.findall(r"^```diff\n(.*?)^```$", page.text, re.MULTILINE | re.DOTALL)
+    return min((b.splitlines() for b in blocks if taken.search(b)), key=len, default=[])
 
 
 def _own(own: Own) -> str:
