@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,20 @@ def leftovers(rule: Rule, script: Script, rest: Rest, effort: str = MEDIUM) -> I
 def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:
     """The finding that says of `use` what its row says."""
     severity = _SEVERITIES[row.left]
-    if is_guarded(script, use.node, use.dotted):
+    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use):
         severity, effort = INFO, LOW
     return rule.at(script, use.node, message(use.dotted, row), severity=severity, effort=effort)
+
+
+def _is_asked_for(script: Script, use: Use) -> bool:
+    """`isinstance(m, bnb.nn.Linear4bit)`: where there is none, the answer is no."""
+    parent = script.parent(use.node)
+    if isinstance(parent, ast.Tuple):
+        parent = script.parent(parent)
+    match parent:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
+            return first is not use.node
+    return False
 
 
 def message(dotted: str, row: Row) -> str:
@@ -44,5 +56,13 @@ def message(dotted: str, row: Row) -> str:
         HARMLESS: f"`{dotted}` does nothing on XLA",
     }[row.left]
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
-    advice += [row.note] if row.note else []
+    if _is_private(dotted, row):
+        advice = [f"private to `{row.name}`: nothing on XLA stands for it"]
+    elif row.note:
+        advice.append(row.note)
     return ": ".join([said, "; ".join(advice)]) if advice else said
+
+
+def _is_private(dotted: str, row: Row) -> bool:
+    """Whether `dotted` has no row of its own but its module's."""
+    return dotted != row.name and dotted[len(row.name) :].startswith("._")

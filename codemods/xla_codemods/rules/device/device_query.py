@@ -81,10 +81,20 @@ _NONE = "is False on an XLA host"
 
 @RULE.call(*_AVAILABLE)
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call) or chooses_kernels(script, call):
+    if script.places.is_inside(call) or chooses_kernels(script, call) or _pins(script, call):
         return
     edit = Replace(call, f"{script.xla}.is_available()")
     yield RULE.at(script, call, f"`{_written(call.func)}()` {_NONE}", edit)
+
+
+def _pins(script: Script, call: ast.Call) -> bool:
+    """`if pin_memory and not torch.cuda.is_available()`: it is CUDA that pins, and nobody else."""
+    around = script.parent(call)
+    if isinstance(around, ast.UnaryOp):
+        around = script.parent(around)
+    return isinstance(around, ast.BoolOp) and any(
+        (last_name(value) or "").startswith("pin") for value in around.values
+    )
 
 
 @RULE.reference(*_AVAILABLE, "torch.has_cuda")

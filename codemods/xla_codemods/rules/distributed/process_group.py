@@ -29,6 +29,23 @@ A backend that the user chooses is handed on; the runtime reads "nccl" as the de
 +    xla.init_process_group(backend=args.dist_backend, init_method="env://")
 ```
 
+So is the device's default backend, which torch does not know of XLA devices:
+
+```diff
+ import torch
+-import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def setup(rank):
+-    device = torch.device(f"cuda:{rank}")
++    device = xla.xla_device(rank)
+-    backend = dist.get_default_backend_for_device(device)
++    backend = None
+-    dist.init_process_group(backend=backend)
++    xla.init_process_group(backend=backend)
+     return device
+```
+
 A group of the CPU's own stays:
 
 ```python
@@ -70,6 +87,37 @@ def init_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator
     if isinstance(backend, ast.Constant):
         edits.append(DropArgument(call, _argument(call, backend)))
     yield RULE.at(script, call, "the NCCL backend needs CUDA devices", *edits)
+
+
+@RULE.call("torch.distributed.get_default_backend_for_device")
+def default_backend(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """It knows no XLA devices; the runtime chooses the backend by itself."""
+    message = "no backend is known for XLA devices: `xla.init_process_group` chooses it"
+    if _is_only_for_a_group(script, call):
+        yield RULE.at(script, call, message, Replace(call, "None"))
+    else:
+        yield RULE.at(script, call, message)
+
+
+def _is_only_for_a_group(script: Script, call: ast.Call) -> bool:
+    """Whether what `call` gives is only handed to `init_process_group`, directly or by a name."""
+    parent = script.parent(call)
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            home = script.index.scope(call)
+            loads = [n for n, s in script.index.of(ast.Name) if n.id == name and s is home]
+            return all(_is_given_to_init(script, n) for n in loads if isinstance(n.ctx, ast.Load))
+    return _is_given_to_init(script, call)
+
+
+def _is_given_to_init(script: Script, node: ast.expr) -> bool:
+    parent = script.parent(node)
+    if isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.Call) and script.dotted(parent.func) in {
+        _INIT,
+        "xla_migrate.runtime.init_process_group",
+    }
 
 
 @RULE.call(_DESTROY, "torch.distributed.distributed_c10d.destroy_process_group")

@@ -42,9 +42,9 @@ _SHARDED = re.compile(
 
 @RULE.whole
 def unsharded_loader(script: Script) -> Iterator[Finding]:
-    if not any(script.index.calls_of(name) for name in _WRAPPERS) or _SHARDED.search(
-        script.source.text
-    ):
+    if script.uses_accelerate or not any(script.index.calls_of(name) for name in _WRAPPERS):
+        return
+    if _SHARDED.search(script.source.text):
         return
     for call, scope in script.index.calls_of("DataLoader"):
         if script.dotted(call.func, scope) not in _LOADERS or _is_for_evaluation(script, call):

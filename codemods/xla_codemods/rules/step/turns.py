@@ -41,7 +41,9 @@ def turns(script: Script) -> list[Turn]:
             found.append(Turn(loop.node, loop.node.body))
     for function, _ in script.index.of(ast.FunctionDef):
         effects = script.training.function_effects(function)
-        if effects & {STEP, BACKWARD} and _is_called_in_a_loop(script, function.name):
+        if effects & {STEP, BACKWARD} and (
+            _is_called_in_a_loop(script, function.name) or _is_callable_in_a_loop(script, function)
+        ):
             found.append(Turn(function, function.body))
     found += [Turn(function, function.body) for function in computing(script) if function]
     return found
@@ -52,6 +54,19 @@ def _is_called_in_a_loop(script: Script, name: str) -> bool:
         isinstance(ancestor, _LOOPS)
         for call, _ in script.index.calls_of(name)
         for ancestor in script.ancestors(call)
+    )
+
+
+def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
+    """`loss_compute(...)` in a loop, of an object whose `__call__` this is."""
+    owner = script.parent(function)
+    if getattr(function, "name", "") != "__call__" or not isinstance(owner, ast.ClassDef):
+        return False
+    return any(
+        script.value(call.func, scope).definition is owner
+        for loop in script.training.loops
+        for call, scope in script.index.of(ast.Call)
+        if loop.node in script.ancestors(call)
     )
 
 

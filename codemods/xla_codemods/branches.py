@@ -1,0 +1,64 @@
+"""Branches that the script itself keeps away from XLA: `if is_torch_xla_available(): ... else: ...`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .script import Script
+
+# What libraries and scripts call the question; not `xla.is_available`, which is the runtime's.
+_ASKED = re.compile(
+    r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_?(?:TORCH_)?XLA\b"
+    r"|\b_?(?:has|use|is)_(?:torch_)?xla\b"
+)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def is_kept_from_xla(script: Script, node: ast.AST) -> bool:
+    """Whether `node` runs only where a test of the script's own has said: this is not XLA."""
+    if _ASKED.search(script.source.text) is None:
+        return False
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
+            if _rules_out(ancestor.test, truth=_is_in_body(child, ancestor)):
+                return True
+        if isinstance(child, ast.stmt):
+            for statement in _before(script, child):
+                if isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVES):
+                    if not statement.orelse and _rules_out(statement.test, truth=False):
+                        return True
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_in_body(child: ast.AST, branch: ast.If | ast.IfExp) -> bool:
+    return child in branch.body if isinstance(branch, ast.If) else child is branch.body
+
+
+def _before(script: Script, statement: ast.stmt) -> list[ast.stmt]:
+    block = script.block(statement)
+    return block[: block.index(statement)]
+
+
+def _rules_out(test: ast.expr, truth: bool) -> bool:
+    """Whether `test` being `truth` says that this is not XLA."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _rules_out(operand, not truth)
+        case ast.BoolOp(op=op, values=values):
+            if isinstance(op, ast.And) is truth:  # all are true, or all are false
+                return any(_rules_out(value, truth) for value in values)
+            return all(_rules_out(value, truth) for value in values)
+        case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()]):
+            return not truth and _ASKED.search(ast.unparse(test)) is not None
+        case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.IsNot()]):
+            return truth and _ASKED.search(ast.unparse(test)) is not None
+        case ast.Call() | ast.Name() | ast.Attribute():
+            return not truth and _ASKED.search(ast.unparse(test)) is not None
+    return False

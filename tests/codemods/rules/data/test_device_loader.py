@@ -1,0 +1,44 @@
+"""Loaders around which a device loader stands: flags, types that move, prefetchers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import migrated
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
+STEP = "        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
+
+
+def header(setup: str, move: str) -> str:
+    """What the header of a loop becomes that moves its batch by `move`."""
+    source = f"{HEAD}{setup}def train(model, loader, optimizer, args, device):\n    for x in loader:\n        {move}\n{STEP}"
+    after = migrated(source)
+    assert migrated(after) == after
+    return next(line.strip() for line in after.splitlines() if line.startswith("    for "))
+
+
+PLAIN = "for x in xla.MpDeviceLoader(loader):"
+
+
+@pytest.mark.parametrize(
+    ("setup", "move", "after"),
+    [
+        ("", "if args.cuda:\n            x = x.cuda()", "for x in xla.MpDeviceLoader(loader) if args.cuda else loader:"),
+        ("", "if args.use_gpu:\n            x = x.to(device)", "for x in xla.MpDeviceLoader(loader) if args.use_gpu else loader:"),
+        ("use_cuda = not args.no_cuda and torch.cuda.is_available()\n", "if use_cuda:\n            x = x.cuda()",
+         "for x in xla.MpDeviceLoader(loader) if use_cuda else loader:"),
+        # without an accelerator the device loader moves nothing
+        ("use_cuda = torch.cuda.is_available()\n", "if use_cuda:\n            x = x.cuda()", PLAIN),
+        ("cuda = True if torch.cuda.is_available() else False\n", "if cuda:\n            x = x.cuda()", PLAIN),
+        # DataParallel moved the batch otherwise: the model is on the device all the same
+        ("", "if args.gpu is not None:\n            x = x.cuda(args.gpu)", PLAIN),
+        # the flag is not known where the loader is named
+        ("", "cuda = len(x) > 2\n        if cuda:\n            x = x.cuda()", PLAIN),
+        ("T = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n", "x = x.type(T)", PLAIN),
+        ("", "x = x.type(torch.cuda.FloatTensor)", PLAIN),
+        ("", "x = x.type(torch.float16)", "for x in loader:"),
+    ],
+)  # fmt: skip
+def test_headers(setup: str, move: str, after: str) -> None:
+    assert header(setup, move) == after

@@ -1,0 +1,240 @@
+"""What is fetched from the device in every step, form by form, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+HEAD = """import logging, math, sys
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+logger = logging.getLogger()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.register_buffer("ptr", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x):
+        h = self.fc(x)
+        {forward}
+        return self.mixed(h)
+
+    def mixed(self, h):
+        h = h * 2
+        {called}
+        return h
+
+
+def train(model: Net, batches: DataLoader, optimizer, scheduler, args, writer, bar):
+    running, best, names, history = 0.0, 1.0, [], []
+    for step, (x, y) in enumerate(batches):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        ce = F.cross_entropy(out, y)
+        penalty = args.weight * sum(p.pow(2).sum() for p in model.parameters())
+        loss = ce + 0.1 * penalty
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        {loop}
+"""
+
+
+def found(code: str, *, loop: str = "pass", forward: str = "pass", called: str = "pass") -> int:
+    """How often `code` is found in what is put in."""
+    source = HEAD.replace("{loop}", loop).replace("{forward}", forward).replace("{called}", called)
+    return [c for _, c in findings(source)].count(code)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "running += loss.item()",
+        "running += loss.data.item()",
+        "running += loss.detach().cpu().item()",
+        "running += loss.detach().cpu().numpy()",
+        "running += float(loss)",
+        "names.append(penalty.item())",
+        "names.append(ce.item())",
+        "names.append((out.argmax(1) == y).sum().item())",
+        "names += out.tolist()",
+        "np.mean(out.detach().cpu().numpy())",
+        "print(loss)",
+        "print('loss', loss.item())",
+        "print(f'{loss:.3f}')",
+        "print('%.3f' % loss)",
+        "print('{:.3f}'.format(loss))",
+        "bar.set_postfix(loss=loss.item())",
+        "bar.set_postfix({'loss': loss})",
+        "bar.set_description(f'loss {loss.item():.3f}')",
+        "writer.add_scalar('loss', loss, step)",
+        "writer.add_scalars('all', {'loss': loss}, step)",
+        "writer.add_histogram('out', out, step)",
+        "args.wandb.log({'loss': loss})",
+        "logger.info('loss %s', loss)",
+        "sys.stdout.write('loss %f' % loss)",
+        "if loss > 5: pass",
+        "if torch.isnan(loss).any(): continue",
+        "if not math.isfinite(loss.item()): sys.exit(1)",
+        "while loss < 0: break",
+        "assert loss > 0",
+        "best = min(best, loss)",
+        "best = 1 if norm > 3 else 2",
+        "if args.tracked: running += loss.item()",
+    ],
+)
+def test_reads(line: str) -> None:
+    assert found("XLA503", loop=line) >= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(step, len(x), x.shape, x.size(0), out.dim(), scheduler.get_last_lr()[0])",
+        "print(optimizer.param_groups[0]['lr'])",
+        "if step % 10 == 0: print(loss.item())",
+        "if args.log_interval and step > 3: print(loss.item())",
+        "if x.size(0) < 3: continue",
+        "if loss is None: continue",
+        "running = running + loss.detach()",
+        "best = torch.minimum(norm, norm)",
+        "names.append(args.price.item())",
+        "for name in names: print(name)",
+        "print(args.loss)",
+    ],
+)
+def test_no_reads(line: str) -> None:
+    assert found("XLA503", loop=line) == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if h.max() > 10: h = h / 2",
+        "if self.scale.item() > 2: h = h / 2",
+        "start = int(self.ptr)",
+        "print(h.mean())",
+    ],
+)
+def test_reads_in_what_a_module_computes(line: str) -> None:
+    assert found("XLA503", forward=line) == 1
+
+
+def test_reads_in_methods_that_forward_calls() -> None:
+    assert found("XLA503", called="start = int(self.ptr)") == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["if h.size(0) > 3 and self.training: h = h / 2", "if x is None: h = h / 2", "print(x)", "print(x.max().item())"]
+)  # fmt: skip
+def test_no_reads_in_what_a_module_computes(line: str) -> None:
+    """`x` may be anything."""
+    assert found("XLA503", forward=line) == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "out.nonzero()",
+        "out[out > 0]",
+        "torch.unique(y)",
+        "torch.masked_select(out, out > 0)",
+        "F.one_hot(y)",
+        "torch.where(out > 0)",
+        "y[y == 1]",
+        "torch.repeat_interleave(out, y, dim=0)",
+    ],
+)
+def test_sizes_by_data(line: str) -> None:
+    assert found("XLA504", loop=line) == 1
+
+
+def test_masks_in_what_a_module_computes() -> None:
+    assert found("XLA504", forward="kept = h[h > 0]") == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["out ** step", "torch.zeros(step, device=device)", "torch.arange(step, device=device)", "out.roll(step)"]
+)  # fmt: skip
+def test_numbers_in_the_graph(line: str) -> None:
+    assert found("XLA510", loop=line) == 1
+
+
+@pytest.mark.parametrize("line", ["out * step", "out + 0.9**step", "torch.tensor(step, device=device)", "torch.arange(8, device=device)"])  # fmt: skip
+def test_numbers_that_are_data(line: str) -> None:
+    assert found("XLA510", loop=line) == 0
+
+
+@pytest.mark.parametrize(
+    "line", ["running += loss", "history.append(loss)", "running = running + loss"]
+)
+def test_graphs_that_grow(line: str) -> None:
+    assert found("XLA505", loop=line) == 1
+
+
+def test_graphs_that_grow_in_objects() -> None:
+    source = """import torch
+
+class Agent:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.losses, self.total = model, optimizer, [], 0.0
+
+    def learn(self, x):
+        loss = self.model(x.cuda()).mean()
+        loss.backward()
+        self.optimizer.step()
+        self.losses.append(loss)
+        self.total += loss
+
+def run(agent, batches):
+    for x in batches:
+        agent.learn(x)
+"""
+    assert [line for line, code in findings(source) if code == "XLA505"] == [11, 12]
+
+
+def test_what_backward_is_called_on_is_no_growing_graph() -> None:
+    source = """import torch
+
+class Agent:
+    def __init__(self, optimizer):
+        self.optimizer, self.losses = optimizer, []
+
+    def learn(self, x):
+        loss = (x.cuda() ** 2).mean()
+        loss.backward(inputs=[])
+        self.losses.append(loss)
+        torch.stack(self.losses).sum().backward()
+
+def run(agent, batches):
+    for x in batches:
+        agent.learn(x)
+"""
+    assert "XLA505" not in [code for _, code in findings(source)]
+
+
+def test_an_object_that_steps_when_called() -> None:
+    source = """import torch
+
+class Compute:
+    def __call__(self, x):
+        loss = x.cuda().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+def run(batches, compute: Compute):
+    for x in batches:
+        compute(x)
+"""
+    assert (8, "XLA503") in findings(source)

@@ -1,0 +1,108 @@
+"""Where graphs are cut, and where they are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+TRAINS = "def backward(loss):\n    loss.backward()\n"
+
+
+def loops(source: str) -> list[int]:
+    """Lines of what is not cut, in a file that trains."""
+    return [line for line, code in findings(f"import torch\n{source}{TRAINS}") if code == "XLA502"]
+
+
+def test_a_read_in_the_block_of_the_step_comes_behind_a_mark() -> None:
+    after = migrated(
+        "import torch\n"
+        "def train(model, loader, optimizer, device):\n"
+        "    for i, x in enumerate(loader):\n"
+        "        loss = model(x.to(device))\n"
+        "        loss.backward()\n"
+        "        if i % 4 == 3:\n"
+        "            optimizer.step()\n"
+        "            print(loss.item())\n"
+    )
+    lines = [line.strip() for line in after.splitlines()]
+    step = lines.index("xla.optimizer_step(optimizer)")
+    assert lines[step + 1 : step + 3] == ["xla.mark_step()", "print(loss.item())"]
+    assert lines.count("xla.mark_step()") == 1  # the loader marks the other steps
+    assert migrated(after) == after
+
+
+def test_moving_results_to_the_host_is_a_read() -> None:
+    after = migrated(
+        "import torch\n"
+        "cpu = torch.device('cpu')\n"
+        "@torch.no_grad()\n"
+        "def evaluate(model, n, device):\n"
+        "    for k in range(n):\n"
+        "        out = model(torch.ones(2, device=device))\n"
+        "        out = {k: v.to(cpu) for k, v in out.items()}\n"
+        "        print(out)\n"
+    )
+    lines = [line.strip() for line in after.splitlines()]
+    mark = lines.index("xla.mark_step()")
+    assert lines[mark + 1].startswith("out = {k: v.to(cpu)")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # states and parameters, one by one
+        "class EMA:\n"
+        "    @torch.no_grad()\n"
+        "    def update(self, model):\n"
+        "        for a, model_v in zip(self.ema.state_dict().values(), model.state_dict().values()):\n"
+        "            a.copy_(self.mix(a, model_v))\n",
+        # what a module computes in pieces
+        "class Audio(torch.nn.Module):\n"
+        "    @torch.no_grad()\n"
+        "    def features(self, values):\n"
+        "        out = []\n"
+        "        for chunk in torch.split(values, 4, dim=-1):\n"
+        "            out.append(self.encoder(chunk))\n"
+        "        return out\n",
+        # builtins and accessors run no model
+        "@torch.no_grad()\n"
+        "def init(model):\n"
+        "    for name in model.kinds:\n"
+        "        value = getattr(model, name)\n"
+        "        torch.nn.init.zeros_(value)\n",
+        # in the middle of backward
+        "def fuse(model, optimizers):\n"
+        "    def hook(p):\n"
+        "        optimizers[p].step()\n"
+        "    for p in model.parameters():\n"
+        "        p.register_post_accumulate_grad_hook(hook)\n",
+        # Fabric and accelerate drive the devices themselves
+        "import lightning as L\n"
+        "fabric = L.Fabric()\n"
+        "def train(model, optimizer, batches):\n"
+        "    for x in batches:\n"
+        "        fabric.backward(model(x))\n"
+        "        optimizer.step()\n",
+        "from accelerate.accelerator import Accelerator\n"
+        "accelerator = Accelerator()\n"
+        "def train(model, optimizer, batches):\n"
+        "    for x in batches:\n"
+        "        accelerator.backward(model(x))\n"
+        "        optimizer.step()\n",
+    ],
+)  # fmt: skip
+def test_what_is_not_cut(source: str) -> None:
+    assert loops(source) == []
+
+
+def test_generation_in_a_module_is_cut() -> None:
+    source = (
+        "class LM(torch.nn.Module):\n"
+        "    @torch.no_grad()\n"
+        "    def generate(self, x, n):\n"
+        "        for _ in range(n):\n"
+        "            x = self(x).argmax(-1)\n"
+        "        return x\n"
+    )
+    assert loops(source) == [5]
