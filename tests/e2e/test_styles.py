@@ -52,7 +52,8 @@ def test_same_results(name: str, tmp_path: Path) -> None:
     source = (STYLES / f"{name}.py").read_bytes()
     before = results(source, f"{name}.py", tmp_path / "original")
     after = results(migrate(source).data, f"{name}.py", tmp_path / "migrated")
-    assert before and after == pytest.approx(before, rel=2e-3, abs=2e-3)
+    assert before
+    assert after == pytest.approx(before, rel=2e-3, abs=2e-3)
 
 
 def test_a_flag_still_keeps_a_script_on_the_cpu(tmp_path: Path) -> None:
@@ -60,4 +61,5 @@ def test_a_flag_still_keeps_a_script_on_the_cpu(tmp_path: Path) -> None:
     source = (STYLES / "no_cuda_flag.py").read_bytes()
     before = results(source, "train.py", tmp_path / "original", "--no-cuda")
     after = results(migrate(source).data, "train.py", tmp_path / "migrated", "--no-cuda")
-    assert before and after == pytest.approx(before, rel=1e-5)
+    assert before
+    assert after == pytest.approx(before, rel=1e-5)

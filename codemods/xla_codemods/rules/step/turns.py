@@ -39,14 +39,36 @@ def turns(script: Script) -> list[Turn]:
     for loop in script.training.loops:
         if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
             found.append(Turn(loop.node, loop.node.body))
-    for function, _ in script.index.of(ast.FunctionDef):
-        effects = script.training.function_effects(function)
-        if effects & {STEP, BACKWARD} and (
-            _is_called_in_a_loop(script, function.name) or _is_callable_in_a_loop(script, function)
-        ):
-            found.append(Turn(function, function.body))
+    found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
     return found
+
+
+def _stepping(script: Script) -> list[ast.FunctionDef]:
+    """Functions that step or compute gradients, called from loops, or by others of them."""
+    left = [
+        function
+        for function, _ in script.index.of(ast.FunctionDef)
+        if script.training.function_effects(function) & {STEP, BACKWARD}
+    ]
+    found = [
+        function
+        for function in left
+        if _is_called_in_a_loop(script, function.name) or _is_callable_in_a_loop(script, function)
+    ]
+    work = list(found)
+    while work:
+        caller = work.pop()
+        called = {
+            function
+            for function in left
+            if function not in found
+            for call, _ in script.index.calls_of(function.name)
+            if script.function(call) is caller
+        }
+        found += called
+        work += called
+    return sorted(found, key=lambda function: function.lineno)
 
 
 def _is_called_in_a_loop(script: Script, name: str) -> bool:
