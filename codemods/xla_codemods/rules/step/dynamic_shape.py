@@ -56,6 +56,22 @@ So are batches that are padded to their longest:
  arguments = TrainingArguments("out", optim="adamw_torch")
 ```
 
+What is longer in every turn is another graph in every turn; what to do, a person knows:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ @torch.no_grad()
+ def generate(model, steps):
+-    tokens = torch.zeros(1, 1).cuda()
++    tokens = torch.zeros(1, 1).to(xla.xla_device())
+     for _ in range(steps):
+         tokens = torch.cat([tokens, model(tokens)], dim=1)
++        xla.mark_step()
+     return tokens
+```
+
 The same on the host, and choices that keep their size, are no finding:
 
 ```python
@@ -82,6 +98,7 @@ from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from .device_tensors import may_be_read
+from .growing_tensor import growing_tensors
 from .last_batch import uneven_loaders
 from .masks import is_about, is_mask
 from .padding import paddings
@@ -220,6 +237,13 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
     return script.is_in_a_module(node) and _is_in_forward(script, node)
 
 
+@RULE.whole
+def growing(script: Script) -> Iterator[Finding]:
+    for call in growing_tensors(script):
+        message = "longer in every turn, a new graph in every turn: allocate the whole length, and write into it"
+        yield RULE.at(script, call, message)
+
+
 def _is_repeated(script: Script, node: ast.AST) -> bool:
     """In a loop, or in what a module computes."""
     return any(isinstance(a, _LOOPS) for a in script.ancestors(node)) or _is_in_forward(
@@ -244,7 +268,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
 
 @RULE.whole
 def padded(script: Script) -> Iterator[Finding]:
-    if not (script.trains or "TrainingArguments" in script.source.text):
+    if not (script.trains or script.accelerated or "TrainingArguments" in script.source.text):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)

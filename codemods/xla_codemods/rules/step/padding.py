@@ -104,14 +104,23 @@ def _is_tokenizer(script: Script, func: ast.expr, scope: Scope) -> bool:
 
 
 def _collating(script: Script) -> Iterator[FunctionNode]:
-    """Local functions that are given as `collate_fn`."""
+    """Local functions that are given as `collate_fn`: as they are, made by a function, or as a callable object."""
     seen: set[FunctionNode] = set()
     for argument, scope in script.index.of(ast.keyword):
         if argument.arg == "collate_fn":
-            definition = script.value(argument.value, scope).definition
-            if (
-                isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef))
-                and definition not in seen
-            ):
-                seen.add(definition)
-                yield definition
+            for function in _functions(script, argument.value, scope):
+                if function not in seen:
+                    seen.add(function)
+                    yield function
+
+
+def _functions(script: Script, node: ast.expr, scope: Scope) -> Iterator[FunctionNode]:
+    if isinstance(node, ast.Call) and node.args and script.dotted(node.func) == "functools.partial":
+        node = node.args[0]
+    definition = script.value(node, scope).definition
+    if isinstance(definition, ast.ClassDef):
+        method = script.inference.method(definition, "__call__")
+        if method is not None:
+            yield method[0]
+    elif definition is not None:
+        yield definition

@@ -1,0 +1,53 @@
+"""A tensor that is one longer in every turn: each turn is a graph of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...syntax import walk_body
+from ...training import BACKWARD, FORWARD, STEP
+from ...values import HOST
+from .device_tensors import may_be_read
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_JOINING = frozenset(
+    {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
+)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def growing_tensors(script: Script) -> Iterator[ast.Call]:
+    """`ids = torch.cat((ids, token), dim=1)` in loops that run a model."""
+    if not script.accelerated:
+        return
+    for loop in script.training.loops:
+        if not isinstance(loop.node, _LOOPS) or not loop.effects & {FORWARD, STEP, BACKWARD}:
+            continue
+        for statement in walk_body(loop.node.body):
+            call = _grown(script, statement)
+            if call is not None and _is_on_device(script, call):
+                yield call
+
+
+def _grown(script: Script, statement: ast.AST) -> ast.Call | None:
+    """The call in `x = torch.cat([x, ...])`."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(args=[ast.Tuple(elts=parts) | ast.List(elts=parts), *_]) as call,
+        ) if len(parts) > 1 and any(isinstance(p, ast.Name) and p.id == name for p in parts):
+            return call if script.dotted(call.func) in _JOINING else None
+    return None
+
+
+def _is_on_device(script: Script, call: ast.Call) -> bool:
+    """By the value of a part; or by what a module does in its own loop, with what it is given."""
+    parts = call.args[0]
+    assert isinstance(parts, (ast.Tuple, ast.List))
+    if any(script.value(part).has(HOST) for part in parts.elts):
+        return False
+    return any(may_be_read(script, part) for part in parts.elts) or script.is_in_a_module(call)

@@ -1,0 +1,82 @@
+"""Shapes that grow or are padded to each batch's own length."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+GENERATE = """import torch
+
+class LM(torch.nn.Module):
+    @torch.no_grad()
+    def generate(self, ids, n, device):
+        scores = []
+        for _ in range(n):
+            token = self(ids).argmax(-1)
+            {body}
+        return ids
+
+LM().cuda()
+"""
+
+
+def found(source: str) -> list[int]:
+    """Lines of dynamic shapes."""
+    return [line for line, code in findings(source) if code == "XLA504"]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("ids = torch.cat((ids, token), dim=1)", [9]),
+        ("ids = torch.cat([ids, token], dim=1)", [9]),
+        ("ids = torch.cat([ids[:, 1:], token], dim=1)", []),  # a window keeps its length
+        ("both = torch.cat([ids, token], dim=1)", []),
+        ("scores = scores + [token]", []),
+    ],
+)
+def test_generation(body: str, lines: list[int]) -> None:
+    assert found(GENERATE.replace("{body}", body)) == lines
+
+
+def test_what_grows_on_the_host_is_no_finding() -> None:
+    source = """import torch
+
+def evaluate(model, loader, device):
+    kept = torch.zeros(0)
+    for x in loader:
+        out = model(x.to(device)).cpu()
+        kept = torch.cat([kept, out])
+    return kept
+"""
+    assert found(source) == []
+
+
+COLLATE = """import functools
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+device = torch.device("cuda")
+
+def plain(batch, value=0):
+    return pad_sequence(batch, padding_value=value)
+
+def make(value):
+    def collate(batch):
+        return pad_sequence(batch, padding_value=value)
+    return collate
+
+class Collator:
+    def __call__(self, batch):
+        return pad_sequence(batch)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("collate", "line"),
+    [("plain", 8), ("functools.partial(plain, value=1)", 8), ("make(1)", 12), ("Collator()", 17)],
+)
+def test_collation(collate: str, line: int) -> None:
+    assert found(f"{COLLATE}loader = DataLoader(data, collate_fn={collate})\n") == [line]
