@@ -18,6 +18,7 @@ from .script import Script
 from .source import Source
 from .suppress import Suppressions
 from .syntax import is_elif, is_pure
+from .triggers import LISTENED
 
 if TYPE_CHECKING:
     from .own import Own
@@ -253,3 +254,4 @@ def _merged(tables: Iterable[dict[K, C]]) -> dict[K, list[C]]:
 
 
 _DISPATCH = _Dispatch(RULES)
+LISTENED.update(_DISPATCH.calls, _DISPATCH.references)

@@ -33,9 +33,17 @@ WORDS = (
     b"xla-migrate:",
 )
 
+# Packages whose names hold none of them: their imports are looked for in one search each, which a literal begins.
+_UNSEEN = b"|".join(
+    name.encode()
+    for name in sorted({*PACKAGES, "diffusers", "kernels", "peft", "timm"})
+    if not any(word in name.encode() for word in WORDS)
+)
+_IMPORTS = tuple(re.compile(rb"%s (?:%s)\b" % (how, _UNSEEN)) for how in (b"import", b"from"))
+
 # A line without any of these, in small letters, holds nothing that a rule looks at. Plain strings, each searched
 # on its own: forty such searches take a seventh of the time of one regular expression of forty branches.
-_HOT = (
+_WORDS_OF_LINES = (
     "cuda gpu nccl accelerator apex bitsandbytes bnb deepspeed flash_attn xformers triton transformer_engine nvml "
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state fork_rng no_grad "
@@ -45,11 +53,13 @@ _HOT = (
     "flash_attention attn_implementation mixed_precision device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
     "data_parallel torch.stream torch.event get_device_module outofmemoryerror cusparselt sdpa_kernel sdpbackend get_kernel "
+    "tensorparallelplugin kbit_training int8_training .spawn( set_default_device qconfig aqlmconfig torch.generator "
     "cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader"
-).split()
+)
+_HOT = (*_WORDS_OF_LINES.split(), "from torch import", "from trl ", "torch.multiprocessing")
 
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
-_INDEXED = (".to(", "device=", "device =")
+_INDEXED = (".to(", ".to_empty(", "device=", "device =")
 _INDEX = re.compile(
     r"\s*(?:\d|[\w.]*(?:rank|gpu|_id|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
 )
@@ -82,13 +92,18 @@ _NAMED = (
     *(f"{before}{quote}cuda" for before in ("= ", "= f", "return ") for quote in "\"'"),
 )
 # What is imported from these is hot by its local name.
+# What is hot behind `torch.` is so behind another name for torch.
+_PARTS_OF_TORCH = ("load", "save", "device", "half", "Stream", "Event", "Generator")
 _HOMES = (
+    "torch.accelerator",
+    "torch.backends",
     "torch.cuda",
     "torch.amp",
     "torch.distributed",
     "torch.multiprocessing",
     "torch.nn.parallel",
     "torch.utils.checkpoint",
+    "torch.utils.cpp_extension",
     "apex",
     "bitsandbytes",
     "deepspeed",
@@ -107,27 +122,40 @@ _HOMES = (
     "trl",
     "xformers",
 )
+# So are names that rules listen to, where they are imported by themselves; the engine says which they are.
+LISTENED: set[str] = set()
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 
 
 def concerns(data: bytes) -> bool:
-    """Whether the bytes of a file hold a trigger word."""
-    return any(word in data for word in WORDS)
+    """Whether the bytes of a file hold a trigger word, or import what none of them is in."""
+    for word in WORDS:
+        if word in data:
+            return True
+    return any(pattern.search(data) for pattern in _IMPORTS)
 
 
 def imported(tree: ast.Module) -> tuple[str, ...]:
     """Local names that the module imports from CUDA's homes, which their uses need not name."""
     return tuple(
-        alias.asname or alias.name.partition(".")[0]
+        word
         for statement in _top_level(tree.body)
         if isinstance(statement, (ast.Import, ast.ImportFrom))
         for alias in statement.names
-        if _is_home(_home(statement, alias))
+        for word in _words_of(statement, alias)
     )
 
 
+def _words_of(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, ...]:
+    if alias.name == "torch" and alias.asname and isinstance(statement, ast.Import):
+        return tuple(f"{alias.asname}.{name}" for name in _PARTS_OF_TORCH)
+    if _is_home(_home(statement, alias)):
+        return (alias.asname or alias.name.partition(".")[0],)
+    return ()
+
+
 def _is_home(dotted: str) -> bool:
-    return dotted.startswith(_HOMES) or dotted.partition(".")[0] in PACKAGES
+    return dotted in LISTENED or dotted.startswith(_HOMES) or dotted.partition(".")[0] in PACKAGES
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -113,12 +113,9 @@ _NOTHING = Verdict()
 
 def mentions(data: bytes, settings: Settings) -> bool:
     """Whether there is a word in `data` without which there is nothing for us; or it is no text at all."""
-    from xla_codemods.triggers import WORDS
+    from xla_codemods.triggers import concerns
 
-    for word in WORDS:
-        if word in data:
-            return True
-    return b"\0" in data or any(name.last.encode() in data for name in settings.own)
+    return concerns(data) or b"\0" in data or any(name.last.encode() in data for name in settings.own)
 
 
 def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:

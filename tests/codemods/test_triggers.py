@@ -1,0 +1,82 @@
+"""The searches that save work hide no finding: what rules listen to is seen in the bytes of a file, and on its lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods import script
+from xla_codemods.catalog.families import PACKAGES, PARTS
+from xla_codemods.engine import _DISPATCH, check
+from xla_codemods.triggers import concerns
+
+NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
+# Of these the arguments decide, which hold a word themselves: commands, paths, variables' names.
+OF_PYTHON = {"ctypes", "functools", "importlib", "os", "safetensors", "subprocess"}
+
+
+class EveryLine(script.HotLines):
+    def between(self, first: int, last: int) -> bool:
+        return True
+
+
+def found(source: str) -> list[tuple[str, int, int, str]]:
+    return [(f.code, f.line, f.column, f.message) for f in check(source.encode())]
+
+
+def hidden(source: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int, str]]:
+    """What is found in `source` only if every line of it is walked."""
+    seen = found(source)
+    with monkeypatch.context() as patch:
+        patch.setattr(script, "HotLines", EveryLine)
+        everything = found(source)
+    return [finding for finding in everything if finding not in seen]
+
+
+def sources(name: str) -> list[str]:
+    """Files that use `name` under every local name that an import can give it."""
+    home, _, last = name.rpartition(".")
+    root = name.partition(".")[0]
+    return [
+        f"import {root}\n\ny = {name}(1)\n",
+        f"import {root}\n\n\nx = {name}\n",
+        f"import {root}\n\ndef f(a):\n    return {name}(a)\n",
+        f"from {home} import {last}\n\ny = {last}(1)\n",
+        f"from {home} import {last} as z\n\ny = z(1)\n",
+        f"import {home} as h\n\ny = h.{last}(1)\n",
+        f"def f():\n    from {home} import {last} as z\n    y = z(1)\n",
+    ]
+
+
+def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_codemods.triggers._HOT", ("nothing",))
+    assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_rules_listen_to_are_hot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in sources(name):
+        assert not hidden(source, monkeypatch), source
+
+
+@pytest.mark.parametrize("method", sorted(_DISPATCH.methods))
+def test_methods_that_rules_listen_to_are_hot(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in (
+        f"import torch\n\nx = torch.ones(2)\nx.{method}()\n",
+        f"import torch\n\nm = torch.nn.Linear(2, 2)\nm.{method}(1)\n",
+        f"import torch\n\ndef f(x, model, optimizer):\n    x.{method}('cuda')\n"
+        f"    return model.{method}() + optimizer.{method}(0)\n",
+    ):
+        assert not hidden(source, monkeypatch), source
+
+
+def test_imports_of_everything_concern_us() -> None:
+    names = [name for name in (*NAMES, *PARTS) if name.partition(".")[0] not in OF_PYTHON]
+    for name in (*names, *PACKAGES):
+        home, _, last = name.rpartition(".")
+        assert concerns(f"import {name}\n".encode()), name
+        if home:
+            assert concerns(f"from {home} import {last}\n".encode()), name
+
+
+def test_words_within_other_words_do_not() -> None:
+    assert not concerns(b"import flask\nfrom flags import kernels_of\nimport rmmod\n")
