@@ -70,9 +70,7 @@ def test_a_loss_that_errs_more_than_the_rest_is_seen() -> None:
 
 def test_one_quantity_alone_is_the_plain_ratio() -> None:
     losses = [1.0, 0.9, 0.8]
-    found = ratios(
-        run(losses), run([1.0, 0.91, 0.79]), run([1.0, 0.93, 0.77])
-    )
+    found = ratios(run(losses), run([1.0, 0.91, 0.79]), run([1.0, 0.93, 0.77]))
     assert found is not None
     assert found.of_losses == pytest.approx(3.0)
 

@@ -39,7 +39,7 @@ def step(number: int, loss: float | None = 1.0, **changes: Any) -> Step:
 def counts(**changes: float) -> dict[str, float]:
     """What torch_xla counts in a good step."""
     good = {"compiles": 0, "launches": 1, "marks": 1, "reads": 0, "uploads": 1, "graph": 100}
-    times = {name: 0.0 for name in ("compile_s", "execute_s", "wait_s", "read_s", "upload_s")}
+    times = dict.fromkeys(("compile_s", "execute_s", "wait_s", "read_s", "upload_s"), 0.0)
     return {**good, **times, "debug_bytes": 0, **changes}
 
 

@@ -49,7 +49,7 @@ def of_error(error: dict[str, Any], project: str, harness: str) -> Failure:
     """From the exception that ended the script."""
     frames = [f for f in error["frames"] if f[0].startswith(project)]
     text = f"{error['type']}: {error['message']}".strip()
-    first = text.splitlines()[0][:500]
+    first = text.splitlines()[0][:500].rstrip(":;")
     place = f"{Path(frames[-1][0]).relative_to(project)}:{frames[-1][1]}: " if frames else ""
     return Failure(
         _fault(error, harness),
