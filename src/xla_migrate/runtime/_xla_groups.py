@@ -90,7 +90,8 @@ class _Copies:
 
     def filled(self, argument: Any) -> Any:
         tensors = [t for t in _tensors(argument) if t.device.type == "xla"]
-        return _replaced(argument, {id(t): torch.empty_like(t, device="cpu") for t in tensors})
+        # Not empty_like: from an XLA tensor that makes a CPU tensor without memory.
+        return _replaced(argument, {id(t): torch.empty(t.shape, dtype=t.dtype) for t in tensors})
 
     def write_back(self, argument: Any, copies: Any) -> None:
         pairs = zip(_tensors(argument), _tensors(copies), strict=True)
