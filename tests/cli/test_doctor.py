@@ -1,0 +1,205 @@
+"""`xla-migrate doctor`: each fault is told, with what to do about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from xla_migrate.cli.doctor import FAULT, NOTE, OK, Check, diagnose, lines
+from xla_migrate.cli.doctor_checks import ANSWER
+
+from .conftest import Runner
+
+VERSIONS = {"python": "3.11.7", "torch": "2.9.0+cpu", "torch_xla": "2.9.0", "libtpu": None}
+GOOD: dict[str, Any] = {
+    "versions": VERSIONS,
+    "neuron_nodes": 0,
+    "cache": "/cache",
+    "cache_writable": True,
+    "cache_entries": 3,
+    "imported": True,
+    "tpu_chips": 4,
+    "device": "xla:0",
+    "device_type": "TPU",
+    "local_devices": 4,
+    "all_devices": 8,
+    "step": ANSWER,
+    "step_seconds": 0.5,
+    "together_reduced": 36.0,
+    "together_replicas": 8,
+    "code": 0,
+}
+
+
+def checked(
+    env: dict[str, str] | None = None, without: tuple[str, ...] = (), **changes: Any
+) -> dict[str, Check]:
+    found = {k: v for k, v in {**GOOD, **changes}.items() if k not in without}
+    return {check.name: check for check in diagnose(env or {}, 1.0, lambda env, timeout: found)}
+
+
+def test_a_machine_that_is_ready() -> None:
+    checks = checked({"PJRT_DEVICE": "TPU"})
+    assert {name: check.status for name, check in checks.items()} == {
+        "versions": OK,
+        "device": OK,
+        "training step": OK,
+        "collectives": OK,
+        "compile cache": OK,
+    }
+    assert checks["device"].detail == "TPU, 4 of 8 devices here"
+    assert lines(list(checks.values()))[-1] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("versions", "detail", "advice"),
+    [
+        ({"torch": None}, "no torch", "pip install 'xla-migrate[xla]'"),
+        ({"torch_xla": None}, "no torch_xla", "torch_xla==2.9.*"),
+        ({"torch": "2.8.0"}, "torch 2.8.0 and torch_xla 2.9.0 do not match", "torch==2.9.*"),
+    ],
+)
+def test_versions_have_to_match(versions: dict[str, Any], detail: str, advice: str) -> None:
+    check = checked(versions={**VERSIONS, **versions}, without=("imported",))["versions"]
+    assert check.status == FAULT
+    assert detail in check.detail
+    assert advice in check.advice
+
+
+def test_torch_xla_that_cannot_be_imported() -> None:
+    checks = checked(
+        without=("imported", "device"),
+        failed="import_torch_xla",
+        error="ImportError: undefined symbol",
+    )
+    assert checks["torch_xla"].status == FAULT
+    assert "undefined symbol" in checks["torch_xla"].detail
+    assert "device" not in checks
+
+
+@pytest.mark.parametrize("env", [{}, {"PJRT_DEVICE": "CPU"}])
+def test_fact_1_11_a_tpu_machine_that_fell_back_to_the_cpu_is_a_fault(env: dict[str, str]) -> None:
+    check = checked(env, device_type="CPU", local_devices=1, all_devices=1)["device"]
+    assert check.status == FAULT
+    assert "4 TPU chips are here, but torch_xla computes on the CPU" in check.detail
+    assert check.advice.startswith("export PJRT_DEVICE=TPU")
+
+
+def test_neuron_devices_that_are_not_used_are_a_fault() -> None:
+    check = checked(device_type="CPU", tpu_chips=0, neuron_nodes=16)["device"]
+    assert check.status == FAULT
+    assert check.advice.startswith("export PJRT_DEVICE=NEURON")
+
+
+def test_another_device_than_was_asked_for_is_a_fault() -> None:
+    assert checked({"PJRT_DEVICE": "NEURON"})["device"].status == FAULT
+
+
+def test_the_cpu_is_fine_where_there_is_nothing_else() -> None:
+    assert checked({"PJRT_DEVICE": "CPU"}, device_type="CPU", tpu_chips=0)["device"].status == OK
+    assert checked({}, device_type="CPU", tpu_chips=0)["device"].status == NOTE
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "advice"),
+    [
+        (
+            {"PJRT_DEVICE": "TPU"},
+            {"error": "OSError: libtpu not found"},
+            "pip install 'torch_xla[tpu]'",
+        ),
+        (
+            {"PJRT_DEVICE": "GPU"},
+            {"error": "RuntimeError: bad"},
+            "PJRT_DEVICE is TPU, NEURON or CPU",
+        ),
+        ({"PJRT_DEVICE": "TPU"}, {"hung": 300.0}, "run on every host"),
+        (
+            {"PJRT_DEVICE": "TPU"},
+            {"code": -6, "stderr": "F0000 aborted"},
+            "another process may hold the device",
+        ),
+    ],
+)
+def test_no_device(env: dict[str, str], changes: dict[str, Any], advice: str) -> None:
+    check = checked(env, without=("device", "device_type", "step"), **changes)["device"]
+    assert check.status == FAULT
+    assert advice in check.advice
+
+
+def test_wrong_numbers_are_named() -> None:
+    check = checked(step=[13.25, 2.9375, 1.0, 0.5])["training step"]
+    assert check.status == FAULT
+    assert check.detail == "wrong numbers: bias 0.5, not 1.34375"
+
+
+def test_nan_is_a_wrong_number() -> None:
+    assert checked(step=[float("nan"), *ANSWER[1:]])["training step"].status == FAULT
+
+
+def test_a_step_that_crashed() -> None:
+    check = checked(without=("step",), code=-11, stderr="Fatal Python error")["training step"]
+    assert check.status == FAULT
+    assert "Fatal Python error (exit code -11)" in check.detail
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"together_reduced": 4.0},
+        {"together_reduced": None, "together_replicas": None, "together_hung": 300.0},
+    ],
+)
+def test_collectives_that_fail(changes: dict[str, Any]) -> None:
+    assert checked(**changes)["collectives"].status == FAULT
+
+
+def test_fact_5_7_the_cpu_has_no_collectives() -> None:
+    check = checked({"PJRT_DEVICE": "CPU"}, device_type="CPU", tpu_chips=0, local_devices=2)[
+        "collectives"
+    ]
+    assert check.status == NOTE
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"cache": None}, NOTE),
+        ({"cache_writable": False}, FAULT),
+        ({"device_type": "CPU", "tpu_chips": 0}, NOTE),  # fact 1.60: written, never read
+    ],
+)
+def test_compile_cache(changes: dict[str, Any], status: str) -> None:
+    assert checked({}, **changes)["compile cache"].status == status
+
+
+def test_a_probe_that_said_nothing() -> None:
+    checks = diagnose({}, 1.0, lambda env, timeout: {"code": 1, "stderr": "no module"})
+    assert [(c.name, c.status) for c in checks] == [("versions", FAULT)]
+    assert "no module" in checks[0].detail
+
+
+@pytest.mark.parametrize(
+    "words", [["x"], ["--output-format", "xml"], ["--timeout", "soon"], ["--timeout"]]
+)
+def test_wrong_usage(run: Runner, words: list[str]) -> None:
+    assert run("doctor", *words).code == 2
+
+
+def test_every_fault_has_advice() -> None:
+    for changes in ({"step": [0.0] * 4}, {"cache_writable": False}, {"together_reduced": 1.0}):
+        for check in checked(**changes).values():
+            assert check.status != FAULT or check.advice
+
+
+@pytest.mark.e2e
+def test_this_machine(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch_xla")
+    monkeypatch.setenv("PJRT_DEVICE", "CPU")
+    result = run("doctor", "--output-format=json")
+    checks = {c["name"]: c for c in json.loads(result.out)["checks"]}
+    assert checks["versions"]["status"] == OK
+    assert checks["training step"]["status"] == OK, checks
+    assert result.code == int(any(c["status"] == FAULT for c in checks.values()))

@@ -1,0 +1,251 @@
+"""The result for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from xla_migrate.verify import Failure, Run, compare
+from xla_migrate.verify.compilations import Compilation
+from xla_migrate.verify.report import Report, as_json, page, text
+from xla_migrate.verify.report.plots import Chart, Line, draw
+from xla_migrate.verify.suspects import Finding
+from xla_migrate.verify.trace import Read, Step
+
+from .traces import run
+
+BEFORE, AFTER = "x.cuda()\nprint(a < b)\n", "x.to(device)\nprint(a < b)\n"
+FINDINGS = [Finding("XLA405", "train.py", 1, "labels <move>", True, "labels = y.cuda()")]
+
+
+def report(target: Run | None = None, reference: Run | None = None) -> Report:
+    target = target or run(side="target")
+    target.compiled = [Compilation("user torch_xla.sync", "train.py:2", 10 * n) for n in range(2)]
+    comparison = compare(reference or run(), target)
+    settings = {"steps": "6", "tolerance": "1e-05"}
+    return Report(
+        comparison, "train.py --name '<b>'", settings, FINDINGS, {"train.py": (BEFORE, AFTER)}
+    )
+
+
+def differing() -> Report:
+    return report(run([1.0, 0.9, 0.85, 0.7, 0.6, 0.5], side="target"))
+
+
+def failing(fault: str, side: int = 0) -> Report:
+    runs = [run(), run(side="target")]
+    runs[side].failure = Failure(fault, "main.py:3: ValueError: <no>", "Traceback\n  <main.py>")
+    return report(runs[1], runs[0])
+
+
+class Strict(HTMLParser):
+    """Fails where tags do not nest; collects what could be fetched from elsewhere."""
+
+    VOID = ("meta", "br", "line", "path", "circle")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [v or "" for k, v in attrs if k in ("src", "href", "data", "action")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("made", [report(), differing(), failing("script"), failing("script", 1)])
+def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(made: Report) -> None:
+    html = page.page(made)
+    parser = Strict()
+    parser.feed(html)
+    assert parser.open == []
+    assert parser.links == []
+    assert not {"script", "img", "link", "iframe"} & set(parser.tags)
+    assert not re.search(r"url\(|@import|https?:", html)
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_the_page_shows_curves_difference_times_and_diff() -> None:
+    html = page.page(report())
+    assert html.count("<svg") == 3
+    for heading in (
+        "Verdicts",
+        "Loss of each step",
+        "logarithmic scale",
+        "Time of each step",
+        "Per step, after warm-up",
+        "What was changed",
+    ):
+        assert heading in html
+    assert '<span class="removed">-x.cuda()</span>' in html
+    assert '<span class="added">+x.to(device)</span>' in html
+    assert "step 1: 1 compilation<" in html
+    assert "allowed 1e-05" in html
+
+
+def test_the_page_escapes_what_it_shows() -> None:
+    html = page.page(differing())
+    assert "&#x27;&lt;b&gt;&#x27;" in html
+    assert "labels &lt;move&gt;" in html
+    assert "<b>'" not in html
+    assert "&lt;no&gt;" in page.page(failing("script"))
+
+
+def test_the_page_points_to_the_first_difference() -> None:
+    html = page.page(differing())
+    assert "First difference" in html
+    assert "step 3: loss: 0.8 in the original, 0.85" in html
+    assert "first difference" in html  # in the chart
+    assert "XLA405" in html
+
+
+def test_a_page_of_ours_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    page.save(report(), path)
+    page.save(differing(), path)
+    assert "First difference" in path.read_text()
+    path.write_text("<html>mine</html>")
+    with pytest.raises(FileExistsError, match="is not a report of xla-migrate"):
+        page.save(report(), path)
+    assert path.read_text() == "<html>mine</html>"
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0],
+        [0.0, 0.0],
+        [1.0, None, 3.0],
+        [math.nan, 2.0],
+        [math.inf, 1.0],
+        [-1.0, 5.0],
+        [1e-30, 1e30],
+    ],
+)
+def test_charts_of_odd_values_stay_inside(values: list[float | None], log: bool) -> None:
+    svg = draw(Chart("loss", (Line("a", "target", values),), log=log, limit=("at", 1e-5)))
+    for y in map(float, re.findall(r'cy="([^"]+)"', svg)):
+        assert 0 <= y <= 260
+    assert "nan" not in svg.replace("infinite", "").lower().split("<title>")[0]
+
+
+def test_a_chart_of_nothing_says_so() -> None:
+    assert "nothing to draw" in draw(Chart("loss", (Line("a", "target", [None]),)))
+
+
+def test_long_curves_keep_their_extremes() -> None:
+    values: list[float | None] = [1.0] * 20_000
+    values[12_345] = 9.0
+    svg = draw(Chart("loss", (Line("a", "target", values),)))
+    assert len(svg) < 40_000
+    heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", svg)]
+    assert min(heights) < 30 < max(heights)
+
+
+def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
+    lines = text.lines(report())
+    assert lines[0].split() == ["step", "original", "migrated", "difference", "gradient", "norm"]
+    assert lines[1].split() == ["1", "1", "1", "0.0e+00", "0.0e+00"]
+    assert any(line.startswith("ok     static shapes") for line in lines)
+    assert lines[-1] == "proven: train.py --name '<b>' trains the same, 6 steps alike"
+
+
+def test_the_terminal_names_step_place_and_finding() -> None:
+    lines = text.lines(differing())
+    assert lines[-1] == "differs: numbers; first at step 3"
+    assert any("FAILED numbers" in line and "[train.py:18]" in line for line in lines)
+    assert any(
+        line == "most likely behind `numbers`: train.py:1: XLA405 (left for you) labels <move>"
+        for line in lines
+    )
+
+
+def test_of_many_steps_the_ends_and_the_worst_are_shown() -> None:
+    losses = [2.0 - n / 1000 for n in range(500)]
+    other = list(losses)
+    other[300] += 1.0
+    lines = text.lines(report(run(other, side="target"), run(losses)))
+    numbers = [line.split()[0] for line in lines if re.match(r" *\d+ ", line)]
+    assert numbers == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "300",
+        "301",
+        "302",
+        "496",
+        "497",
+        "498",
+        "499",
+        "500",
+    ]
+    assert sum(line.strip() == "..." for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "side", "whose"),
+    [
+        ("script", 0, "could not run the original (its own error)"),
+        ("network", 0, "could not run the original (it needs the network)"),
+        ("harness", 0, "could not run the original (ours: the harness failed)"),
+        ("script", 1, "could not run the migrated script (the migration's"),
+    ],
+)
+def test_whose_fault_it_is(fault: str, side: int, whose: str) -> None:
+    made = failing(fault, side)
+    assert made.exit_code == 2
+    lines = text.lines(made)
+    assert lines[0] == f"the {('original', 'migrated script')[side]}'s own error:"
+    assert lines[-1].startswith(whose)
+    assert lines[-1].endswith("main.py:3: ValueError: <no>")
+
+
+def test_json_has_finite_numbers_alone() -> None:
+    made = report(run([1.0, math.nan, 0.8, 0.7, 0.6, math.inf], side="target"))
+    plain = as_json.plain(made)
+    told = json.loads(json.dumps(plain, allow_nan=False))
+    assert told["steps"][1]["target"] == "nan"
+    assert (told["status"], told["exit_code"], told["proven"]) == ("differs", 1, False)
+    assert told["divergence"]["step"] == 2
+    numbers = next(v for v in told["verdicts"] if v["name"] == "numbers")
+    assert numbers["finding"]["code"] == "XLA405"
+    assert told["compilations"] == [
+        {"cause": "user torch_xla.sync", "where": "train.py:2", "times": 2}
+    ]
+
+
+def test_reads_of_one_line_are_one_row_though_lines_moved() -> None:
+    def reads(where: str) -> Run:
+        def change(step: Step) -> None:
+            step.reads = [Read(where, "item()", 2)]
+
+        return run(side="reference" if where.endswith("1") else "target", change=change)
+
+    made = report(reads("train.py:2"), reads("train.py:1"))
+    moved = Report(made.comparison, "train.py", files={"train.py": ("a\nb\n", "new\na\nb\n")})
+    assert [(row.where, a, b) for row, a, b in moved.reads()] == [("train.py:1", 2.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [(report(), 0), (differing(), 1), (failing("script"), 2), (failing("no step", 1), 2)],
+)
+def test_exit_codes(made: Report, code: int) -> None:
+    assert made.exit_code == code
