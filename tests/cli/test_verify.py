@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .conftest import Runner
+from tests.verify import traces
+from xla_migrate.cli import verify as verify_command
+from xla_migrate.cli.verify_arguments import parse
+from xla_migrate.verify import Failure, Run
+
+from .conftest import CUDA, Runner
 
 SCRIPT = """\
 import sys
@@ -25,19 +31,28 @@ while True:
 """
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "verify takes one script"),
-        (["a.py", "b.py"], "verify takes one script"),
-        (["gone.py"], "gone.py: no such script"),
-        (["--epochs", "1", "a.py"], "verify has no option --epochs; the script's own go behind --"),
-        (["a.py", "--steps"], "--steps needs a value"),
-        (["a.py", "--steps", "few"], "--steps must be a number, not 'few'"),
-        (["a.py", "--precision=half"], "--precision half: there is float32 and bfloat16"),
-        (["bad.py"], "bad.py:1:7: XLA001 invalid syntax"),
-    ],
-)
+WRONG = [
+    ([], "verify takes one script"),
+    (["a.py", "b.py"], "verify takes one script"),
+    (["gone.py"], "gone.py: no such script"),
+    (["."], ".: a folder: name the script first"),
+    (["--epochs", "1", "a.py"], "verify has no option --epochs; the script's own go behind --"),
+    (["a.py", "--steps"], "--steps needs a value"),
+    (["a.py", "--steps", "few"], "--steps must be a number, not 'few'"),
+    (["a.py", "--steps", "0"], "--steps must be more than 0, not 0"),
+    (["a.py", "--tolerance=nan"], "--tolerance must be more than 0, not nan"),
+    (["a.py", "--timeout=-1"], "--timeout must be more than 0, not -1"),
+    (["a.py", "--precision=half"], "--precision half: there is float32 and bfloat16"),
+    (["a.py", "--dropout", "on"], "--dropout on: there is off and same"),
+    (["a.py", "--metric", "("], "--metric (: "),
+    (["a.py", "--data-shim", "gone.py"], "--data-shim gone.py: no such file"),
+    (["a.py", "--migrated", "gone.py"], "--migrated gone.py: no such file"),
+    (["a.py", "--keep", "."], "--keep .: not empty"),
+    (["bad.py"], "bad.py:1:7: XLA001 invalid syntax"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
 def test_wrong_usage(run: Runner, here: Path, words: list[str], message: str) -> None:
     (here / "a.py").write_text("")
     (here / "bad.py").write_text("def f(:  # torch")
@@ -48,6 +63,213 @@ def test_wrong_usage(run: Runner, here: Path, words: list[str], message: str) ->
 
 def test_help(run: Runner) -> None:
     assert run("verify", "--help").out.startswith("usage: xla-migrate verify SCRIPT [options] -- ")
+
+
+def test_arguments() -> None:
+    asked = parse(
+        [__file__, "--steps=5", "--metric", r"acc (\S+)", "--no-report", "--", "--steps", "9"]
+    )
+    assert (asked.steps, asked.metric, asked.report) == (5, r"acc (\S+)", None)
+    assert asked.args == ["--steps", "9"]
+    assert not asked.writing
+
+
+def test_with_verify_the_commands_own_options_are_kept_for_it() -> None:
+    words = [__file__, "models", "--verify", "--quiet", "--unsafe", "--steps", "5", "--", "x"]
+    asked = parse(words, writing=True)
+    assert [str(path) for path in asked.paths] == [__file__, "models"]
+    assert asked.command == ["--quiet", "--unsafe"]
+    assert (asked.steps, asked.args, asked.unsafe) == (5, ["x"], True)
+
+
+def made_up(
+    monkeypatch: pytest.MonkeyPatch,
+    losses: list[float] | None = None,
+    failure: Failure | None = None,
+) -> list[dict[str, Any]]:
+    """Runs that are not run: of the original the usual losses, of the migrated script these."""
+    calls: list[dict[str, Any]] = []
+
+    def observe(script: Path, args: list[str], **options: Any) -> Run:
+        calls.append({"script": script, "args": args, **options})
+        target = options.get("side") == "target"
+        out = traces.run(losses, side="target") if target and losses else None
+        out = out or traces.run(side="target" if target else "reference")
+        out.failure = failure if not target else None
+        return out
+
+    monkeypatch.setattr(verify_command, "observe", observe)
+    return calls
+
+
+def test_both_sides_are_run_alike(run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py", "--steps", "6", "--dropout=same", "--timeout=9", "--", "0.1")
+    assert result.code == 0, result.err
+    reference, target = calls
+    for call in calls:
+        assert call["args"] == ["0.1"]
+        assert (call["steps"], call["dropout"], call["timeout"]) == (6, "same", 9.0)
+        assert call["precision"] == "float32"
+    assert "replace" not in reference
+    assert b"xla_device()" in target["replace"]["train.py"]
+
+
+def test_bfloat16_takes_the_reference_twice(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    run("verify", "train.py", "--precision=bfloat16")
+    assert [(c.get("side", "reference"), c["precision"]) for c in calls] == [
+        ("reference", "bfloat16"),
+        ("reference", "float32"),
+        ("target", "bfloat16"),
+    ]
+
+
+def test_amplification_is_measured_where_it_is_asked_for(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    run("verify", "train.py", "--amplification")
+    assert [c.get("perturb", 0.0) for c in calls] == [0.0, 2.0**-23, 0.0]
+
+
+def test_where_the_original_fails_the_migrated_script_is_not_run(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch, failure=Failure("network", "main.py:9: URLError: no"))
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py")
+    assert len(calls) == 1
+    assert result.code == 2
+    last = "could not run the original (it needs the network): main.py:9: URLError: no"
+    assert last in result.out.splitlines()
+
+
+def test_a_migration_by_hand_is_compared_in_place_of_ours(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    (here / "mine.py").write_text("# mine\n")
+    run("verify", "train.py", "--migrated", "mine.py")
+    assert calls[1]["replace"] == {"train.py": b"# mine\n"}
+
+
+def test_the_page_is_written_and_named(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    assert run("verify", "train.py").out.splitlines()[-1] == "report: report.html"
+    assert (here / "report.html").read_text().startswith("<!doctype html>")
+    assert run("verify", "train.py", "--report=other.html").code == 0
+    assert (here / "other.html").exists()
+
+
+def test_somebody_elses_report_stays(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    (here / "report.html").write_text("mine")
+    result = run("verify", "train.py")
+    assert result.code == 0
+    assert "is not a report of xla-migrate" in result.err
+    assert (here / "report.html").read_text() == "mine"
+
+
+def test_no_report(run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    run("verify", "train.py", "--no-report")
+    assert not (here / "report.html").exists()
+
+
+def test_findings_in_other_files_are_known(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(monkeypatch, [1.0, 0.9, 0.85, 0.7, 0.6, 0.5])
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py", "--output-format=json")
+    numbers = next(v for v in json.loads(result.out)["verdicts"] if v["name"] == "numbers")
+    assert result.code == 1
+    assert numbers["finding"]["path"] == "train.py"
+    assert numbers["finding"]["code"].startswith("XLA")
+
+
+class TestVerifyThenWrite:
+    """`xla-migrate train.py --verify`: written is what is proven."""
+
+    def test_what_is_proven_is_written(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = made_up(monkeypatch)
+        (here / "train.py").write_text(SCRIPT)
+        result = run("train.py", "--verify", "--", "0.1")
+        assert result.code == 0, result.err
+        assert calls[1]["replace"]["train.py"] == (here / "train.py").read_bytes()
+        assert b"xla_device()" in calls[1]["replace"]["train.py"]
+
+    def test_what_differs_is_not(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made_up(monkeypatch, [1.0, 0.9, 0.85, 0.7, 0.6, 0.5])
+        (here / "train.py").write_text(SCRIPT)
+        result = run("train.py", "--verify")
+        assert result.code == 1
+        assert (here / "train.py").read_text() == SCRIPT
+        assert "not proven, so nothing was written" in result.err
+
+    def test_what_could_not_be_run_is_not(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made_up(monkeypatch, failure=Failure("script", "no"))
+        (here / "train.py").write_text(SCRIPT)
+        assert run("train.py", "--verify").code == 2
+        assert (here / "train.py").read_text() == SCRIPT
+
+    def test_unless_told(self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        made_up(monkeypatch, [1.0, 0.9, 0.85, 0.7, 0.6, 0.5])
+        (here / "train.py").write_text(SCRIPT)
+        assert run("train.py", "--verify", "--even-unproven").code == 1
+        assert "xla_device()" in (here / "train.py").read_text()
+
+    def test_only_what_is_named_is_proven_and_written(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = made_up(monkeypatch)
+        (here / "train.py").write_text(SCRIPT)
+        (here / "other.py").write_text(CUDA)
+        run("train.py", "--verify")
+        assert set(calls[1]["replace"]) == {"train.py"}
+        assert (here / "other.py").read_text() == CUDA
+
+    def test_files_that_change_meanwhile_are_left(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (here / "train.py").write_text(SCRIPT)
+        later = SCRIPT + "print(torch.ones(1).cuda())\n"
+
+        def observe(*args: Any, **options: Any) -> Run:
+            (here / "train.py").write_text(later)
+            return traces.run(side=options.get("side", "reference"))
+
+        monkeypatch.setattr(verify_command, "observe", observe)
+        result = run("train.py", "--verify")
+        assert result.code == 2
+        assert "files changed during the verification" in result.err
+        assert (here / "train.py").read_text() == later
+
+    def test_verify_behind_the_dashes_is_the_scripts(self, run: Runner, here: Path) -> None:
+        (here / "train.py").write_text(SCRIPT)
+        assert (
+            run("train.py", "--", "--verify").code == 2
+        )  # a path of that name, which is not there
 
 
 @pytest.mark.e2e
@@ -68,4 +290,5 @@ def test_the_scripts_own_error_is_told_as_such(run: Runner, here: Path) -> None:
     result = run("verify", "train.py", "--steps", "2", "--", "fast")
     assert result.code == 2
     assert "the original's own error:" in result.out
-    assert "could not convert string to float" in result.out.splitlines()[-1]
+    assert "could not convert string to float" in result.out.splitlines()[-2]
+    assert result.out.splitlines()[-2].startswith("could not run the original (its own error): ")
