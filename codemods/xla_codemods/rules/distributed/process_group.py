@@ -65,6 +65,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import DropArgument, Edit, Replace
 from ...findings import Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...syntax import keyword
 
@@ -104,9 +105,12 @@ def _is_only_for_a_group(script: Script, call: ast.Call) -> bool:
     parent = script.parent(call)
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]):
-            home = script.index.scope(call)
-            loads = [n for n, s in script.index.of(ast.Name) if n.id == name and s is home]
-            return all(_is_given_to_init(script, n) for n in loads if isinstance(n.ctx, ast.Load))
+            around = script.function(call) or script.tree
+            return all(
+                _is_given_to_init(script, node)
+                for node in walk(around)
+                if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+            )
     return _is_given_to_init(script, call)
 
 

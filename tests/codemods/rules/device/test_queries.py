@@ -172,3 +172,15 @@ def test_several_devices_in_one_process(source: str, several: bool) -> None:
     assert ("XLA114" in codes(source)) is several
     head = "from xla_migrate import runtime as xla\n"
     assert ("XLA114" in codes(head + line(source))) is several, "as long as it is so"
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        ("if pin_memory and not torch.cuda.is_available(): f()", True),
+        ("if args.pin_mem and torch.cuda.is_available(): f()", True),
+        ("if shuffle and not torch.cuda.is_available(): f()", False),
+    ],
+)
+def test_whether_memory_can_be_pinned_is_cudas_question(before: str, left: bool) -> None:
+    assert ("XLA102" not in codes(before)) is left

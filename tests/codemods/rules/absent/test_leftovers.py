@@ -1,0 +1,17 @@
+"""What is said of CUDA-only names that no other rule deals with."""
+
+from __future__ import annotations
+
+from xla_codemods.engine import check
+
+
+def test_asking_for_a_class_is_worth_knowing_only() -> None:
+    source = b"import bitsandbytes as bnb\ndef f(m):\n    return isinstance(m, (int, bnb.nn.Linear4bit))\n"
+    assert [(f.line, f.severity) for f in check(source)] == [(3, "info")]
+    source = b"import bitsandbytes as bnb\nlayer = bnb.nn.Linear4bit(2, 2)\n"
+    assert [(f.line, f.severity) for f in check(source)] == [(2, "error")]
+
+
+def test_private_names_are_called_so() -> None:
+    (finding,) = check(b"import torch\nx = torch.cuda._maybe_exchange_device(1)\n")
+    assert finding.message.endswith("private to `torch.cuda`: nothing on XLA stands for it")

@@ -1,0 +1,28 @@
+"""The default backend of a device, which torch does not know of XLA devices."""
+
+from __future__ import annotations
+
+from ...helpers import findings, migrated
+
+HEAD = "import torch\nimport torch.distributed as dist\n"
+
+
+def test_a_backend_that_is_printed_is_left_to_a_person() -> None:
+    source = f"{HEAD}backend = dist.get_default_backend_for_device(device)\nprint(backend)\ndist.init_process_group(backend=backend)\n"
+    assert (3, "XLA601") in findings(source)
+    assert "get_default_backend_for_device(device)" in migrated(source)
+
+
+def test_a_backend_that_is_handed_on_is_the_runtimes() -> None:
+    source = f"{HEAD}dist.init_process_group(dist.get_default_backend_for_device(device))\n"
+    assert migrated(source).endswith("xla.init_process_group(None)\n")
+
+
+def test_a_loader_that_fabric_shards_is_no_finding() -> None:
+    source = """import lightning as L
+from torch.utils.data import DataLoader
+fabric = L.Fabric()
+fabric.launch()
+loader = fabric.setup_dataloaders(DataLoader(data, batch_size=2))
+"""
+    assert "XLA607" not in [code for _, code in findings(source)]

@@ -1,0 +1,35 @@
+"""Code that a script itself keeps from XLA."""
+
+from __future__ import annotations
+
+import pytest
+
+from .helpers import findings
+
+HEAD = "import torch\nfrom accelerate.utils import DistributedType, is_torch_xla_available\n"
+EMPTY = "torch.cuda.empty_cache()"
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        (f"if not is_torch_xla_available():\n    {EMPTY}\n", True),
+        (f"if is_torch_xla_available():\n    pass\nelse:\n    {EMPTY}\n", True),
+        (f"if is_torch_xla_available():\n    pass\nelif a:\n    {EMPTY}\n", True),
+        (f"if is_torch_xla_available() or a:\n    pass\nelse:\n    {EMPTY}\n", True),
+        (f"if is_torch_xla_available() and a:\n    pass\nelse:\n    {EMPTY}\n", False),
+        (f"if not is_torch_xla_available() and a:\n    {EMPTY}\n", True),
+        (f"if not is_torch_xla_available() or a:\n    {EMPTY}\n", False),
+        (f"if state.kind != DistributedType.XLA:\n    {EMPTY}\n", True),
+        (f"if state.kind == DistributedType.XLA:\n    {EMPTY}\n", False),
+        (f"if state.kind in (DistributedType.XLA, 1):\n    pass\nelse:\n    {EMPTY}\n", True),
+        (f"def f():\n    if is_torch_xla_available():\n        return\n    {EMPTY}\n", True),
+        (f"def f():\n    if is_torch_xla_available():\n        pass\n    {EMPTY}\n", False),
+        (f"def f():\n    if not is_torch_xla_available():\n        return\n    {EMPTY}\n", False),
+        (f"if is_torch_xla_available():\n    {EMPTY}\n", False),
+        # the runtime's own question is no such test
+        (f"from xla_migrate import runtime as xla\nif not xla.is_available():\n    {EMPTY}\n", False),
+    ],
+)  # fmt: skip
+def test_branches(source: str, kept: bool) -> None:
+    assert bool(findings(HEAD + source)) is not kept
