@@ -110,6 +110,7 @@ def run(
     folder: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    watch: bool = True,
 ) -> Run:
     """Run a training script under observation; its files are not changed.
 
@@ -134,6 +135,7 @@ def run(
         folder: where the copy and the records go (by default a new temporary folder).
         env: more environment variables.
         progress: called with how far it is, a few times a second.
+        watch: False runs the script alike but without looking at it, to measure what looking costs.
 
     Returns:
         The run; its `failure` says what went wrong, if anything did.
@@ -165,6 +167,7 @@ def run(
         perturb=perturb,
         device_count=nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,
+        watch=watch,
     )
     plan.save(base / "plan.json")
     place = copy / script.relative_to(project)

@@ -1,0 +1,130 @@
+"""What watching a run costs: step times of one script with and without the harness's taps, on both sides.
+
+Each pair of processes runs back to back, in turns of order; what is reported is the median of the
+pairs' ratios (1.05: watching adds 5 %), since a machine's own speed wanders.
+
+    PYTHONPATH=src:codemods python docs/bench/verify.py [--pairs 5] [--model gpt|cnn|mlp]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from xla_codemods.engine import migrate
+from xla_migrate.verify import Run, run
+
+STEPS = 40
+
+SCRIPT = '''
+import sys
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+kind, steps = sys.argv[1], int(sys.argv[2])
+
+
+class GPT(nn.Module):
+    def __init__(self, vocabulary=256, width=256, layers=4):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        block = nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True)
+        self.body = nn.TransformerEncoder(block, layers)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x):
+        return self.head(self.body(self.embed(x)))
+
+
+def cnn(width=32):
+    parts = [nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+    for _ in range(6):
+        parts += [nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3072, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+
+count = 16 * (steps + 1)
+if kind == "gpt":
+    model, data = GPT(), TensorDataset(torch.randint(0, 256, (count, 64)), torch.randint(0, 256, (count, 64)))
+else:
+    model = cnn() if kind == "cnn" else mlp()
+    data = TensorDataset(torch.randn(count, 3, 32, 32), torch.randint(0, 10, (count,)))
+model = model.cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step, (x, y) in enumerate(DataLoader(data, batch_size=16)):
+    x, y = x.cuda(), y.cuda()
+    out = model(x)
+    loss = nn.functional.cross_entropy(out.flatten(0, -2), y.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == steps // 4:
+        loss.item()
+        start = time.perf_counter()
+    if step == steps:
+        loss.item()
+        print("seconds per step:", (time.perf_counter() - start) / (steps - steps // 4), flush=True)
+'''
+
+
+def seconds(model: str, side: str, watch: bool) -> float:
+    """Of one step of one run, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "project", "train.py")
+        script.parent.mkdir()
+        script.write_text(SCRIPT)
+        replace = {"train.py": migrate(SCRIPT.encode()).data} if side == "target" else None
+        done: Run = run(
+            script,
+            [model, str(STEPS)],
+            side=side,
+            steps=None,
+            cwd=script.parent,
+            replace=replace,
+            folder=Path(folder, "run"),
+            watch=watch,
+        )
+    found = re.search(r"seconds per step: (\S+)", done.output)
+    if found is None:
+        sys.exit(f"{side} of {model} did not run: {done.failure}\n{done.output[-2000:]}")
+    return float(found.group(1))
+
+
+def ratio(model: str, side: str, pairs: int) -> tuple[float, list[float], float]:
+    """(median ratio watched / alone, all ratios, median seconds alone)."""
+    ratios, alone = [], []
+    for number in range(pairs):
+        order = (False, True) if number % 2 else (True, False)
+        times = {watch: seconds(model, side, watch) for watch in order}
+        ratios.append(times[True] / times[False])
+        alone.append(times[False])
+    return statistics.median(ratios), ratios, statistics.median(alone)
+
+
+def main() -> None:
+    """Measure and print a row per model and side."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--model", choices=("gpt", "cnn", "mlp"))
+    asked = parser.parse_args()
+    print("| model | side | ms per step alone | watched / alone (median) | all pairs |")
+    print("|---|---|---|---|---|")
+    for model in [asked.model] if asked.model else ["gpt", "cnn", "mlp"]:
+        for side in ("reference", "target"):
+            middle, ratios, alone = ratio(model, side, asked.pairs)
+            shown = ", ".join(f"{r:.3f}" for r in sorted(ratios))
+            print(f"| {model} | {side} | {alone * 1e3:.1f} | {middle:.3f} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
