@@ -67,6 +67,13 @@ def test_fact_3_25_isolated_compilations_have_innocent_causes() -> None:
     assert verdict("static shapes", isolated).status == "ok"
 
 
+def test_graphs_of_the_first_evaluation_and_epochs_end_are_innocent() -> None:
+    phases = target(lambda step: step.counts.update(compiles=float(step.step in (5, 6, 7, 11))))
+    assert verdict("static shapes", phases).status == "ok"
+    every_fourth = target(lambda step: step.counts.update(compiles=float(step.step % 3 == 2)))
+    assert verdict("static shapes", every_fourth).status == "failed"
+
+
 def test_compilations_of_warm_up_do_not_count() -> None:
     assert (
         verdict(

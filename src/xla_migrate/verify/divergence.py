@@ -12,6 +12,7 @@ from .tolerances import (
     NOISE_GRADIENT,
     NORM_PATH_SHARE,
     PATH_SHARE,
+    TENSOR_GRADIENT_FACTOR,
     Tolerance,
     relative,
 )
@@ -198,7 +199,10 @@ def _gradients(
     x, y = a.gradient_norm, b.gradient_norm
     if x is None or y is None or not parameters:
         return
-    if _apart(a, b, steepest) <= GRADIENT_FACTOR[a.step == 1] * allowed:
+    first = a.step == 1
+    by_norm = relative(x, y, steepest) / GRADIENT_FACTOR[first]
+    by_tensor = _apart(a, b, steepest) / TENSOR_GRADIENT_FACTOR[first]
+    if max(by_norm, by_tensor) <= allowed:
         return
     worst = max(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
