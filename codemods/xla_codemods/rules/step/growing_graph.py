@@ -48,9 +48,9 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import WARNING, Finding
-from ...names import Binding
 from ...rule import Rule
 from .device_tensors import losses
+from .running_sums import part
 from .turns import turns
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     first = [b for b in found[1] if b.how == "assign" and b.node is not statement]
     return (
         bool(first)
-        and all(_is_empty(_part(b)) for b in first)
+        and all(_is_empty(part(b)) for b in first)
         and (
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
@@ -146,17 +146,7 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute) -> bool:
     if not isinstance(definition, ast.ClassDef):
         return False
     found = script.inference.class_attributes(definition).get(kept.attr, [])
-    return bool(found) and all(_is_empty(_part(binding)) for binding, _ in found)
-
-
-def _part(binding: Binding) -> ast.expr | None:
-    """What is bound, of `a, b = 0, []` too."""
-    value = binding.value
-    for step in binding.path:
-        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
-            return None
-        value = value.elts[step]
-    return value
+    return bool(found) and all(_is_empty(part(binding)) for binding, _ in found)
 
 
 def _is_empty(node: ast.expr | None) -> bool:

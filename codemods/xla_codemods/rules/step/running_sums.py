@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace
-from ...names import Scope
+from ...names import Binding, Scope
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -62,9 +62,19 @@ def _is_only_a_sum(scope: Scope, name: str, calls: list[ast.Call]) -> bool:
     for binding in found[1]:
         if binding.how == "augment":
             added += 1
-        elif not (binding.how == "assign" and not binding.path and _is_zero(binding.value)):
+        elif not (binding.how == "assign" and _is_zero(part(binding))):
             return False
     return added == len(calls)
+
+
+def part(binding: Binding) -> ast.expr | None:
+    """What is bound, of `a, b = 0, []` too."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+            return None
+        value = value.elts[step]
+    return value
 
 
 def _is_zero(node: ast.expr | None) -> bool:
