@@ -75,7 +75,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
             "notes": ["n"],
         },
     )
-    assert trace.rank == 1
+    assert (trace.rank, trace.process) == (1, 4711)
     assert [(p.name, p.shape, p.trains) for p in trace.parameters[0]] == [
         ("weight", (2, 3), True),
         ("bias", (2,), False),

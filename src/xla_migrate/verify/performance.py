@@ -33,12 +33,13 @@ def judge(reference: Run, target: Run, hand: Run | None) -> tuple[list[Verdict],
         detail = f"fewer than {target.warmup + 2} steps: too few to judge after warm-up"
         return [Verdict("performance", "not judged", detail)], {}
     original = _measured(reference.traces[0], target.warmup)
+    rehearsal = len(target.traces) > 1 and trace.about.get("PJRT_DEVICE") == "CPU"
     verdicts = [
         _static_shapes(trace, target),
         _bounded_graph(steps),
         _no_fallback(trace),
-        _launches(steps, original, hand, target.warmup),
-        _host_reads(steps, original),
+        _launches(steps, original, hand, target.warmup, rehearsal),
+        _host_reads(steps, original, rehearsal),
     ]
     return verdicts, _summary(steps, original)
 
@@ -113,10 +114,17 @@ def _no_fallback(trace: Trace) -> Verdict:
 
 
 def _launches(
-    steps: list[list[Step]], original: list[list[Step]], hand: Run | None, warmup: int
+    steps: list[list[Step]],
+    original: list[list[Step]],
+    hand: Run | None,
+    warmup: int,
+    rehearsal: bool,
 ) -> Verdict:
     name = "launches"
     counts = [_count(i, "launches") for i in steps]
+    if rehearsal and hand is None:
+        detail = f"{median(counts):.2f} per step; a rehearsal reduces through the host, which cuts graphs"
+        return Verdict(name, "not judged", detail)
     if hand is not None and hand.traces:
         ours = mean(counts)
         by_hand = _measured(hand.traces[0], warmup)
@@ -139,7 +147,7 @@ def _reads_per_step(steps: list[list[Step]]) -> float:
     return mean(sum(s.host_reads for s in i) for i in steps) if steps else 0.0
 
 
-def _host_reads(steps: list[list[Step]], original: list[list[Step]]) -> Verdict:
+def _host_reads(steps: list[list[Step]], original: list[list[Step]], rehearsal: bool) -> Verdict:
     name = "host reads"
     ours, theirs = _reads_per_step(steps), _reads_per_step(original)
     unexplained = mean(_count(i, "reads") > 0 and not any(s.reads for s in i) for i in steps)
@@ -148,7 +156,7 @@ def _host_reads(steps: list[list[Step]], original: list[list[Step]]) -> Verdict:
     if ours > theirs + SLACK / len(steps):
         most = f"; {places[0].what} at {places[0].where}" if places else ""
         return Verdict(name, "failed", detail + most, places[0].where if places else "")
-    if unexplained > theirs + SLACK / len(steps):
+    if unexplained > theirs + SLACK / len(steps) and not rehearsal:
         detail += f"; transfers at {unexplained:.0%} of the steps that no call explains"
         return Verdict(name, "failed", detail)
     return Verdict(name, "ok", detail)

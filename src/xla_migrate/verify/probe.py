@@ -95,7 +95,7 @@ def _sum_of_ranks(index: int) -> None:
     import torch_xla.runtime as xr
 
     mine = torch.tensor([float(xr.global_ordinal() + 1)], device=torch_xla.device())
-    total = xm.all_reduce(xm.REDUCE_SUM, mine)
+    total: Any = xm.all_reduce(xm.REDUCE_SUM, mine)
     torch_xla.sync()
     if xr.global_ordinal() == 0:
         tell(reduced=float(total), replicas=xr.world_size())

@@ -26,6 +26,7 @@ _POLL = 0.1
 
 # A reference must not meet torch_xla (xla-facts 1.106); these libraries look for it by themselves.
 _WITHOUT_XLA = {"USE_TORCH_XLA": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+_LAUNCHERS = {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException"}
 _QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
 
 
@@ -208,7 +209,9 @@ def _environment(plan: Plan, base: Path, more: Mapping[str, str] | None) -> dict
     if plan.side == "target":
         env.setdefault("PJRT_DEVICE", "CPU")
         env["PT_XLA_DEBUG_LEVEL"] = "1"
-        env["PT_XLA_DEBUG_FILE"] = str(base / "compilations.txt")
+        env["PT_XLA_DEBUG_FILE"] = str(base / "compilations.txt")  # each process has its own
+        if plan.device_count > 1 and env["PJRT_DEVICE"] == "CPU":
+            env["CPU_NUM_DEVICES"] = str(plan.device_count)  # how many a launch starts
         env["PT_XLA_DEBUG_MAX_FRAME"] = "24"
     else:
         env.update(_WITHOUT_XLA)
@@ -244,7 +247,9 @@ def _execute(
     result.output = (base / "output.txt").read_text(encoding="utf-8", errors="replace")
     files = sorted((base / "records").glob("rank*.jsonl"))
     result.traces = sorted((trace.read(f) for f in files), key=lambda t: (not t.steps, t.rank))
-    result.compiled = compilations.read(base / "compilations.txt", str(result.project.resolve()))
+    if result.traces:
+        own = base / f"compilations.{result.traces[0].process}.txt"
+        result.compiled = compilations.read(own, str(result.project.resolve()))
     result.failure = _judge(result, process.returncode, timed_out, timeout, plan_steps)
     result.traces = [t for t in result.traces if t.steps]
 
@@ -302,7 +307,10 @@ def _judge(
         return Failure(
             "timeout", f"{done} optimizer steps in {timeout:g} s: ended for lack of time"
         )
-    error = next((t.error for t in result.traces if t.error), None)
+    errors = [t.error for t in result.traces if t.error]
+    # Launchers raise, too, when a process of theirs has failed: its own error says more.
+    own = [e for e in errors if e["type"] not in _LAUNCHERS]
+    error = next(iter(own or errors), None)
     if error is not None and code != 0:
         return failures.of_error(error, str(result.project.resolve()), str(_HERE))
     return failures.of_exit(code, done, result.output)

@@ -102,6 +102,7 @@ class Trace:
     devices: list[str] = field(default_factory=list)
     redirected: bool = False
     about: dict[str, str] = field(default_factory=dict)
+    process: int = 0
 
     @property
     def primary(self) -> int:
@@ -129,7 +130,8 @@ def _halves(values: list[Any]) -> tuple[list[float], list[float]]:
 
 def read(path: Path) -> Trace:
     """The trace in a record file; a last line cut short (the process was killed) is left out."""
-    trace = Trace(rank=int(path.name.partition(".")[0].removeprefix("rank")))
+    rank, _, rest = path.name.removeprefix("rank").partition(".")
+    trace = Trace(rank=int(rank), process=int(rest.partition(".")[0]))
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             record = json.loads(line)

@@ -23,6 +23,7 @@ def attach() -> None:
     records.open_in(plan.records)
     where.set_project(plan.project)
     failure.install()
+    _own_debug_file()
     if plan.original:
         guard.install(plan.original, plan.project)
     random.seed(plan.seed)
@@ -35,6 +36,14 @@ def attach() -> None:
             "torch_xla": lambda torch_xla: _torch_xla(torch_xla, plan),
         }
     )
+
+
+def _own_debug_file() -> None:
+    """torch_xla's account of compilations of this process alone, not of all of them mixed."""
+    path = os.environ.get("PT_XLA_DEBUG_FILE")
+    if path:
+        folder = os.path.dirname(path)
+        os.environ["PT_XLA_DEBUG_FILE"] = os.path.join(folder, f"compilations.{os.getpid()}.txt")
 
 
 def finish() -> None:
