@@ -7,20 +7,36 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .findings import Finding
     from .script import Script
 
 # What libraries and scripts call the question; not `xla.is_available`, which is the runtime's.
 _ASKED = re.compile(
-    r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_?(?:TORCH_)?XLA\b"
+    r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_(?:TORCH_)?XLA\b"
     r"|\b_?(?:has|use|is)_(?:torch_)?xla\b"
+)
+_WORDS = (
+    "is_xla_",
+    "is_torch_xla_",
+    "is_tpu_",
+    "is_torch_tpu_",
+    "DistributedType.",
+    "TORCH_XLA",
+    "_XLA",
+    "_xla",
 )
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def is_kept_from_xla(script: Script, node: ast.AST) -> bool:
-    """Whether `node` runs only where a test of the script's own has said: this is not XLA."""
-    if _ASKED.search(script.source.text) is None:
-        return False
+def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
+    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
+    text = script.source.text
+    if not any(word in text for word in _WORDS) or _ASKED.search(text) is None:
+        return found
+    return [finding for finding in found if not _is_kept(script, finding.node)]
+
+
+def _is_kept(script: Script, node: ast.AST) -> bool:
     child = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:

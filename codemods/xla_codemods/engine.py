@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from .branches import is_kept_from_xla
+from .branches import without_kept
 from .cuda_only import left_over
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
@@ -143,7 +143,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
         from .own import findings
 
         found += findings(script, options.own)
-    found = [f for f in found if not is_kept_from_xla(script, f.node)]
+    found = without_kept(script, found)
     suppressions = Suppressions(script.source)
     # Asked of all findings: a suppression is in use even where its code is not selected.
     found = [f for f in found if not suppressions.covers(f)]
