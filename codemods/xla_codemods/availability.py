@@ -45,9 +45,11 @@ _KERNELS = re.compile(
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
-    r"|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
+    r"|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
     re.IGNORECASE,
 )
+# How a file comes by kernels that its autograd functions call.
+_LOADED = re.compile(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 _MOVES = re.compile(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
 
 # Device types beside CUDA that are not the host.
@@ -216,7 +218,13 @@ def is_among_kernels(script: Script, node: ast.expr) -> bool:
     function = script.function(node)
     if function is None or function.name in {"main", "train"}:
         return False
-    return _is_kernel_code(script.segment(function))
+    if _is_kernel_code(script.segment(function)):
+        return True
+    return _LOADED.search(script.source.text) is not None and any(
+        isinstance(around, ast.ClassDef)
+        and any(script.dotted(base) == "torch.autograd.Function" for base in around.bases)
+        for around in script.ancestors(function)
+    )
 
 
 def _is_kernel_code(text: str) -> bool:

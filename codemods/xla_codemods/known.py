@@ -16,6 +16,7 @@ from .values import (
     GENERATOR,
     GRAPH,
     HOST,
+    INSTANCE,
     LOADER,
     MODULE,
     NUMBER,
@@ -71,6 +72,7 @@ _RESULTS: dict[str, Value] = {
     f"{RUNTIME}.autocast": of(AUTOCAST),
     # optimizers beyond torch.optim
     "torch.distributed.optim.ZeroRedundancyOptimizer": of(OPTIMIZER),
+    "torch.distributed.optim.DistributedOptimizer": of(INSTANCE),  # of remote parameters
     "transformers.AdamW": of(OPTIMIZER),
     "transformers.Adafactor": of(OPTIMIZER),
     "transformers.optimization.AdamW": of(OPTIMIZER),

@@ -245,12 +245,22 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
 
 
 def _finding(script: Script, node: ast.expr, entry: Own, edit: Edit | None) -> Finding:
-    message = entry.message or f"`{entry.dotted}` is for CUDA: `{entry.to}` takes its place"
+    message = (
+        entry.message or f"`{entry.dotted}` is for CUDA: `{_shown(script, entry)}` takes its place"
+    )
     if edit is None:
         why = "its arguments are not those of the mapping" if _HOLE.search(entry.to) else ""
         why = why or f"the file does not import `{entry.to.partition('.')[0]}`"
         return RULE.at(script, node, f"{message}; {why}")
     return RULE.at(script, node, message, edit, safety=entry.safety)
+
+
+def _shown(script: Script, entry: Own) -> str:
+    """What takes the name's place, as a person would write it."""
+    if not _HOLE.search(entry.to):
+        return entry.to if "." in entry.to else f"{script.xla}.{entry.to}"
+    letters = dict(zip("0123", "xyzw"), xla=script.xla)
+    return _HOLE.sub(lambda match: letters.get(match[1], match[1]), entry.to)
 
 
 def failures(own: tuple[Own, ...]) -> Iterator[tuple[Own, str, str]]:

@@ -14,7 +14,7 @@ STYLES = Path(__file__).parents[2] / "fixtures" / "styles"
 # Codes of what is left, with how often.
 LEFT = {
     "accumulation_sync": {},
-    "compiled_flags": {"XLA503": 1},
+    "compiled_flags": {"XLA503": 1, "XLA504": 1},
     "contrastive_queue": {"XLA503": 4},
     "data_parallel_yaml": {"XLA503": 2, "XLA504": 1, "XLA605": 1, "XLA912": 2},
     "detection": {},

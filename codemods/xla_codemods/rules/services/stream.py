@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropArgument, DropItem, Replace, Unwrap, remove
-from ...findings import MEDIUM, Finding
+from ...findings import ERROR, INFO, MEDIUM, Finding
 from ...rule import Rule
 from ...values import STREAM
 from .streams import CONTEXTS, STREAMS, goes, is_context, is_ordering, orders_streams
@@ -164,7 +164,8 @@ def _named(script: Script) -> Iterator[Finding]:
         ):
             continue
         if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
-            yield RULE.at(script, node, _MESSAGE)
+            asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
+            yield RULE.at(script, node, _MESSAGE, severity=INFO if asked else ERROR)
 
 
 _CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)

@@ -85,7 +85,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Edit, InsertAfter, InsertBefore
+from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...findings import Finding
 from ...rule import Rule
 from ...training import BACKWARD, FORWARD, MARK, STEP, Loop, Step, outside_loops
@@ -106,23 +106,32 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if script.uses_accelerate:
         return
-    mark = f"{script.xla}.mark_step()"
     for anchor, loop, step in _last_steps(script):
         if _marked_after(script, anchor) or is_hook(script, step.call):
             continue
         own = script.statement(step.call)
         edits: list[Edit] = []
         if own is not anchor and not _marked_after(script, own) and _read_after(script, own):
-            edits.append(
-                InsertAfter(own, mark)
-            )  # in the block of the step, before it is read there
+            # in the block of the step, before it is read there
+            edits.append(InsertAfter(own, f"{script.xla}.mark_step()"))
         if loop is None or not loop.fed or _read_after(script, anchor):
-            edits.append(InsertAfter(anchor, mark))
+            edits += _behind(script, anchor)
         if not edits:
             continue
         if loop is not None and not loop.fed:
             edits += _before_continues(script, loop, anchor)
         yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
+
+
+def _behind(script: Script, anchor: ast.stmt) -> list[Edit]:
+    """A mark behind `anchor`; where that returns what the step gives, between the two."""
+    mark = f"{script.xla}.mark_step()"
+    if not isinstance(anchor, ast.Return) or anchor.value is None:
+        return [InsertAfter(anchor, mark)]
+    scope = script.index.scope(anchor.value)
+    name = next(n for n in ("result", "stepped", "_result") if scope.find(n) is None)
+    text = f"{name} = {{0}}\n{mark}\nreturn {name}"
+    return [ReplaceStatement(anchor, text, (anchor.value,))]
 
 
 def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -117,3 +118,18 @@ def test_what_a_person_decides(source: str) -> None:
 def test_where_cuda_code_is_chosen_no_is_right(source: str) -> None:
     assert line(source) == source
     assert "XLA107" not in codes(source)
+
+
+def test_autograd_functions_of_a_file_that_loads_kernels() -> None:
+    """The answer goes to a kernel, which only CUDA has."""
+    source = (
+        "import torch\n"
+        "from kernels import load_cuda_kernels\n"
+        "class Sampled(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        use_cuda = x.is_cuda\n"
+        "        return lib.hash(x, use_cuda)\n"
+    )
+    assert "x.is_cuda" in migrated(source)
+    assert "x.is_cuda" not in migrated(source.replace("load_cuda_kernels", "other"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ..lines import codes, line
 
 
@@ -97,3 +99,8 @@ def test_where_one_use_cannot_go_none_goes(left: str) -> None:
 def test_other_streams_and_events_stay(source: str) -> None:
     assert line(source) == source
     assert codes(source) == []
+
+
+def test_asking_whether_something_is_a_stream_is_worth_knowing_only() -> None:
+    source = b"import torch\nprint(isinstance(x, torch.cuda.StreamContext))\n"
+    assert [(f.code, f.severity) for f in check(source)] == [("XLA123", "info")]

@@ -106,3 +106,25 @@ def test_generation_in_a_module_is_cut() -> None:
         "        return x\n"
     )
     assert loops(source) == [5]
+
+
+def test_a_step_that_is_returned_is_marked_before() -> None:
+    after = migrated(
+        "import torch\n"
+        "class Named:\n"
+        "    def step(self, closure=None):\n"
+        "        return self.optimizer.step(closure)\n"
+    )
+    lines = [line.strip() for line in after.splitlines()]
+    step = lines.index("result = xla.optimizer_step(self.optimizer, closure)")
+    assert lines[step + 1 : step + 3] == ["xla.mark_step()", "return result"]
+
+
+def test_optimizers_of_remote_parameters_are_no_local_ones() -> None:
+    source = (
+        "import torch\n"
+        "from torch.distributed.optim import DistributedOptimizer\n"
+        "optimizer = DistributedOptimizer(torch.optim.SGD, parameters, lr=0.1)\n"
+        "optimizer.step(context)\n"
+    )
+    assert not {"XLA501", "XLA502"} & {code for _, code in findings(source)}
