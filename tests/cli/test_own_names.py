@@ -168,6 +168,14 @@ def test_safety_and_message(run: Runner, here: Path) -> None:
     assert "xla.synchronize()" in migrated(run, here, source, "--unsafe")
 
 
+def test_messages_say_it_as_it_would_be_written(run: Runner, here: Path) -> None:
+    settings(here, ALL)
+    (here / "a.py").write_text("import mylib\nmylib.cuda_sync()\nmylib.to_gpu(x)\n")
+    out = run("check", "a.py").out
+    assert "`mylib.cuda_sync` is for CUDA: `xla.synchronize` takes its place" in out
+    assert "`mylib.to_gpu` is for CUDA: `x.to(xla.xla_device())` takes its place" in out
+
+
 def test_suppressed_and_ignored_like_any_other(run: Runner, here: Path) -> None:
     settings(here, ALL)
     (here / "a.py").write_text("import mylib\nmylib.cuda_sync()  # xla-migrate: ignore[XLA003]\n")
