@@ -41,6 +41,15 @@ def test_fact_1_11_a_run_that_was_not_on_xla_fails() -> None:
     assert [(v.name, v.status) for v in verdicts] == [("device", "failed")]
 
 
+def test_a_script_without_cuda_has_nothing_to_migrate() -> None:
+    theirs = run(LOSSES, devices=["cpu"])
+    (found,), _ = judge(theirs, target(devices=["cpu"]), None)
+    assert (found.name, found.status) == ("device", "failed")
+    assert "there is nothing to migrate" in found.detail
+    (found,), _ = judge(run(LOSSES, devices=["cuda"]), target(devices=["cpu"]), None)
+    assert found.detail == "the migrated script did not train on XLA but on cpu"
+
+
 def test_too_few_steps_are_not_judged() -> None:
     few = run([1.0, 0.9], side="target")
     verdicts, _ = judge(run([1.0, 0.9]), few, None)

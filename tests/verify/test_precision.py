@@ -8,7 +8,7 @@ import random
 import pytest
 
 from xla_migrate.verify import Run
-from xla_migrate.verify.precision import ratios
+from xla_migrate.verify.precision import Ratios, ratios
 from xla_migrate.verify.trace import Parameter, Step
 
 from .traces import run
@@ -47,9 +47,14 @@ def test_r_is_how_much_larger_the_errors_are(factor: float) -> None:
 
 def test_equally_precise_runs_pass_and_worse_ones_do_not() -> None:
     equal = [ratios(EXACT, noisy(2 * i, 1e-3), noisy(2 * i + 1, 1e-3)) for i in range(1, 60)]
-    worse = [ratios(EXACT, noisy(2 * i, 1e-3), noisy(2 * i + 1, 1.4e-3)) for i in range(1, 60)]
+    worse = [ratios(EXACT, noisy(2 * i, 1e-3), noisy(2 * i + 1, 1.8e-3)) for i in range(1, 60)]
     assert all(found is not None and found.r <= 1.2 for found in equal)
-    assert all(found is not None and found.r > 1.2 for found in worse)
+    assert all(found is not None and found.r > found.limit for found in worse)
+
+
+@pytest.mark.parametrize(("quantities", "limit"), [(16, 1.5), (400, 1.26), (10_000, 1.212)])
+def test_few_quantities_leave_more_to_chance(quantities: int, limit: float) -> None:
+    assert Ratios(1.0, quantities, 1.0, 12).limit == pytest.approx(limit)
 
 
 def test_losses_alone_would_fail_equally_precise_runs_one_time_in_four() -> None:

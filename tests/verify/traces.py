@@ -77,5 +77,6 @@ def run(
         if change is not None:
             change(one)
     out = Run(side, Path("train.py"), [], "as written", Path("/project"))
-    out.traces = [trace(steps, **changes)]
+    where = {"devices": ["xla" if side == "target" else "cuda"]}
+    out.traces = [trace(steps, **{**where, **changes})]
     return out

@@ -9,7 +9,7 @@ from typing import Literal
 from . import performance, precision
 from .divergence import Divergence, first_divergence
 from .run import Run
-from .tolerances import METRIC, R_LIMIT, Tolerance, relative
+from .tolerances import METRIC, Tolerance, relative
 from .trace import Step, Trace
 from .verdict import Verdict
 
@@ -96,7 +96,7 @@ def compare(
         metric: a regular expression whose first group is a number that both print (an evaluation
             metric); all its values must agree to 0.1 %.
         fp32: the reference run in float32. Given, losses are judged by the bf16 criterion
-            R = |target - fp32| / |reference - fp32| <= 1.2 in place of `tolerance`.
+            R = |target - fp32| / |reference - fp32| <= 1.2 (see `precision`) in place of `tolerance`.
         hand: a run of the same training hand-written for torch_xla, whose launches are the limit.
         noise: the reference with `perturb`: rounding that this training amplifies is then allowed.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
@@ -222,10 +222,10 @@ def _judge_bf16(out: Comparison, fp32: Run) -> None:
     out.r = found.r
     detail = (
         f"R = |target - fp32| / |bf16 - fp32| = {found.r:.3f} over {found.quantities} quantities,"
-        f" allowed {R_LIMIT}; {found.of_losses:.3f} over {found.count} losses alone,"
+        f" allowed {found.limit:.2f}; {found.of_losses:.3f} over {found.count} losses alone,"
         f" allowed {found.limit_of_losses:.2f}"
     )
-    within = found.r <= R_LIMIT and found.of_losses <= found.limit_of_losses
+    within = found.r <= found.limit and found.of_losses <= found.limit_of_losses
     status: Status = "ok" if within else "failed"
     out.verdicts.append(Verdict("bf16", status, detail))
 

@@ -25,8 +25,10 @@ SLACK = 1.5  # reads or launches more in a whole run: one more or less at its en
 def judge(reference: Run, target: Run, hand: Run | None) -> tuple[list[Verdict], dict[str, float]]:
     """All performance verdicts, and the figures behind them."""
     trace = target.traces[0]
-    if not any(step.counts for step in trace.steps):
-        detail = f"the migrated script did not run on XLA but on {', '.join(trace.devices)}"
+    if "xla" not in trace.devices or not any(step.counts for step in trace.steps):
+        detail = f"the migrated script did not train on XLA but on {', '.join(trace.devices)}"
+        if reference.traces[0].devices == ["cpu"]:
+            detail = "the original trains on the CPU without CUDA: there is nothing to migrate"
         return [Verdict("device", "failed", detail)], {}
     steps = _measured(trace, target.warmup)
     if not steps:

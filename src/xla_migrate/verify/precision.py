@@ -46,6 +46,11 @@ class Ratios:
     alike: bool = True
 
     @property
+    def limit(self) -> float:
+        """R_LIMIT, and the chance of so few quantities: 1.5 for 16, 1.26 for 400."""
+        return R_LIMIT * (1 + 1 / math.sqrt(max(self.quantities, 1)))
+
+    @property
     def limit_of_losses(self) -> float:
         """What so few losses allow: at 12, equally precise runs exceed it once in fifty times."""
         return R_LIMIT * (1 + 2 / math.sqrt(self.count))

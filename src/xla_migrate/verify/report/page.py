@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 
 from ..compare import Row
-from ..tolerances import R_LIMIT
 from ..trace import Step
 from .facts import Report
 from .plots import Chart, Line, draw
@@ -134,7 +133,7 @@ def _curves(report: Report) -> str:
     r = report.comparison.r
     told = ""
     if r is not None:
-        told = f'<p class="soft">R = {r:.3f}, allowed {R_LIMIT}</p>'
+        told = f'<p class="soft">R of the bf16 criterion: {r:.3f}</p>'
     same = sum(row.difference == 0 for row in rows)
     if same:
         told += f'<p class="soft">{same} of {len(rows)} losses are equal to the last bit (on the floor of the scale)</p>'
