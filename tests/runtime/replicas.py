@@ -14,6 +14,7 @@ from typing import Any
 
 SOURCE = Path(__file__).parents[2] / "src"
 MARK = "REPORT "
+QUICK_COMPILES = "--xla_backend_optimization_level=0"
 
 # What a script begins with: `report(name, value)` tells the test.
 PRELUDE = f"""
@@ -39,7 +40,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def run(script: str, count: int = 2, limit: float = 120, **env: str) -> list[dict[str, Any]]:
+def run(script: str, count: int = 2, limit: float = 400, **env: str) -> list[dict[str, Any]]:
     """What each of ``count`` processes reported; an AssertionError with the output of one that fails.
 
     Processes that are not over after ``limit`` seconds are ended, and fail.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -116,3 +118,33 @@ def test_a_chosen_eager_device_stays_chosen(eager: None, monkeypatch: pytest.Mon
     xla.set_device(3)
     assert xla.xla_device() == torch.device("cuda", 3)
     assert xla.device_count() == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (None, "xla"),
+        ("cuda", "xla"),
+        ("cuda:1", "xla"),
+        ("gpu", "xla"),
+        (1, "xla"),
+        (torch.device("cuda", 1), "xla"),
+        ("cpu", "cpu"),
+        ("meta", "meta"),
+        ("auto", "auto"),
+        ("0,1", "0,1"),
+        ("", ""),
+    ],
+)
+def test_kinds_of_what_users_type(device: torch.device, given: Any, kind: str) -> None:
+    assert xla.device_type(given) == kind
+
+
+def test_an_index_counts_where_a_process_has_several_devices(
+    eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xla_migrate.runtime import _eager
+
+    monkeypatch.setattr(_eager, "device_type", lambda: "cuda")
+    assert xla.device_type("cuda:1") == "cuda:1"
+    assert xla.device_type("cuda") == "cuda"

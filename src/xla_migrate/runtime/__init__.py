@@ -70,6 +70,7 @@ from .randomness import (
     set_rng_state,
     set_rng_state_all,
 )
+from .resuming import CheckpointError, latest
 from .scaling import NativeScaler
 from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
 keep_identity()
 
 __all__ = [
+    "CheckpointError",
     "DistributedDataParallel",
     "Event",
     "MpDeviceLoader",
@@ -119,6 +121,7 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_master",
+    "latest",
     "launch",
     "load",
     "local_rank",

@@ -18,6 +18,7 @@ from ._backend import backend
 from .batches import tensors_in
 from .devices import parse_spec, xla_device
 from .processes import is_master
+from .resuming import explaining
 
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 T = TypeVar("T")
@@ -26,7 +27,14 @@ T = TypeVar("T")
 _PORTABLE = ("cpu", "cuda", "meta")
 
 
-def save(obj: Any, path_or_file: File, *, pickle_module: Any = pickle, **kwargs: Any) -> None:
+def save(
+    obj: Any,
+    path_or_file: File,
+    *,
+    master_only: bool = True,
+    pickle_module: Any = pickle,
+    **kwargs: Any,
+) -> None:
     """``torch.save``, such that plain PyTorch can load the file.
 
     XLA tensors are written as CPU tensors wherever they are: in state dicts, Parameters, whole
@@ -34,17 +42,23 @@ def save(obj: Any, path_or_file: File, *, pickle_module: Any = pickle, **kwargs:
     their types, and a state dict its ``_metadata``.
 
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
-    and the master alone writes. A path changes at once when the file is complete, so that a killed
-    job leaves the old file or the new one.
+    and the master alone writes. Called by the master alone, under ``if rank == 0:``, it does no harm
+    where the step has been marked before; where averaged gradients still wait to be launched, it
+    raises after a while instead of hanging the job. A path changes at once when the file is
+    complete, so that a killed job leaves the old file or the new one.
 
     Args:
         obj: What to save.
         path_or_file: As for ``torch.save``.
+        master_only: False writes on every replica that calls it, each its own path.
         pickle_module: As for ``torch.save``.
         kwargs: More arguments for ``torch.save``.
+
+    Raises:
+        RuntimeError: where the other replicas would have to come and do not.
     """
     backend().settle()
-    if not is_master():
+    if master_only and not is_master():
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module)
     if isinstance(path_or_file, str | os.PathLike):
@@ -71,7 +85,15 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
         map_location: As for ``torch.load``, in the old CUDA spellings too: a string, a device, a
             dict, a callable or None. XLA itself takes none of them (1.44).
         kwargs: More arguments for ``torch.load``: ``weights_only``, ``mmap``...
+
+    Raises:
+        CheckpointError: a RuntimeError, for a file that is truncated or no checkpoint.
     """
+    with explaining(path_or_file):
+        return _load(path_or_file, map_location, kwargs)
+
+
+def _load(path_or_file: File, map_location: Any, kwargs: Any) -> Any:
     if backend().loads_natively():
         return torch.load(path_or_file, map_location=_native(map_location), **kwargs)
     if map_location is not None and str(map_location) == "meta":

@@ -77,12 +77,24 @@ def device_index(device: DeviceSpec) -> AbstractContextManager[Any]:
     return backend().device_index(index)
 
 
-def device_type() -> str:
+def device_type(spec: DeviceSpec = None) -> str:
     """The accelerator's kind, for ``autocast`` and the like: ``"xla"``, ``"cuda"``, ``"cpu"``...
 
     Does not initialise the device.
+
+    Args:
+        spec: What a user chose in a CUDA script's words, as for ``xla_device``; so it is also the
+            ``type=`` of an option. ``"cpu"`` and ``"meta"`` are what they say. An index stays where
+            a process has several devices: ``"cuda:1"``. What names no device (``"auto"``) stays.
     """
-    return backend().device_type()
+    try:
+        kind, index = parse_spec(spec)
+    except ValueError:
+        return str(spec)
+    if kind in _NOT_ACCELERATORS:
+        return kind
+    own = backend().device_type()
+    return own if index is None or own in ("xla", "cpu") else f"{own}:{index}"
 
 
 def is_available() -> bool:
