@@ -23,7 +23,7 @@ What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so t
 
  parser = argparse.ArgumentParser()
 -parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-+parser.add_argument("--device", default=xla.device_type(), choices=["cuda", "cpu"])
++parser.add_argument("--device", default=xla.device_type(), choices=[xla.device_type(), "cpu"], type=xla.device_type)
 
  @dataclass
  class Config:
@@ -33,6 +33,8 @@ What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so t
 -settings = {"device": os.environ.get("DEVICE", "cuda")}
 +settings = {"device": os.environ.get("DEVICE", xla.device_type())}
 ```
+
+An option takes what its users are used to type (`--device cuda`) for the accelerator: hence its `type=`.
 
 One with an index is the name of that device:
 
@@ -62,13 +64,15 @@ print(f"cuda:{backend}")
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Replace
+from ...edits import AddArgument, Edit, Replace
 from ...findings import UNSAFE, WARNING, Finding
 from ...places import KEPT, MAYBE, NAME
 from ...rule import Rule
+from ...syntax import keyword
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -84,10 +88,45 @@ def device_string(script: Script) -> Iterator[Finding]:
         spec = placed.spec
         edit = Replace(spec.node, *script.devices.string(spec))
         if placed.place == NAME:
-            yield RULE.at(script, spec.node, "names a CUDA device", edit)
+            edits = (edit, *_of_option(script, spec.node))
+            yield RULE.at(script, spec.node, "names a CUDA device", *edits)
         elif placed.place == MAYBE:
             message = "hands the name of a CUDA device to a function that this file does not show"
             yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
         elif placed.place == KEPT and spec.ordinal is not None:
             message = "names a CUDA device; where it goes cannot be told"
             yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+
+
+def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
+    """For the default of a command-line option: the names of CUDA among its choices, and its type."""
+    argument = script.parent(default)
+    call = script.parent(argument) if isinstance(argument, ast.keyword) else None
+    if not (isinstance(call, ast.Call) and isinstance(argument, ast.keyword)):
+        return
+    func = call.func
+    if not (isinstance(func, ast.Attribute) and func.attr == "add_argument"):
+        return
+    if argument.arg != "default" or keyword(call, "nargs") or keyword(call, "action"):
+        return
+    kind = keyword(call, "type")
+    if kind is not None and not (isinstance(kind, ast.Name) and kind.id == "str"):
+        return
+    takes = f"{script.xla}.device_type"
+    choices = keyword(call, "choices")
+    if choices is not None:
+        named = list(_cuda_choices(choices))
+        if not named:
+            return
+        yield from (Replace(choice, f"{takes}()") for choice in named)
+    yield AddArgument(call, f"type={takes}") if kind is None else Replace(kind, takes)
+
+
+def _cuda_choices(choices: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(choices, (ast.List, ast.Tuple, ast.Set)):
+        for choice in choices.elts:
+            if isinstance(choice, ast.Constant) and str(choice.value).partition(":")[0] in {
+                "cuda",
+                "gpu",
+            }:
+                yield choice

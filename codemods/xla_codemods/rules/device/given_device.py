@@ -10,7 +10,7 @@ and leaves "cpu" and "meta" what they are.
 
  parser = argparse.ArgumentParser()
 -parser.add_argument("--device", default="cuda")
-+parser.add_argument("--device", default=xla.device_type())
++parser.add_argument("--device", default=xla.device_type(), type=xla.device_type)
  args = parser.parse_args()
 -device = torch.device(args.device)
 +device = xla.xla_device(args.device)
