@@ -293,3 +293,26 @@ def test_safetensors(device: Any, tmp_path: Any) -> None:
     files.save_file({k: v.cpu() for k, v in state.items()}, tmp_path / "a")
     loaded = files.load_file(tmp_path / "a", device="xla")
     assert {v.device.type for v in loaded.values()} == {"xla"}
+
+
+def test_slices_from_further_back_than_there_is_raise(device: Any) -> None:
+    """XLA517: elsewhere they take all there is."""
+    x = torch.arange(6.0).reshape(2, 3)
+    assert x[:, -16:].shape == (2, 3)
+    with pytest.raises(RuntimeError, match="out of range"):
+        x.to(device)[:, -16:]
+    with pytest.raises(RuntimeError, match="out of range"):
+        x.to(device)[:, :-5]
+    moved = x.to(device)
+    assert moved[:, max(moved.size(1) - 16, 0) :].cpu().equal(x[:, -16:])
+    assert moved[:, : max(moved.size(1) - 5, 0)].shape == x[:, :-5].shape
+
+
+def test_torch_knows_no_backend_of_xla_devices() -> None:
+    """XLA601: `get_default_backend_for_device`."""
+    import subprocess
+    import sys
+
+    code = "import torch_xla, torch.distributed as d; d.get_default_backend_for_device(torch_xla.device())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Default backend not registered for device" in run.stderr

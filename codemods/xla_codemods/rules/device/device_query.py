@@ -68,6 +68,11 @@ _AVAILABLE = (
     "torch.cuda._is_compiled",
     "torch.backends.cuda.is_built",
     "torch.accelerator.is_available",
+    "transformers.is_torch_cuda_available",
+    "transformers.utils.is_torch_cuda_available",
+    "transformers.utils.import_utils.is_torch_cuda_available",
+    "accelerate.utils.is_cuda_available",
+    "accelerate.utils.imports.is_cuda_available",
 )
 _COUNTS = ("torch.cuda.device_count", "torch.accelerator.device_count")
 _INDICES = (

@@ -8,6 +8,7 @@ from . import (
     compile,
     detect_anomaly,
     dynamic_shape,
+    early_slice,
     growing_graph,
     host_memory,
     host_sync,
@@ -39,4 +40,5 @@ RULES: tuple[Rule, ...] = (
     packed_sequence.RULE,
     host_memory.RULE,
     parameter_data.RULE,
+    early_slice.RULE,
 )

@@ -1,0 +1,106 @@
+"""A slice from further back than its tensor is long raises on XLA.
+
+`ids[:, -block_size:]` takes all there is where that is less, on CPU and CUDA; torch_xla 2.9 says "Value out of range".
+A text that is generated token by token begins short:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ @torch.no_grad()
+ def generate(model, steps, block_size):
+-    ids = torch.zeros(1, 1, device="cuda")
++    ids = torch.zeros(1, 1, device=xla.xla_device())
+     for _ in range(steps):
+-        logits = model(ids[:, -block_size:])
++        logits = model(ids[:, max(ids.size(1) - block_size, 0):])
+         ids = torch.cat([ids, logits.argmax(-1)], dim=1)
++        xla.mark_step()
+     return ids
+```
+
+Where the length is asked before, and where the last one is meant, which is there, the slice stays:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+@torch.no_grad()
+def generate(model, steps, block_size):
+    ids = torch.zeros(1, 1, device=xla.xla_device())
+    for _ in range(steps):
+        window = ids if ids.size(1) <= block_size else ids[:, -block_size:]
+        logits = model(window, ids[:, -1:])
+        ids = torch.cat([ids, logits.argmax(-1)], dim=1)
+        xla.mark_step()
+    return ids
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import Finding
+from ...rule import Rule
+from .growing_tensor import growing_tensors
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA517", "early-slice")
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_MESSAGE = "a slice from further back than the tensor is long raises on XLA"
+
+
+@RULE.whole
+def early_slice(script: Script) -> Iterator[Finding]:
+    """Of tensors that grow in a loop, and may be short at first."""
+    for call in growing_tensors(script):
+        statement = script.parent(call)
+        assert isinstance(statement, ast.Assign)
+        name = ast.unparse(statement.targets[0])
+        loop = next(a for a in script.ancestors(call) if isinstance(a, _LOOPS))
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                if ast.unparse(node.value) == name and not _is_asked(script, node, name):
+                    yield from _of(script, node)
+
+
+def _of(script: Script, node: ast.Subscript) -> Iterator[Finding]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for dim, part in enumerate(parts):
+        if not isinstance(part, ast.Slice):
+            continue
+        for edge in (part.lower, part.upper):
+            length = _counted_from_the_end(edge)
+            if edge is None or length is None:
+                continue
+            if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts[:dim]):
+                yield RULE.at(script, edge, _MESSAGE)
+            else:
+                text = f"max({{0}}.size({dim}) - {{1}}, 0)"
+                yield RULE.at(script, edge, _MESSAGE, Replace(edge, text, (node.value, length)))
+
+
+def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
+    """The n of `-n`, but for 1: one is there."""
+    match edge:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)):
+            return None
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() | ast.Name() | ast.Attribute() as n):
+            return n
+    return None
+
+
+def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
+    """Whether a condition around `node` asks for the tensor's length."""
+    return any(
+        isinstance(ancestor, (ast.IfExp, ast.If))
+        and any(text in ast.unparse(ancestor.test) for text in (f"{name}.s", f"len({name})"))
+        for ancestor in script.ancestors(node)
+    )
