@@ -53,9 +53,9 @@ class Devices:
 
     def spec(self, node: ast.AST | None) -> Spec | None:
         """What `node` says if it is "cuda", "cuda:1", or such a string being made."""
+        if isinstance(node, ast.Constant):
+            return _constant(node, node.value) if isinstance(node.value, str) else None
         match node:
-            case ast.Constant(value=str(text)):
-                return _constant(node, text)
             case ast.JoinedStr(values=parts):
                 return self._joined(node, parts)
             case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=value):
@@ -287,6 +287,8 @@ def device_argument(call: ast.Call) -> ast.expr | None:
 
 
 def _constant(node: ast.expr, text: str) -> Spec | None:
+    if not text.startswith("cuda"):
+        return None
     if text == "cuda":
         return Spec(node)
     head, _, index = text.partition(":")

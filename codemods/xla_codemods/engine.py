@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .branches import without_kept
 from .cuda_only import left_over
@@ -138,7 +139,7 @@ def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
 
 
 def _findings(script: Script, options: Options) -> list[Finding]:
-    found = _DISPATCH.run(script)
+    found = _DISPATCH.run(script) if script.index.nodes else []  # no line is hot
     if options.own:
         from .own import findings
 
@@ -162,6 +163,7 @@ class _Dispatch:
         self.methods = _merged(rule.methods for rule in rules)
         self.references = _merged(rule.references for rule in rules)
         self.nodes = _merged(rule.nodes for rule in rules)
+        self.named = _by_type(_merged(rule.named for rule in rules))
         self.wholes = [check for rule in rules for check in rule.wholes]
         self.rests = [check for rule in rules for check in rule.rests]
         self.rest_codes = frozenset(rule.code for rule in rules if rule.rests)
@@ -191,13 +193,20 @@ class _Dispatch:
             for node, scope in index.of(kind):
                 for handler in handlers:
                     yield from handler(script, node, scope)
+        for kind, by_name in self.named.items():
+            name_of = _NAME_OF[kind]
+            for node, scope in index.of(kind):
+                name = name_of(node)
+                if name in by_name:
+                    for handler in by_name[name]:
+                        yield from handler(script, node, scope)
         for whole in self.wholes:
             yield from whole(script)
 
     def _at_calls(self, script: Script, index: Index) -> Iterable[Finding]:
         for call, scope in index.of(ast.Call):
             func = call.func
-            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", None)
+            last = _called_by(call)
             dotted = None
             if (
                 last is not None
@@ -229,6 +238,19 @@ class _Dispatch:
                 yield from handler(script, node, scope)
 
 
+def _called_by(call: ast.Call) -> str | None:
+    """The last name of what is called."""
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", None)
+
+
+_NAME_OF: dict[type[ast.AST], Callable[[Any], str | None]] = {
+    ast.keyword: attrgetter("arg"),
+    ast.Attribute: attrgetter("attr"),
+    ast.Call: _called_by,
+}
+
+
 def _imported_as(index: Index, names: set[str]) -> set[str]:
     """The local names of those of `names` that are imported `from` somewhere, or by a star."""
     found: set[str] = set()
@@ -242,6 +264,7 @@ def _imported_as(index: Index, names: set[str]) -> set[str]:
 
 
 K = TypeVar("K")
+T = TypeVar("T")
 C = TypeVar("C")
 
 
@@ -251,6 +274,13 @@ def _merged(tables: Iterable[dict[K, C]]) -> dict[K, list[C]]:
         for key, check in table.items():
             merged.setdefault(key, []).append(check)
     return merged
+
+
+def _by_type(table: dict[tuple[T, K], C]) -> dict[T, dict[K, C]]:
+    nested: dict[T, dict[K, C]] = {}
+    for (kind, name), checks in table.items():
+        nested.setdefault(kind, {})[name] = checks
+    return nested
 
 
 _DISPATCH = _Dispatch(RULES)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from .infer import Inference
 from .names import Scope
-from .nodes import children
+from .nodes import CHILDREN
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -76,16 +76,18 @@ def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index
         if found is None:
             found = nodes[kind] = []
         found.append((node, scope))
-        inside: Scope | None = None
+        below = CHILDREN[kind](node)
+        if not below:
+            continue
+        below.reverse()
         if kind in _OPENS:
             inside = inner(node, scope)  # type: ignore[arg-type]
-        below = children(node)
-        below.reverse()
-        for child in below:
-            parents[child] = node
-            if inside is not None and _inside(child, node):
-                stack.append((child, inside, whole))
-            else:
+            for child in below:
+                parents[child] = node
+                stack.append((child, inside if _inside(child, node) else scope, whole))
+        else:
+            for child in below:
+                parents[child] = node
                 stack.append((child, scope, whole))
     return index
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from . import flow
 from .expressions import EXPRESSIONS
 from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
-from .syntax import argument_for, is_static, walk_body
+from .syntax import argument_for, is_static, statements, walk_body
 from .values import (
     ACCEL,
     BATCH,
@@ -152,7 +152,9 @@ class Inference:
         inner = self.inner(function, scope)
         returns: list[Value] = []
         yields: list[Value] = []
-        for node in walk_body(function.body):
+        # A `yield` is an expression, and most functions have none.
+        walked = walk_body if "yield" in scope.text else statements
+        for node in walked(function.body):
             if isinstance(node, ast.Return) and node.value is not None:
                 returns.append(self.value(node.value, inner))
             elif isinstance(node, ast.Yield) and node.value is not None:
@@ -186,10 +188,12 @@ class Inference:
                 name: [(b, scope) for b in bindings] for name, bindings in scope.bindings.items()
             }
             self._attributes[definition] = found
+            has_buffers = "register_buffer" in scope.text
             for method in definition.body:
                 if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.args.args:
                     inner = self.inner(method, scope)
-                    for attribute, binding in _self_bindings(method, method.args.args[0].arg):
+                    this = method.args.args[0].arg
+                    for attribute, binding in _self_bindings(method, this, has_buffers):
                         found.setdefault(attribute, []).append((binding, inner))
         return found
 
@@ -360,9 +364,13 @@ def _base(dotted: str) -> set[str]:
     return set()
 
 
-def _self_bindings(method: FunctionNode, this: str) -> Iterator[tuple[str, Binding]]:
+def _self_bindings(
+    method: FunctionNode, this: str, has_buffers: bool
+) -> Iterator[tuple[str, Binding]]:
     """`self.<name> = value` in `method`, also in tuples and `with ... as self.<name>`; and its buffers."""
-    for node in walk_body(method.body):
+    # A buffer is registered by an expression, and most classes have none.
+    walked = walk_body if has_buffers else statements
+    for node in walked(method.body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _attribute_targets(target, this, node, node.value, ())

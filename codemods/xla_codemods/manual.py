@@ -38,7 +38,7 @@ def manual(rule: Rule) -> Manual:
 
 def module_of(rule: Rule) -> str:
     """The dotted name of the module that `rule` is."""
-    for checks in (rule.calls, rule.methods, rule.references, rule.nodes):
+    for checks in (rule.calls, rule.methods, rule.references, rule.nodes, rule.named):
         for check in checks.values():
             return str(check.__module__)
     return str((*rule.wholes, *rule.rests)[0].__module__)

@@ -43,6 +43,8 @@ class Scope:
         "_globals",
         "_rebound",
         "_resolved",
+        "has_walrus",
+        "module",
         "node",
         "parent",
         "stars",
@@ -52,7 +54,9 @@ class Scope:
     def __init__(self, node: ScopeNode, parent: Scope | None, text: str = "") -> None:
         self.node = node
         self.parent = parent
+        self.module: Scope = parent.module if parent is not None else self
         self.text: str = parent.text if parent is not None else text  # the file's
+        self.has_walrus: bool = parent.has_walrus if parent is not None else ":=" in text
         self.stars: list[str] = []
         self._bindings: dict[str, list[Binding]] | None = None
         self._globals: set[str] = set()
@@ -76,14 +80,6 @@ class Scope:
                 found = _GLOBAL.findall(self.text)
                 self._rebound = frozenset(n.strip() for names in found for n in names.split(","))
         return self._rebound
-
-    @property
-    def module(self) -> Scope:
-        """The outermost scope."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
 
     @property
     def function(self) -> FunctionNode | None:
@@ -120,10 +116,11 @@ class Scope:
 
     def dotted(self, name: str) -> str | None:
         """The dotted name that local `name` stands for, if it is surely an imported one."""
-        if name not in self._resolved:
-            self._resolved[name] = None  # guards `cuda = cuda`
-            self._resolved[name] = self._dotted(name)
-        return self._resolved[name]
+        resolved = self._resolved
+        if name not in resolved:
+            resolved[name] = None  # guards `cuda = cuda`
+            resolved[name] = self._dotted(name)
+        return resolved[name]
 
     def _dotted(self, name: str) -> str | None:
         found = self.find(name)
@@ -184,14 +181,22 @@ STAR_EXPORTS = {
 
 def resolve(node: ast.AST | None, scope: Scope) -> str | None:
     """The dotted name of a Name, an attribute chain, or `getattr(torch, "cuda")`; None for anything else."""
-    if isinstance(node, ast.Attribute):
-        base = resolve(node.value, scope)
-        return f"{base}.{node.attr}" if base else None
-    if isinstance(node, ast.Name):
-        return scope.dotted(node.id)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-        return _getattr(node, scope)
-    return None
+    root = node
+    while type(root) is ast.Attribute:
+        root = root.value
+    if isinstance(root, ast.Name):
+        base = scope.dotted(root.id)
+    elif isinstance(root, ast.Call) and getattr(root.func, "id", "") == "getattr":
+        base = _getattr(root, scope)
+    else:
+        return None
+    if root is node or not base:
+        return base or None
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return f"{base}.{'.'.join(reversed(parts))}"
 
 
 def _getattr(call: ast.Call, scope: Scope) -> str | None:
@@ -230,7 +235,7 @@ class _Collector:
         self.fallbacks: frozenset[str] = frozenset()  # names that torch has given already
         self.outer = scope._globals
         self.stars = scope.stars
-        self.has_walrus = ":=" in scope.text
+        self.has_walrus = scope.module.has_walrus
 
     def scope(self, node: ScopeNode) -> None:
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):

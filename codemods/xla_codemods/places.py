@@ -189,8 +189,9 @@ class Places:
                 isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
             ):
                 self._inside.update(ast.walk(choice))  # is looked at from the call
-        for kind in (ast.JoinedStr, ast.BinOp, ast.Call, ast.Constant):
-            for node, _ in index.of(kind):
+        calls = index.calls_of("format")
+        for nodes in (index.of(ast.JoinedStr), index.of(ast.BinOp), calls, index.of(ast.Constant)):
+            for node, _ in nodes:
                 if node in self._inside:
                     continue
                 spec = script.devices.spec(node)

@@ -46,6 +46,7 @@ class Rule:
         self.methods: dict[str, CallCheck] = {}
         self.references: dict[str, ReferenceCheck] = {}
         self.nodes: dict[type[ast.AST], NodeCheck] = {}
+        self.named: dict[tuple[type[ast.AST], str | None], NodeCheck] = {}
         self.wholes: list[WholeCheck] = []
         self.rests: list[RestCheck] = []
 
@@ -61,8 +62,14 @@ class Rule:
         """Listen to these dotted names where they are not called."""
         return _register(self.references, dotted)
 
-    def node(self, *types: type[ast.AST]) -> Callable[[NodeCheck], NodeCheck]:
-        """Listen to every node of these types."""
+    def node(
+        self, *types: type[ast.AST], named: Iterable[str | None] = ()
+    ) -> Callable[[NodeCheck], NodeCheck]:
+        """Listen to every node of these types; with `named` to those keyword arguments (None: `**`), attributes or
+        calls (by the last name of what is called) that have one of these names.
+        """
+        if named:
+            return _register(self.named, [(kind, name) for kind in types for name in named])
         return _register(self.nodes, types)
 
     def whole(self, check: WholeCheck) -> WholeCheck:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .findings import LOW, WARNING, Finding
 from .source import Source
+from .words import SUPPRESSION
 
 if TYPE_CHECKING:
     from .script import Script
@@ -42,7 +43,7 @@ class Suppressions:
     def __init__(self, source: Source) -> None:
         self.lines = source.lines
         self.by_line: dict[int, list[_Suppression]] = {}
-        if "xla-migrate:" in source.text:
+        if SUPPRESSION in source.text:
             for found in _comments(source.text):
                 self.by_line.setdefault(found.line, []).append(found)
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from .names import FunctionNode
-from .nodes import children
+from .nodes import CHILDREN
 
 
 def is_cuda_string(text: str) -> bool:
@@ -53,8 +53,34 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            stack.extend(reversed(children(node)))
+        kind = type(node)
+        if kind not in _DEFINITIONS:
+            below = CHILDREN[kind](node)
+            if below:
+                below.reverse()
+                stack += below
+
+
+_DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every statement of these, and handlers and cases, without entering functions and classes inside."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if type(node) in _COMPOUND:
+            for block in _BLOCKS:
+                stack += reversed(getattr(node, block, ()))
+
+
+_BLOCKS = ("cases", "finalbody", "orelse", "handlers", "body")  # the last is looked at first
+_COMPOUND = frozenset(
+    kind
+    for name in "For AsyncFor While If With AsyncWith Try TryStar ExceptHandler Match match_case".split()
+    if (kind := getattr(ast, name, None)) is not None
+)
 
 
 def is_static(function: FunctionNode) -> bool:

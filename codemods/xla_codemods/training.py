@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import known
 from .batches import Batches
 from .names import FunctionNode, Scope
-from .nodes import children
+from .nodes import CHILDREN
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_BARRIERS = frozenset({*_LOOPS, *_DEFINITIONS})
 
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
 
@@ -472,9 +473,13 @@ class Training:
 
     # Contexts.
 
+    @cached_property
+    def _has_inference(self) -> bool:
+        return any(word in self.script.source.text for word in _NO_GRAD_WORDS)
+
     def is_inference(self, node: ast.AST) -> bool:
         """Whether `node` runs without gradients: `torch.no_grad` around it or on its function."""
-        if not any(word in self.script.source.text for word in _NO_GRAD_WORDS):
+        if not self._has_inference:
             return False
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.With, ast.AsyncWith)):
@@ -534,14 +539,15 @@ def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, _DEFINITIONS):
+        kind = type(node)
+        if kind in _BARRIERS:
+            if kind not in _DEFINITIONS:
+                stack.append(node.test if kind is ast.While else node.iter)  # type: ignore[attr-defined]
             continue
-        if isinstance(node, (ast.For, ast.AsyncFor)):
-            stack.append(node.iter)
-        elif isinstance(node, ast.While):
-            stack.append(node.test)
-        else:
-            stack.extend(reversed(children(node)))
+        below = CHILDREN[kind](node)
+        if below:
+            below.reverse()
+            stack += below
 
 
 __all__ = [

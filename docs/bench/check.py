@@ -132,7 +132,7 @@ def against_parse(files: list[Path]) -> None:
     """The engine, against ast.parse of the same sources."""
     from xla_codemods.engine import check
     from xla_codemods.source import SourceError
-    from xla_codemods.triggers import concerns
+    from xla_codemods.words import concerns
 
     sources = [data for data in (path.read_bytes() for path in files) if concerns(data)][:400]
     training = [data for data in sources if b".backward(" in data]
@@ -169,7 +169,7 @@ def against_parse(files: list[Path]) -> None:
 
 def trees(tree: Path, folder: str) -> None:
     """Whole runs, from process start: the standard library's files without a trigger word, and the tree."""
-    from xla_codemods.triggers import concerns
+    from xla_codemods.words import concerns
 
     clean = Path(folder, "clean")
     for path in Path(sysconfig.get_paths()["stdlib"]).rglob("*.py"):

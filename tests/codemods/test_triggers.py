@@ -7,7 +7,7 @@ import pytest
 from xla_codemods import script
 from xla_codemods.catalog.families import PACKAGES, PARTS
 from xla_codemods.engine import _DISPATCH, check
-from xla_codemods.triggers import concerns
+from xla_codemods.words import concerns
 
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves: commands, paths, variables' names.
@@ -48,7 +48,8 @@ def sources(name: str) -> list[str]:
 
 
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_codemods.triggers._HOT", ("nothing",))
+    monkeypatch.setattr("xla_codemods.triggers._HOT_IN_NAMES", ("nothing",))
+    monkeypatch.setattr("xla_codemods.triggers._HOT_ELSEWHERE", ())
     assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
 
 

@@ -7,7 +7,7 @@ import os
 
 from ..files.cache import content_hash, trusted
 from ..files.read import ReadError, State, read, state_of
-from ..results import Outcome, Verdict
+from ..results import Outcome, Verdict, cannot_parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,10 @@ def do(
         unsafe = order.is_unsafe(found.settings)
         return Done(Outcome(found.shown, known, unsafe), known_as, digest, known)
     # A file that somebody named is told to be broken even where there is nothing for us in it.
-    verdict = verdict_on(data, found, order) if is_ours or found.named else Verdict()
+    if is_ours:
+        verdict = verdict_on(data, found, order)
+    else:
+        verdict = _glance(data, found, order) if found.named else _NOTHING
     outcome = _act(found, order, data, state, verdict)
     if outcome.written and found.path not in order.destinations:
         return _rewritten(found, outcome, verdict, order)
@@ -113,9 +116,24 @@ _NOTHING = Verdict()
 
 def mentions(data: bytes, settings: Settings) -> bool:
     """Whether there is a word in `data` without which there is nothing for us; or it is no text at all."""
-    from xla_codemods.triggers import concerns
+    from xla_codemods.words import concerns
 
-    return concerns(data) or b"\0" in data or any(name.last.encode() in data for name in settings.own)
+    if concerns(data) or b"\0" in data:
+        return True
+    return any(name.last.encode() in data for name in settings.own)
+
+
+def _glance(data: bytes, found: Found, order: Order) -> Verdict:
+    """The verdict on a file without trigger words that somebody named; most need no rules for that."""
+    from xla_codemods.source import SourceError
+    from xla_codemods.triggers import shows_nothing
+
+    if found.path.endswith(".ipynb"):
+        return verdict_on(data, found, order)
+    try:
+        return _NOTHING if shows_nothing(data) else verdict_on(data, found, order)
+    except SourceError as error:
+        return Verdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
 
 
 def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:

@@ -173,7 +173,7 @@ def code_of(module: str) -> str:
 
 
 def _modules_of(rule: object) -> set[str]:
-    tables = (rule.calls, rule.methods, rule.references, rule.nodes)  # type: ignore[attr-defined]
+    tables = (rule.calls, rule.methods, rule.references, rule.nodes, rule.named)  # type: ignore[attr-defined]
     checks = [check for table in tables for check in table.values()]
     return {check.__module__ for check in (*checks, *rule.wholes, *rule.rests)}  # type: ignore[attr-defined]
 

@@ -112,11 +112,11 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.load"), *edits)
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("map_location",))
 def elsewhere(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`SomeModel.load_from_checkpoint(path, map_location="cuda")`: what it does with it is not seen."""
     call = script.parent(node)
-    if node.arg != "map_location" or not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call):
         return
     if not names_cuda(script, node.value) or script.dotted(call.func, scope) in _KNOWN:
         return

@@ -81,13 +81,13 @@ def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         yield RULE.at(script, call, "only CUDA pins host memory", Replace(call, "{0}", (owner,)))
 
 
-@RULE.node(ast.Call)
-def pinning_argument(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    for argument in call.keywords:
-        if argument.arg in _ARGUMENTS and not _is_off(argument.value):
-            if _takes_pinning(script, call, scope):
-                edit = DropArgument(call, argument)
-                yield RULE.at(script, argument, f"`{argument.arg}` is for CUDA", edit)
+@RULE.node(ast.keyword, named=_ARGUMENTS)
+def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    call = script.parent(argument)
+    if isinstance(call, ast.Call) and not _is_off(argument.value):
+        if _takes_pinning(script, call, scope):
+            edit = DropArgument(call, argument)
+            yield RULE.at(script, argument, f"`{argument.arg}` is for CUDA", edit)
 
 
 @RULE.node(ast.Dict)

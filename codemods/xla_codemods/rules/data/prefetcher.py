@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import WARNING, Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...values import DEVICE_LOADER
 
@@ -63,9 +64,9 @@ _STREAMS = frozenset({"torch.cuda.Stream", "torch.cuda.stream"})
 
 @RULE.node(ast.ClassDef)
 def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
-    if "cuda.Stream" not in script.source.text and "Stream(" not in script.source.text:
+    if not (script.index.calls_of("Stream") or script.index.calls_of("stream")):
         return
-    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+    calls = [n for n in walk(node) if isinstance(n, ast.Call)]
     if not any(script.dotted(call.func) in _STREAMS for call in calls):
         return
     for call in calls:

@@ -44,7 +44,7 @@ def get_device_module(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     yield RULE.at(script, call, "XLA has no device module: call the runtime's functions")
 
 
-@RULE.node(ast.Call)
+@RULE.node(ast.Call, named=("getattr",))
 def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(torch, device.type)`."""
     match call:

@@ -68,9 +68,9 @@ _MESSAGE = "tests for CUDA, which is False on XLA"
 _UNKNOWN = "tests for CUDA, of what cannot be told"
 
 
-@RULE.node(ast.Attribute)
+@RULE.node(ast.Attribute, named=("is_cuda",))
 def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
-    if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node.ctx, ast.Load):
         return
     parent = script.parent(node)
     if (isinstance(parent, ast.Call) and parent.func is node) or script.dotted(node, scope):

@@ -89,11 +89,11 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield from found
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("device",))
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(2, device=args.device)`."""
     call = script.parent(argument)
-    if argument.arg == "device" and isinstance(call, ast.Call):
+    if isinstance(call, ast.Call):
         dotted = script.dotted(call.func, scope) or ""
         if dotted.startswith("torch.") and dotted not in {"torch.device", "torch.Generator"}:
             yield from _handed(script, argument.value)

@@ -72,11 +72,11 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         yield RULE.at(script, call, _MESSAGE, Replace(call, text, holes))
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("device",))
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`device=rank`."""
     call = script.parent(argument)
-    if argument.arg != "device" or not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call):
         return
     dotted = script.dotted(call.func, scope)
     if dotted is None:

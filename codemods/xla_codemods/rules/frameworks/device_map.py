@@ -59,11 +59,11 @@ def pipeline(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _of_call(script, call)
 
 
-@RULE.node(ast.Call)
+@RULE.node(ast.Call, named=("from_pretrained", "from_config"))
 def from_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`AutoModel.from_pretrained(..., device_map=...)`, of the libraries that know it."""
     func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in {"from_pretrained", "from_config"}:
+    if isinstance(func, ast.Attribute):
         if keyword(call, "device_map") is not None:
             if (script.dotted(func, scope) or "").startswith(_LIBRARIES):
                 yield from _of_call(script, call)

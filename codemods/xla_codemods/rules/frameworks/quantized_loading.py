@@ -53,10 +53,10 @@ def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     yield RULE.at(script, call, _MESSAGE)
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("load_in_8bit", "load_in_4bit"))
 def loaded(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`from_pretrained(..., load_in_8bit=True)`."""
-    if argument.arg in {"load_in_8bit", "load_in_4bit"} and is_true(argument.value):
+    if is_true(argument.value):
         call = script.parent(argument)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if call.func.attr == "from_pretrained":

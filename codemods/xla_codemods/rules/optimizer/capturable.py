@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 RULE = Rule("XLA305", "capturable", severity=WARNING)
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("capturable",))
 def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     call = script.parent(node)
-    if node.arg != "capturable" or not _is_true(node.value) or not isinstance(call, ast.Call):
+    if not _is_true(node.value) or not isinstance(call, ast.Call):
         return
     if not (script.dotted(call.func, scope) or "").startswith("torch.optim."):
         return

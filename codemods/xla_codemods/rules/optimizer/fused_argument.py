@@ -60,11 +60,11 @@ _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_availab
 _DEPTH = 4
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("fused", None))
 def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`fused=...`, and what `**options` hold."""
     call = script.parent(node)
-    if node.arg not in {"fused", None} or not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call):
         return
     if not _makes_an_optimizer(script, call, scope):
         return

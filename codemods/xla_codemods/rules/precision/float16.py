@@ -88,10 +88,10 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield _finding(script, node, scope)
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("dtype", "torch_dtype"))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
-    if node.arg not in {"dtype", "torch_dtype"} or not is_half(script, node.value, scope):
+    if not is_half(script, node.value, scope):
         return
     call = script.parent(node)
     if not isinstance(call, ast.Call) or not script.accelerated:

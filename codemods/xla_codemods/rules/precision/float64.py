@@ -61,11 +61,11 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield RULE.at(script, node, _MESSAGE)
 
 
-@RULE.node(ast.keyword)
+@RULE.node(ast.keyword, named=("dtype",))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float64, device=device)`."""
     call = script.parent(node)
-    if node.arg != "dtype" or not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call):
         return
     if script.dotted(node.value, scope) not in _DOUBLE:
         return

@@ -46,6 +46,7 @@ from .counters import Counters
 from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
+    from ...names import Scope
     from ...script import Script
 
 RULE = Rule("XLA510", "python-scalar", severity=WARNING, effort=MEDIUM)
@@ -80,17 +81,19 @@ def python_scalar(script: Script) -> Iterator[Finding]:
                     script, node, "an exponent that changes is a new graph: give it as a tensor"
                 )
     for call, scope in script.index.of(ast.Call):
-        if isinstance(call.func, ast.Attribute) and _has_changing_size(script, call, counters):
+        if isinstance(call.func, ast.Attribute) and _has_changing_size(
+            script, call, scope, counters
+        ):
             name = script.dotted(call.func, scope) or f".{call.func.attr}"
             yield RULE.at(
                 script, call, f"`{name}` with a number that changes is a new graph each time"
             )
 
 
-def _has_changing_size(script: Script, call: ast.Call, counters: Counters) -> bool:
+def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: Counters) -> bool:
     assert isinstance(call.func, ast.Attribute)
     name = call.func.attr
-    dotted = script.dotted(call.func)
+    dotted = script.dotted(call.func, scope)
     if dotted is None:
         given = call.args if name in _FIXED and may_be_read(script, call.func.value) else []
     elif dotted == f"torch.{name}" and name in _FIXED:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...nodes import walk
 from ...syntax import walk_body
 from ...training import BACKWARD, STEP
 from ...values import NUMBER
@@ -95,33 +96,35 @@ def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
 def in_each_turn(script: Script) -> Iterator[tuple[ast.AST, Turn]]:
     """Every node that runs in each training step (inner loops included), once; not what is done now and then."""
     seen: set[ast.AST] = set()
+    parents = script.parents
     for turn in reversed(turns(script)):  # inner ones first
+        occasional: set[ast.AST] = set()
         for node in walk_body(turn.body):
-            if node not in seen:
-                seen.add(node)
-                if not is_occasional(script, node, turn):
-                    yield node, turn
+            if node in seen:
+                continue
+            seen.add(node)
+            parent = parents[node]
+            if parent in occasional or (
+                parent is not turn.node and _is_occasional(script, node, parent)
+            ):
+                occasional.add(node)
+            else:
+                yield node, turn
 
 
-def is_occasional(script: Script, node: ast.AST, turn: Turn) -> bool:
-    """Whether a condition between `node` and the turn's body makes it run now and then only, or once at the end."""
-    child = node
-    for ancestor in script.ancestors(node):
-        if ancestor is turn.node:
+def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
+    """Whether `parent` makes `node` in it run now and then only, or once at the end."""
+    if isinstance(parent, ast.If):
+        if node is parent.test:
             return False
-        if isinstance(ancestor, ast.If) and child is not ancestor.test:
-            block = ancestor.body if child in ancestor.body else ancestor.orelse
-            if _is_rare(script, ancestor.test) or any(isinstance(s, _LEAVES) for s in block):
-                return True
-        elif isinstance(ancestor, ast.ExceptHandler):
-            return True
-        child = ancestor
-    return False
+        block = parent.body if node in parent.body else parent.orelse
+        return any(isinstance(s, _LEAVES) for s in block) or _is_rare(script, parent.test)
+    return isinstance(parent, ast.ExceptHandler)
 
 
 def _is_rare(script: Script, test: ast.expr) -> bool:
     """`step % 10 == 0`, `step == 0`, `if args.log:`."""
-    for node in ast.walk(test):
+    for node in walk(test):
         match node:
             case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
                 return True
