@@ -4,8 +4,8 @@ Nothing runs on a lazy backend until the graph is cut. A device loader cuts it a
 loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updates stay pending, and each step
 retraces all before it (xla-facts 3.20).
 
-The mark stands behind the optimizer step and before what is read on the host, so that the read costs no second
-run of the forward pass (3.21). In a loop that a device loader feeds it is added only where such a read follows.
+The mark stands behind the optimizer step (and averages of weights that are updated with it) and before what is read
+on the host, so that the read costs no second run of the forward pass (3.21). In a loop that a device loader feeds it is added only where such a read follows.
 
 ```diff
  import torch
@@ -113,14 +113,39 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
         edits: list[Edit] = []
         if own is not anchor and not _marked_after(script, own) and _read_after(script, own):
             # in the block of the step, before it is read there
-            edits.append(InsertAfter(own, f"{script.xla}.mark_step()"))
+            edits += _behind(script, _last_update(script, own))
         if loop is None or not loop.fed or _read_after(script, anchor):
-            edits += _behind(script, anchor)
+            edits += _behind(script, _last_update(script, anchor))
         if not edits:
             continue
         if loop is not None and not loop.fed:
             edits += _before_continues(script, loop, anchor)
         yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
+
+
+def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
+    """The step, or the last statement behind it that updates tensors too, before anything is read.
+
+    Averages of weights and target networks then run in the launch of the step.
+    """
+    block = script.block(step)
+    last = step
+    for statement in block[block.index(step) + 1 :]:
+        if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in ast.walk(statement)):
+            break
+        if any(_is_update(node) for node in ast.walk(statement)):
+            last = statement
+    return last
+
+
+def _is_update(node: ast.AST) -> bool:
+    """A call that changes tensors by its name: `t.lerp_(...)`, `ema.update()`, `soft_update(...)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    func = node.func
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    in_place = name.endswith("_") and not name.startswith("_") and isinstance(func, ast.Attribute)
+    return in_place or "ema" in name.split("_") or "update" in name
 
 
 def _behind(script: Script, anchor: ast.stmt) -> list[Edit]:

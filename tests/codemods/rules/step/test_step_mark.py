@@ -128,3 +128,37 @@ def test_optimizers_of_remote_parameters_are_no_local_ones() -> None:
         "optimizer.step(context)\n"
     )
     assert not {"XLA501", "XLA502"} & {code for _, code in findings(source)}
+
+
+UPDATES = """\
+def train(model, target, ema, get_batch, optimizer):
+    for step in range(9):
+        loss = model(get_batch().cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        {first}
+        {second}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "marked"),
+    [
+        ("ema.update(model)", "print(loss.item())", "ema.update(model)"),
+        ("soft_update(target, model)", "pass", "soft_update(target, model)"),
+        (
+            "target.weight.lerp_(model.weight, 0.1)",
+            "print(loss)",
+            "target.weight.lerp_(model.weight, 0.1)",
+        ),
+        ("meter.update(loss.item())", "ema.update(model)", "xla.optimizer_step(optimizer)"),
+        ("if stop(): break", "ema.update(model)", "xla.optimizer_step(optimizer)"),
+        ("log(step)", "pass", "xla.optimizer_step(optimizer)"),
+    ],
+)
+def test_averages_of_weights_run_with_the_step(first: str, second: str, marked: str) -> None:
+    lines = [
+        line.strip() for line in migrated(UPDATES.format(first=first, second=second)).splitlines()
+    ]
+    assert lines[lines.index("xla.mark_step()") - 1] == marked
