@@ -29,7 +29,12 @@ def report(target: Run | None = None, reference: Run | None = None) -> Report:
     comparison = compare(reference or run(), target)
     settings = {"steps": "6", "tolerance": "1e-05"}
     return Report(
-        comparison, "train.py --name '<b>'", settings, FINDINGS, {"train.py": (BEFORE, AFTER)}
+        comparison,
+        "train.py",
+        settings,
+        FINDINGS,
+        {"train.py": (BEFORE, AFTER)},
+        ["--name", "'<b>'"],
     )
 
 
@@ -162,7 +167,7 @@ def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
     assert lines[0].split() == ["step", "original", "migrated", "difference", "gradient", "norm"]
     assert lines[1].split() == ["1", "1", "1", "0.0e+00", "0.0e+00"]
     assert any(line.startswith("ok     static shapes") for line in lines)
-    assert lines[-1] == "proven: train.py --name '<b>' trains the same, 6 steps alike"
+    assert lines[-1] == "proven: train.py trains the same, 6 steps alike"
 
 
 def test_the_terminal_names_step_place_and_finding() -> None:

@@ -84,8 +84,8 @@ def _proof(asked: Asked, proposed: Migrated) -> Report:
         settings["tolerance"] = f"{asked.tolerance:g}"
     if asked.metric:
         settings["metric"] = asked.metric
-    shown = " ".join([str(asked.script), *asked.args])
-    return Report(comparison, shown, settings, proposed.findings, proposed.texts)
+    texts, findings = proposed.texts, proposed.findings
+    return Report(comparison, str(asked.script), settings, findings, texts, asked.args)
 
 
 def _told(report: Report, asked: Asked) -> int:

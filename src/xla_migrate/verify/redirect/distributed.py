@@ -42,15 +42,18 @@ class _Averaged:
         return getattr(self._work, name)
 
 
+def _is_average(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) and bool(value == dist.ReduceOp.AVG)
+
+
 def _averaging(collective: Callable[..., Any], tensor: str) -> Callable[..., Any]:
     """Accept ReduceOp.AVG, which only NCCL has: sum, then divide by the group's size."""
 
     @functools.wraps(collective)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        op = kwargs.get("op", next((a for a in args if a == dist.ReduceOp.AVG), None))
-        if op != dist.ReduceOp.AVG:
+        if not any(map(_is_average, (*args, kwargs.get("op")))):
             return collective(*args, **kwargs)
-        args = tuple(dist.ReduceOp.SUM if a == dist.ReduceOp.AVG else a for a in args)
+        args = tuple(dist.ReduceOp.SUM if _is_average(a) else a for a in args)
         if "op" in kwargs:
             kwargs["op"] = dist.ReduceOp.SUM
         result: torch.Tensor = args[0] if args else kwargs[tensor]

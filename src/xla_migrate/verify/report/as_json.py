@@ -23,6 +23,7 @@ def plain(report: Report) -> dict[str, Any]:
     out = {
         "version": VERSION,
         "script": report.script,
+        "args": list(report.args),
         "status": report.status,
         "proven": comparison.proven,
         "could_run": comparison.could_run,

@@ -33,6 +33,7 @@ class Report:
     Attributes:
         comparison: of the two runs.
         script: as the user named it.
+        args: the script's own.
         settings: of the verification, by name, as shown.
         findings: what the rewriting dealt with and left, in the whole project.
         files: (original, migrated) text of each changed file, by path in the project.
@@ -43,6 +44,7 @@ class Report:
     settings: Mapping[str, str] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    args: Sequence[str] = ()
 
     @property
     def status(self) -> str:

@@ -53,10 +53,12 @@ def _head(report: Report) -> str:
         about = run.traces[0].about if run.traces else {}
         versions = ", ".join(f"{k} {v}" for k, v in about.items())
         runs.append(f"{name}: {versions or 'not run'}, {run.seconds:.0f} s in all")
+    words = escape(" ".join(report.args))
+    arguments = f'<p class="soft">arguments: <code>{words}</code></p>' if words else ""
     notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in report.notes())
     return (
         f'<h1>{escape(report.script)} <span class="verdict {kind}">{report.status}</span></h1>'
-        f"<p>{escape('; '.join(conclusion(report)))}</p>"
+        f"<p>{escape('; '.join(conclusion(report)))}</p>{arguments}"
         f'<p class="soft">{escape(settings)}</p>'
         f'<p class="soft">{escape("; ".join(runs))}</p>{notes}'
     )
