@@ -316,6 +316,9 @@ class Training:
             return True
         if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
             return False
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if _ACCESSOR.match(name):
+            return False
         return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)
 
     def _is_model(self, node: ast.expr, scope: Scope) -> bool:
@@ -514,6 +517,10 @@ _PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".sp
 
 
 _BUILTINS = frozenset(dir(builtins))
+# What is done to a model, or asked of it, without running it.
+_ACCESSOR = re.compile(
+    r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
+)
 
 
 def _is_called_like_a_model(node: ast.expr) -> bool:

@@ -71,6 +71,12 @@ def test_moving_results_to_the_host_is_a_read() -> None:
         "    for name in model.kinds:\n"
         "        value = getattr(model, name)\n"
         "        torch.nn.init.zeros_(value)\n",
+        "class Flat:\n"
+        "    @torch.no_grad()\n"
+        "    def use(self, model, parameters):\n"
+        "        for name, p in parameters:\n"
+        "            self._setattr_param(model, name, p)\n"
+        "            update_ema(model, p)\n",
         # in the middle of backward
         "def fuse(model, optimizers):\n"
         "    def hook(p):\n"
