@@ -290,11 +290,11 @@ class Script:
         """Whether Hugging Face accelerate or Lightning Fabric drives the devices: they have XLA support of their own."""
         if not any(word in self.source.text for word in ("accelerate", "Fabric")):
             return False
-        if any(
-            (self.module.dotted(name) or "").startswith(_ACCELERATORS)
-            for name in self.module.bindings
-        ):
-            return True
+        used = {node.id for node, _ in self.index.of(ast.Name)}
+        for name in self.module.bindings:
+            dotted = self.module.dotted(name) or ""
+            if name in used and dotted.startswith(_ACCELERATORS):
+                return True
         return any(
             (self.dotted(call.func, scope) or "").endswith(".Fabric")
             for call, scope in self.index.calls_of("Fabric")
