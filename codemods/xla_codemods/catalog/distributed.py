@@ -19,6 +19,8 @@ from .row import (
 
 _NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
 
+_MESH = "DTensor over CUDA devices: XLA shards by SPMD (`torch_xla.distributed.spmd`)"
+
 ROWS: tuple[Row, ...] = (
     *rows(
         "",
@@ -95,6 +97,20 @@ ROWS: tuple[Row, ...] = (
         SILENT,
         {"get_backend": ("xla.is_available()", 'a test for "nccl" takes the other branch on XLA')},
         rule="XLA608",
+        evidence="docs",
+    ),
+    *rows(
+        "",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            'torch.distributed.init_device_mesh("cuda")': _MESH,
+            'torch.distributed.device_mesh.init_device_mesh("cuda")': _MESH,
+            'torch.distributed.device_mesh.DeviceMesh("cuda")': _MESH,
+        },
+        rule="XLA911",
+        torch="2.2+",
         evidence="docs",
     ),
     *rows(

@@ -98,6 +98,23 @@ FRAMEWORKS: tuple[Row, ...] = (
         evidence="fact 7.3",
     ),
     *rows(
+        "",
+        REWRITTEN,
+        RENAMED,
+        SILENT,
+        dict.fromkeys(
+            (
+                "transformers.is_torch_cuda_available",
+                "transformers.utils.is_torch_cuda_available",
+                "accelerate.utils.is_cuda_available",
+            ),
+            "xla.is_available()",
+        ),
+        rule="XLA102",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
         "transformers",
         ABSENT,
         NONE,

@@ -112,6 +112,8 @@ USES: dict[str, str] = {
 for _kind in ("Adam", "AdamW", "SGD", "Adagrad"):
     USES[f"torch.optim.{_kind}(fused)"] = f"import torch\no = torch.optim.{_kind}(p, fused=True)\n"
 for _row in ROWS:
+    if _row.name.endswith('("cuda")') and _row.name not in USES:
+        USES[_row.name] = f"import torch\nm = {_row.name.partition('(')[0]}('cuda', (2,))\n"
     if _row.name.endswith("(pin_memory)") and _row.name not in USES:
         USES[_row.name] = f"import torch\nx = {_row.name.partition('(')[0]}(2, pin_memory=True)\n"
 for _kind in "ASGD Adadelta Adam AdamW Adamax NAdam RAdam RMSprop Rprop".split():
