@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
 
+from xla_migrate.verify.redirect.distributed import _averaging
+
 
 @pytest.fixture
-def group(cuda: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def group(cuda: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     yield
     dist.destroy_process_group()
@@ -21,3 +26,22 @@ def test_tensors_of_several_numbers_are_reduced_and_averaged() -> None:
     dist.all_reduce(x, dist.ReduceOp.AVG)
     dist.all_reduce(x, op=dist.ReduceOp.AVG)
     assert x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((dist.ReduceOp.AVG,), {}), ((), {"op": dist.ReduceOp.AVG})]
+)
+def test_an_average_is_a_sum_that_is_divided_by_the_processes(
+    monkeypatch: pytest.MonkeyPatch, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    asked: list[Any] = []
+
+    def sum_of_four(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+        asked.extend([*args, *kwargs.values()])
+        tensor.mul_(4)
+
+    monkeypatch.setattr(dist, "get_world_size", lambda group=None: 4)
+    tensor = torch.arange(6.0).reshape(2, 3)
+    _averaging(sum_of_four, "tensor")(tensor, *args, **kwargs)
+    assert torch.equal(tensor, torch.arange(6.0).reshape(2, 3))
+    assert asked == [dist.ReduceOp.SUM]
