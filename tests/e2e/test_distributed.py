@@ -55,6 +55,14 @@ def tensors(state: Any, at: str = "") -> dict[str, torch.Tensor]:
     return found
 
 
+def determined(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Without the bias of attention's keys: its gradient is 0 but for rounding, which Adam scales up."""
+    if not name.endswith("in_proj_bias"):
+        return tensor
+    query, _, value = tensor.chunk(3)
+    return torch.cat([query, value])
+
+
 def assert_same_checkpoints(original: torchrun.Ended, migrated: torchrun.Ended) -> None:
     files = sorted(path.relative_to(original.folder) for path in original.folder.rglob("*.p*"))
     assert files
@@ -66,7 +74,9 @@ def assert_same_checkpoints(original: torchrun.Ended, migrated: torchrun.Ended) 
         assert found.keys() == expected.keys(), file
         for name, tensor in expected.items():
             assert found[name].device.type == "cpu", "plain torch reads it anywhere"
-            torch.testing.assert_close(found[name], tensor, atol=CLOSE, rtol=CLOSE)
+            torch.testing.assert_close(
+                determined(name, found[name]), determined(name, tensor), atol=CLOSE, rtol=CLOSE
+            )
 
 
 @pytest.mark.parametrize("fixture", DISTRIBUTED, ids=lambda fixture: fixture.name)

@@ -73,6 +73,7 @@ from .randomness import (
 from .resuming import CheckpointError, latest
 from .scaling import NativeScaler
 from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
+from .spmd import use_spmd
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ __all__ = [
     "set_rng_state_all",
     "supports_fused",
     "synchronize",
+    "use_spmd",
     "world_size",
     "xla_device",
 ]

@@ -93,6 +93,12 @@ def synchronize() -> None:
         torch.accelerator.synchronize()
 
 
+def use_spmd() -> int:
+    raise RuntimeError(
+        "use_spmd() is XLA's: on eager devices start one process per device (torchrun, xla.launch)"
+    )
+
+
 # Data
 
 

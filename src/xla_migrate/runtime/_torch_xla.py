@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _debug, _host, _xla_gru, _xla_reads, _xla_replicas
+from . import _debug, _host, _xla_gru, _xla_reads, _xla_replicas, _xla_spmd
 from ._backend import METRICS, Sender, memory_figures
 from ._xla_checkpoint import checkpoint as checkpoint
 from ._xla_modules import matmul, met, torch_xla, xm, xr
@@ -100,6 +100,10 @@ def synchronize() -> None:
 # Data
 
 
+def use_spmd() -> int:
+    return _xla_spmd.use()
+
+
 def reads_ahead(workers: int) -> bool:
     return True
 
@@ -135,7 +139,8 @@ class _XlaSender:
             if self._reused:
                 # The transfer may still be reading while the loader writes its next batch.
                 tensor = tensor.clone()
-            sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, sharding)[0]
+            split = sharding or _xla_spmd.along_the_batch(tensor)
+            sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, split)[0]
             return sent
 
         return move(batch, self._device, to_device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, default_collate
 from ._backend import Sender, backend
 from ._read_ahead import ReadAhead
 from .devices import DeviceSpec, xla_device
+from .spmd import batches_at_once, put_together
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class MpDeviceLoader:
         return iterator
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return math.ceil(len(self._loader) / batches_at_once())
 
     def __bool__(self) -> bool:
         return bool(self._loader)
@@ -248,6 +250,8 @@ def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator
     sender = backend().sender(device, tuning.input_sharding, not _makes_new_batches(loader))
     # Made here and not in a thread: it draws the seed of the workers and starts them.
     source = iter(loader)
+    if batches_at_once() > 1:
+        source = put_together(source, batches_at_once())
     read, sent = _prefetch_sizes(loader, tuning)
     if read and sent:
         threads = tuning.host_to_device_transfer_threads

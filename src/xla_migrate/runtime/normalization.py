@@ -52,7 +52,7 @@ class SyncBatchNorm(nn.SyncBatchNorm):
         # constants: replicas have to run the same graph.
         position = rank() if self.process_group is None else dist.get_rank(self.process_group)
         row = torch.eye(self._size())[position].to(x.device)
-        rows: Any = _Sum.apply(row[:, None] * own, self.process_group)
+        rows: Any = _Sum.apply(row[:, None] * own, self.process_group)  # type: ignore[no-untyped-call]
         means, variances, counts = rows.split([mean.numel(), mean.numel(), 1], dim=1)
         total = counts.detach().sum()
         share = counts.detach() / total
@@ -81,7 +81,7 @@ class _Sum(torch.autograd.Function):
         return _sum(tensor, group)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         return _sum(gradient, ctx.group), None
 
 

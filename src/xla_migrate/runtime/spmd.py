@@ -1,0 +1,85 @@
+"""SPMD: one process drives all devices, and the compiler splits the work along the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ._backend import backend
+from .processes import world_size
+
+# Whether device loaders put one batch for each device together, and how many that makes.
+_batches = 1
+
+
+def use_spmd(*, batch_per_device: bool = False) -> int:
+    """Drive all devices of this host from this process, in place of one process per device.
+
+    Call it first, before any tensor is on the device. From then on ``MpDeviceLoader`` splits each
+    batch over the devices along its first dimension, parameters are on all of them, and the
+    compiler adds up the gradients. The script stays that of one replica: ``world_size()`` is 1, and
+    ``DistributedDataParallel`` passes everything on. Batch norms see the whole batch.
+
+    Args:
+        batch_per_device: What the loader's ``batch_size`` means. False: the batch of one step, as
+            on a single device. True: each device's share, as in a script for
+            ``DistributedDataParallel``: the device loader puts as many batches together as there
+            are devices, so that steps, learning rate and schedule keep their meaning.
+
+    Returns:
+        How many devices there are: what ``world_size`` was in the script for DDP.
+
+    Raises:
+        RuntimeError: where several processes have been started, or the backend is eager.
+    """
+    global _batches
+    if world_size() > 1:
+        raise RuntimeError(
+            "use_spmd() is for one process that drives all devices: start the script with python, "
+            "not with torchrun for each device"
+        )
+    count = backend().use_spmd()
+    _batches = count if batch_per_device else 1
+    return count
+
+
+def batches_at_once() -> int:
+    """How many of a loader's batches make one of the device loader's."""
+    return _batches
+
+
+def put_together(batches: Iterable[Any], count: int) -> Iterator[Any]:
+    """``count`` batches at a time as one; at the end what is left."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if len(waiting) == count:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Any]) -> Any:
+    first = batches[0]
+    if isinstance(first, torch.Tensor):
+        return torch.cat(batches) if first.dim() else torch.stack(batches)
+    if isinstance(first, Mapping):
+        return type(first)({key: _joined([b[key] for b in batches]) for key in first})  # type: ignore[call-arg]
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(map(_joined, map(list, zip(*batches)))))
+    if isinstance(first, tuple):
+        return tuple(map(_joined, map(list, zip(*batches))))
+    if isinstance(first, list):
+        of_tensors = any(isinstance(item, torch.Tensor | Mapping | list | tuple) for item in first)
+        if of_tensors and all(len(batch) == len(first) for batch in batches):
+            return [_joined(list(items)) for items in zip(*batches)]
+        return [item for batch in batches for item in batch]
+    if all(batch == first for batch in batches):
+        return first
+    raise TypeError(
+        f"use_spmd(batch_per_device=True) cannot put batches of {type(first).__name__} together: "
+        "give the loader the batch of all devices, and use_spmd()"
+    )
