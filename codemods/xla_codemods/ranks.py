@@ -38,6 +38,14 @@ def guard(test: ast.expr) -> Guard | None:
     return Guard(False) if _is_rank(test) else None
 
 
+def mentions_rank(node: ast.AST) -> bool:
+    """Whether the value of an expression depends on which replica this is."""
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _is_rank(part)
+        for part in ast.walk(node)
+    )
+
+
 def _bool(test: ast.BoolOp) -> Guard | None:
     """`a and rank == 0` lets the first pass; `not distributed or rank == 0` too, where there are several."""
     found = [g for value in test.values if (g := guard(value)) is not None]

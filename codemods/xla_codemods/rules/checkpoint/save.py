@@ -14,6 +14,18 @@ all of them call it and one writes.
 +    xla.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 ```
 
+What each replica, or each host, writes for itself is still written by each:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, loss, folder, rank):
+     loss.backward()
+-    torch.save(torch.cuda.get_rng_state(), f"{folder}/random_{rank}.pt")
++    xla.save(xla.get_rng_state(), f"{folder}/random_{rank}.pt", master_only=False)
+```
+
 In a file that neither trains nor computes on an accelerator, it stays:
 
 ```python
@@ -33,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import WARNING, Finding
+from ...ranks import guard, mentions_rank
 from ...rule import Rule
 from ...syntax import is_handed_on, keyword
 from ...values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
@@ -68,6 +81,8 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for name, argument in list(zip(_ORDER, call.args))[2:]:
         edits += [DropArgument(call, argument), AddArgument(call, f"{name}={{0}}", (argument,))]
     edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
+    if _each_writes(script, call, file, scope):
+        edits.append(AddArgument(call, "master_only=False"))
     yield RULE.at(script, call, _MESSAGE, *edits)
 
 
@@ -97,6 +112,26 @@ def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
         isinstance(value, ast.Call) and script.dotted(value.func, scope) == "io.BytesIO"
         for value in values
     )
+
+
+def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: Scope) -> bool:
+    """Whether replicas write files of their own, or others than the first one write."""
+    named = [file] if file is not None else []
+    if isinstance(file, ast.Name) and (found := scope.find(file.id)) is not None:
+        named += [binding.value for binding in found[1] if isinstance(binding.value, ast.expr)]
+    return any(map(mentions_rank, named)) or _is_kept_from_the_first(script, call)
+
+
+def _is_kept_from_the_first(script: Script, call: ast.Call) -> bool:
+    """Under `if rank != 0:`, or under `if local_rank == 0:`, which lets one of each host pass."""
+    node: ast.AST = call
+    while (parent := script.parent(node)) is not None:
+        if isinstance(parent, ast.If) and node in parent.body:
+            found = guard(parent.test)
+            if found is not None and (not found.first or "local" in ast.unparse(parent.test)):
+                return True
+        node = parent
+    return False
 
 
 def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:

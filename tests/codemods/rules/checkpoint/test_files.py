@@ -166,3 +166,30 @@ def test_export(line: str, found: bool) -> None:
 
 def test_export_without_an_accelerator_is_none() -> None:
     assert findings("import torch\ntorch.onnx.export(model, x, p)\n") == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "torch.save(state, f'random_{rank}.pt')",
+        "path = 'r%d.pt' % args.local_rank\ntorch.save(state, path)",
+        "torch.save(state, os.path.join(folder, str(dist.get_rank())))",
+        "if rank != 0:\n    torch.save(state, 'other.pt')",
+        "if args.local_rank == 0:\n    torch.save(state, 'host.pt')",
+    ],
+)
+def test_what_each_replica_writes_is_written_by_each(lines: str) -> None:
+    assert "master_only=False" in migrated(HEAD + lines)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "torch.save(state, f'epoch_{epoch}.pt')",
+        "if rank == 0:\n    torch.save(state, path)",
+        "if rank != 0:\n    pass\nelse:\n    torch.save(state, path)",
+        "if is_main_process():\n    torch.save(state, path)",
+    ],
+)
+def test_what_one_replica_writes_is_written_by_the_master(lines: str) -> None:
+    assert "master_only" not in migrated(HEAD + lines)
