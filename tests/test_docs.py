@@ -16,6 +16,7 @@ from xla_codemods.engine import migrate
 from xla_codemods.rules import RULES
 from xla_migrate.cli import main
 from xla_migrate.reports.pages import page
+from xla_migrate.settings import KEYS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -108,3 +109,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.py"))
     html = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert not re.findall(r'(?:src|href)="https?://(?!squidfunk)', html)  # nothing is fetched
+
+
+def test_every_setting_is_in_the_manual() -> None:
+    manual = (DOCS / "settings.md").read_text(encoding="utf-8")
+    for key in KEYS:
+        assert f"`{key}`" in manual, key
