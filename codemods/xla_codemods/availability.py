@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .devices import Spec
 from .known import RUNTIME
+from .patterns import Pattern
 
 if TYPE_CHECKING:
     from .script import Script
@@ -40,7 +41,7 @@ _COUNTS = frozenset(
 )
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
-_KERNELS = re.compile(
+_KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
@@ -49,8 +50,8 @@ _KERNELS = re.compile(
     re.IGNORECASE,
 )
 # How a file comes by kernels that its autograd functions call.
-_LOADED = re.compile(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
-_MOVES = re.compile(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
+_LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
+_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
 
 # Device types beside CUDA that are not the host.
 OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})

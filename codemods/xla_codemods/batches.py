@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .names import FunctionNode
 from .nodes import walk
+from .patterns import Pattern
 from .syntax import keyword
 from .tensor_types import cuda_type
 from .values import DEVICE, HOST, MODULE, NUMBER
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .script import Script
     from .training import LoopNode
 
-_MOVING = re.compile(
+_MOVING = Pattern(
     r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",
     re.IGNORECASE,
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
+
+from .patterns import Pattern
 
 if TYPE_CHECKING:
     from .findings import Finding
     from .script import Script
 
 # What libraries and scripts call the question; not `xla.is_available`, which is the runtime's.
-_ASKED = re.compile(
+_ASKED = Pattern(
     r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_(?:TORCH_)?XLA\b"
     r"|\b_?(?:has|use|is)_(?:torch_)?xla\b"
 )

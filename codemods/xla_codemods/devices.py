@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from .known import RUNTIME
+from .patterns import Pattern
 from .syntax import keyword
 from .values import ACCEL, DEVICE, HOST, NUMBER, STRING
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from .script import Script
 
 # The last part of a name that by itself says: a device, or a string that names one.
-_DEVICE_NAME = re.compile(
+_DEVICE_NAME = Pattern(
     r"device(?:_?(?:type|str|string|name|spec))?_?\d*$|(?:^|_)dev\d*$", re.IGNORECASE
 )
-_PLURAL_NAME = re.compile(r"(?:^|_)(?:devices|devs|device_list|gpus)$", re.IGNORECASE)
-_INDEX_NAME = re.compile(
+_PLURAL_NAME = Pattern(r"(?:^|_)(?:devices|devs|device_list|gpus)$", re.IGNORECASE)
+_INDEX_NAME = Pattern(
     r"^(?:\w*_)?(?:local_?)?rank$|^(?:local_)?gpu(?:_?(?:id|idx|index|num|no))?$|^(?:cuda|device)_?(?:id|idx|index|ordinal)$",
     re.IGNORECASE,
 )

@@ -9,30 +9,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Union
 
-from .nodes import children
-
-FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
-Comprehension = Union[ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp]
-ScopeNode = Union[ast.Module, FunctionNode, ast.ClassDef, ast.Lambda, Comprehension]
+from .bindings import (
+    ITERATED,
+    Binding,
+    Collector,
+    Comprehension,
+    FunctionNode,
+    ScopeNode,
+    walk_in_scope,
+)
+from .patterns import Pattern
 
 # Read from the text: a line of a docstring that looks like one only makes a name less sure.
-_GLOBAL = re.compile(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
-
-# Path into an unpacked value: an index, or `ITERATED` for "one element of it".
-ITERATED = -1_000_000
-
-
-class Binding(NamedTuple):
-    """One place that binds a name: `value` unpacked along `path` is what it is bound to."""
-
-    how: str  # import, fallback, assign, augment, for, with, parameter, def, class, except, ...
-    node: ast.AST
-    value: ast.expr | None = None
-    path: tuple[int, ...] = ()
-    dotted: str = ""  # of an import
+_GLOBAL = Pattern(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 
 
 class Scope:
@@ -68,7 +58,7 @@ class Scope:
         """Local name -> everything in this scope that binds it, in source order."""
         if self._bindings is None:
             self._bindings = {}
-            _Collector(self, self._bindings).scope(self.node)
+            Collector(self, self._bindings).scope(self.node)
         return self._bindings
 
     @property
@@ -227,198 +217,15 @@ def _is_fallback(binding: Binding) -> bool:
     )
 
 
-class _Collector:
-    """Collects the bindings of one scope, without entering the scopes inside it."""
-
-    def __init__(self, scope: Scope, into: dict[str, list[Binding]]) -> None:
-        self.into = into
-        self.fallbacks: frozenset[str] = frozenset()  # names that torch has given already
-        self.outer = scope._globals
-        self.stars = scope.stars
-        self.has_walrus = scope.module.has_walrus
-
-    def scope(self, node: ScopeNode) -> None:
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            for generator in node.generators:
-                self.target(generator.target, "for", generator, generator.iter, (ITERATED,))
-            return
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            self.parameters(node.args)
-        if not isinstance(node, ast.Lambda):
-            self.block(node.body)
-
-    def parameters(self, args: ast.arguments) -> None:
-        positional = [*args.posonlyargs, *args.args]
-        defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
-        defaults += args.defaults
-        for arg, default in (*zip(positional, defaults), *zip(args.kwonlyargs, args.kw_defaults)):
-            self.add(arg.arg, Binding("parameter", arg, default))
-        for rest in (args.vararg, args.kwarg):
-            if rest is not None:
-                self.add(rest.arg, Binding("parameter", rest))
-
-    def block(self, body: Iterable[ast.stmt]) -> None:
-        for statement in body:
-            handler = _STATEMENTS.get(type(statement))
-            if handler is not None:
-                handler(self, statement)
-
-    def add(self, name: str, binding: Binding) -> None:
-        if name in self.fallbacks:
-            binding = binding._replace(how="fallback")
-        self.into.setdefault(name, []).append(binding)
-
-    def target(
-        self,
-        target: ast.expr,
-        how: str,
-        node: ast.AST,
-        value: ast.expr | None,
-        path: tuple[int, ...] = (),
-    ) -> None:
-        if isinstance(target, ast.Name):
-            self.add(target.id, Binding(how, node, value, path))
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            for index, element in enumerate(target.elts):
-                self.target(element, how, node, value, (*path, index))
-        elif isinstance(target, ast.Starred):
-            self.target(target.value, how, node, None)
-
-    # One handler per kind of statement.
-
-    def assign(self, node: ast.Assign) -> None:
-        for target in node.targets:
-            self.target(target, "assign", node, node.value)
-        self.walrus(node.value)
-
-    def ann_assign(self, node: ast.AnnAssign) -> None:
-        self.target(node.target, "assign", node, node.value)
-
-    def aug_assign(self, node: ast.AugAssign) -> None:
-        self.target(node.target, "augment", node, node.value)
-
-    def loop(self, node: ast.For | ast.AsyncFor) -> None:
-        self.target(node.target, "for", node, node.iter, (ITERATED,))
-        self.block(node.body)
-        self.block(node.orelse)
-
-    def branch(self, node: ast.If | ast.While) -> None:
-        self.walrus(node.test)
-        self.block(node.body)
-        self.block(node.orelse)
-
-    def with_(self, node: ast.With | ast.AsyncWith) -> None:
-        for item in node.items:
-            if item.optional_vars is not None:
-                self.target(item.optional_vars, "with", node, item.context_expr)
-        self.block(node.body)
-
-    def try_(self, node: ast.Try) -> None:
-        self.block(node.body)
-        outer = self.fallbacks
-        self.fallbacks = outer | _from_torch(node.body)
-        for handler in node.handlers:
-            if handler.name:
-                self.add(handler.name, Binding("except", handler))
-            self.block(handler.body)
-        self.fallbacks = outer
-        self.block(node.orelse)
-        self.block(node.finalbody)
-
-    def import_(self, node: ast.Import) -> None:
-        for alias in node.names:
-            if alias.asname:
-                self.add(alias.asname, Binding("import", node, dotted=alias.name))
-            else:
-                root = alias.name.partition(".")[0]
-                self.add(root, Binding("import", node, dotted=root))
-
-    def import_from(self, node: ast.ImportFrom) -> None:
-        home = "." * node.level + (node.module or "")
-        for alias in node.names:
-            if alias.name == "*":
-                self.stars.append(home)
-            else:
-                dotted = f"{home}{'' if home.endswith('.') else '.'}{alias.name}"
-                self.add(alias.asname or alias.name, Binding("import", node, dotted=dotted))
-
-    def define(self, node: FunctionNode | ast.ClassDef) -> None:
-        how = "class" if isinstance(node, ast.ClassDef) else "def"
-        self.add(node.name, Binding(how, node))
-
-    def declare(self, node: ast.Global | ast.Nonlocal) -> None:
-        self.outer.update(node.names)
-
-    def delete(self, node: ast.Delete) -> None:
-        for target in node.targets:
-            self.target(target, "delete", node, None)
-
-    def match(self, node: ast.Match) -> None:
-        for case in node.cases:
-            for pattern in ast.walk(case.pattern):
-                name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
-                if isinstance(name, str):
-                    self.add(name, Binding("match", node))
-            self.block(case.body)
-
-    def expression(self, node: ast.Expr) -> None:
-        self.walrus(node.value)
-
-    def walrus(self, value: ast.expr) -> None:
-        """`(n := ...)` can stand anywhere in an expression; few files have one."""
-        if not self.has_walrus:
-            return
-        for node in walk_in_scope(value):
-            if isinstance(node, ast.NamedExpr):
-                self.target(node.target, "assign", node, node.value)
-
-
-def _from_torch(body: list[ast.stmt]) -> frozenset[str]:
-    """Names that these statements import from torch."""
-    return frozenset(
-        alias.asname or alias.name
-        for statement in body
-        if isinstance(statement, ast.ImportFrom)
-        and not statement.level
-        and (statement.module or "").partition(".")[0] == "torch"
-        for alias in statement.names
-    )
-
-
-def walk_in_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """`node` and everything below it that belongs to the same scope, parents first."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        for child in children(current):
-            if not isinstance(
-                child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-            ):
-                stack.append(child)
-
-
-_STATEMENTS: dict[type[ast.AST], Callable[..., None]] = {
-    ast.Assign: _Collector.assign,
-    ast.AnnAssign: _Collector.ann_assign,
-    ast.AugAssign: _Collector.aug_assign,
-    ast.For: _Collector.loop,
-    ast.AsyncFor: _Collector.loop,
-    ast.If: _Collector.branch,
-    ast.While: _Collector.branch,
-    ast.With: _Collector.with_,
-    ast.AsyncWith: _Collector.with_,
-    ast.Try: _Collector.try_,
-    ast.Import: _Collector.import_,
-    ast.ImportFrom: _Collector.import_from,
-    ast.FunctionDef: _Collector.define,
-    ast.AsyncFunctionDef: _Collector.define,
-    ast.ClassDef: _Collector.define,
-    ast.Global: _Collector.declare,
-    ast.Nonlocal: _Collector.declare,
-    ast.Delete: _Collector.delete,
-    ast.Match: _Collector.match,
-    ast.Expr: _Collector.expression,
-}
-if hasattr(ast, "TryStar"):  # Python 3.11
-    _STATEMENTS[ast.TryStar] = _Collector.try_
+__all__ = [
+    "ITERATED",
+    "MODULES",
+    "STAR_EXPORTS",
+    "Binding",
+    "Comprehension",
+    "FunctionNode",
+    "Scope",
+    "ScopeNode",
+    "resolve",
+    "walk_in_scope",
+]

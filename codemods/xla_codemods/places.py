@@ -12,6 +12,7 @@ from .availability import OTHER_ACCELERATORS, whole_choice
 from .devices import TENSOR_METHODS, Spec, is_device_name, last_name, named_like_devices
 from .known import RUNTIME
 from .names import FunctionNode, Scope
+from .patterns import Pattern
 from .syntax import is_static, walk_body
 from .values import CLASS, MODULE, TENSOR
 
@@ -117,8 +118,8 @@ _TEXT_FUNCTIONS = frozenset(
         "type",
     ]
 )
-_ALMOST_DEVICE = re.compile(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
-_GIVES_DEVICE = re.compile(r"device", re.IGNORECASE)
+_ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
+_GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
 _NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 

@@ -6,10 +6,12 @@ import ast
 import re
 from typing import NamedTuple
 
-_RANK = re.compile(
+from .patterns import Pattern
+
+_RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^process_index$|^global_ordinal$", re.IGNORECASE
 )
-_MASTER = re.compile(
+_MASTER = Pattern(
     r"^(?:is_|ddp_)?(?:main|master|chief|leader|rank_?(?:0|zero)|global_zero)"
     r"(?:_(?:process|rank|worker|node|proc|ordinal))?$|^is_global_zero$",
     re.IGNORECASE,

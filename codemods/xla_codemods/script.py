@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from . import known
 from .index import Index, build
 from .names import FunctionNode, Scope, resolve
+from .patterns import Pattern
 from .source import Source
 from .triggers import HotLines, imported
 from .values import ACCEL, CLASS, DEVICE, INSTANCE, MODULE, OPTIMIZER, SCALER, TENSOR, Value
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from .training import Training
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
-_OPTIMIZER_NAME = re.compile(
-    r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE
-)
-_SCHEDULER_NAME = re.compile(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
+_OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
+_SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
 
 
 def _is_called_a_scaler(node: ast.expr) -> bool:
@@ -48,13 +47,13 @@ _ACCELERATORS = (
 _ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
 # Each is searched only where the word stands that it begins with: one expression of all takes ten times as long.
 _PERHAPS_ACCELERATED = (
-    ("gpu", re.compile(r"\bgpu\b")),
-    (".to(", re.compile(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
-    ("device", re.compile(r"\bdevice\s*=")),
-    (".to(", re.compile(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
+    ("gpu", Pattern(r"\bgpu\b")),
+    (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
+    ("device", Pattern(r"\bdevice\s*=")),
+    (".to(", Pattern(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
     (
         "xla",
-        re.compile(
+        Pattern(
             r"\bxla\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b"
             r"|MpDeviceLoader\b|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b"
             r"|NativeScaler\b|narrow\b)[a-z_]"

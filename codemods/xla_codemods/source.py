@@ -8,8 +8,10 @@ import re
 import tokenize
 import warnings
 
+from .patterns import Pattern
+
 # What Python itself takes for a line break. `str.splitlines` knows a dozen more (form feed among them).
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_LINE = Pattern(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 BOM = b"\xef\xbb\xbf"
 

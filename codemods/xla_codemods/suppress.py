@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .findings import LOW, WARNING, Finding
+from .patterns import Pattern
 from .source import Source
 from .words import SUPPRESSION
 
 if TYPE_CHECKING:
     from .script import Script
 
-_OURS = re.compile(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
-_NOQA = re.compile(
+_OURS = Pattern(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
+_NOQA = Pattern(
     r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?", re.IGNORECASE
 )
 

@@ -17,6 +17,7 @@ from . import known
 from .batches import Batches
 from .names import FunctionNode, Scope
 from .nodes import CHILDREN
+from .patterns import Pattern
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
@@ -43,12 +44,12 @@ _BARRIERS = frozenset({*_LOOPS, *_DEFINITIONS})
 
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
 
-_MODEL_NAME = re.compile(
+_MODEL_NAME = Pattern(
     r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
     r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
     re.IGNORECASE,
 )
-_LOADER_NAME = re.compile(
+_LOADER_NAME = Pattern(
     r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
 )
 

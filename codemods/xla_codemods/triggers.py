@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
 from .catalog.families import PACKAGES
+from .patterns import Pattern
 from .source import Source
 from .words import SUPPRESSION
 
@@ -33,7 +33,7 @@ _HOT_ELSEWHERE = tuple(word for word in _HOT if not word.isidentifier())
 
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
 _INDEXED = (".to(", ".to_empty(", "device=", "device =")
-_INDEX = re.compile(
+_INDEX = Pattern(
     r"\s*(?:\d|[\w.]*(?:rank|gpu|_id|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
 )
 

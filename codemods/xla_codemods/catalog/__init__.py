@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
 
 from .row import (
     ABSENT,
@@ -44,30 +45,24 @@ __all__ = [
 ]
 
 
+# Rows of torch's names stand in rooms of their own: a script that leaves only such names needs no others.
+_OF_TORCH = ("cuda", "memory", "submodules", "backends", "tensors", "distributed")
+_OF_OTHERS = ("fused", "deepspeed", "attention", "kernels", "frameworks", "environment")
+
+
 @cache
 def table() -> dict[str, Row]:
     """Every row by its name, in the order of the rooms they stand in."""
-    from . import (
-        attention,
-        backends,
-        cuda,
-        deepspeed,
-        distributed,
-        environment,
-        frameworks,
-        fused,
-        kernels,
-        memory,
-        submodules,
-        tensors,
-    )
+    return {**_rows(_OF_TORCH), **_rows(_OF_OTHERS)}
+
+
+@cache
+def _rows(rooms: tuple[str, ...]) -> dict[str, Row]:
     from .families import is_cuda_only
 
-    ours = (cuda, memory, submodules, backends, tensors, distributed)
-    others = (fused, deepspeed, attention, kernels, frameworks, environment)
     found = {}
-    for room in (*ours, *others):
-        for row in room.ROWS:
+    for room in rooms:
+        for row in import_module(f"{__name__}.{room}").ROWS:
             if not row.rule and row.fate != STAYS and is_cuda_only(row.name):
                 row = row._replace(rule=CATCH_ALL)
             found[row.name] = row
@@ -76,8 +71,9 @@ def table() -> dict[str, Row]:
 
 def lookup(dotted: str) -> Row | None:
     """The row of `dotted`, under any of the spellings that mean it; None where there is none."""
-    rows = table()
     for spelling in _spellings(dotted):
+        is_torch = spelling.partition(".")[0] == "torch"
+        rows = _rows(_OF_TORCH if is_torch else _OF_OTHERS)
         if spelling in rows:
             return rows[spelling]
     return None

@@ -23,11 +23,11 @@ extension = CppExtension("parser", ["parser.cpp"])
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...findings import HIGH, INFO, LOW, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rest, Rule
 from ...syntax import keyword
 from .leftovers import leftovers
@@ -41,7 +41,7 @@ RULE = Rule("XLA902", "custom-kernel", effort=HIGH)
 _MESSAGE = (
     "CUDA code cannot run on XLA: write it with torch's operations, or as a Pallas or NKI kernel"
 )
-_LIBRARY = re.compile(r"lib(?:cuda|cudart|nccl|cublas|cudnn|nvrtc|cufft|curand|cusparse)\b")
+_LIBRARY = Pattern(r"lib(?:cuda|cudart|nccl|cublas|cudnn|nvrtc|cufft|curand|cusparse)\b")
 
 
 @RULE.call("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")

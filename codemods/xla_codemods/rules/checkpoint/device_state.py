@@ -47,6 +47,7 @@ from ...edits import Replace
 from ...findings import Finding
 from ...known import RUNTIME
 from ...names import Binding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
@@ -59,7 +60,7 @@ RULE = Rule("XLA703", "device-state")
 
 _DEPTH = 4
 _NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})
-_NO_MODULE_NAME = re.compile(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
+_NO_MODULE_NAME = Pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
 _COPIES = frozenset({"copy.deepcopy", "copy.copy", "collections.OrderedDict"})
 _TO_HOST = frozenset({"cpu", "numpy", "tolist"})
 

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import WARNING, Finding
+from ...patterns import Pattern
 from ...ranks import guard, mentions_rank
 from ...rule import Rule
 from ...syntax import is_handed_on, keyword
@@ -59,14 +60,14 @@ RULE = Rule("XLA701", "save", severity=WARNING)
 _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
 _MESSAGE = "a file of XLA tensors loads on XLA hosts only"
-_SAVES_A_MODEL = re.compile(
+_SAVES_A_MODEL = Pattern(
     r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
 )
 
 
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
-_OPTIONS = re.compile(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab|datasets?")
-_BUFFER = re.compile(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
+_OPTIONS = Pattern(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab|datasets?")
+_BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
 
 @RULE.call(*_NAMES)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from ...availability import asks_availability
 from ...nodes import walk
+from ...patterns import Pattern
 from ...training import Driver, Loop
 
 if TYPE_CHECKING:
     from ...script import Script
 
 # What a flag is called that stands for "compute on the accelerator".
-_FLAG = re.compile(r"cuda|gpu|accel", re.IGNORECASE)
+_FLAG = Pattern(r"cuda|gpu|accel", re.IGNORECASE)
 
 
 def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:

@@ -54,6 +54,7 @@ from ...availability import chooses_kernels
 from ...devices import device_argument, last_name
 from ...edits import Replace, remove
 from ...findings import Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ _INDICES = (
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
 )
-_INDEX = re.compile(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
+_INDEX = Pattern(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
 _NONE = "is False on an XLA host"
 
 

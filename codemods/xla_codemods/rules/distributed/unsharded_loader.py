@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...findings import MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
 
@@ -35,7 +36,7 @@ RULE = Rule("XLA607", "unsharded-loader", severity=WARNING, effort=MEDIUM)
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _WRAPPERS = frozenset({"DistributedDataParallel", "init_process_group", "launch"})
 # Other ways to split data, any of which may be one that we do not understand.
-_SHARDED = re.compile(
+_SHARDED = Pattern(
     r"DistributedSampler|[Ss]hard|split_dataset_by_node|num_replicas|[Ii]terableDataset|webdataset|wds\."
 )
 

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...findings import Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...values import OPTIMIZER
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA304", "fused-argument")
 
 _MESSAGE = "there is no fused optimizer kernel for XLA"
-_OPTIMIZER_CLASS = re.compile(r"optim", re.IGNORECASE)
+_OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
 _DEPTH = 4
 

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import UNSAFE, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCEL, HOST
@@ -60,7 +61,7 @@ RULE = Rule("XLA208", "float16", severity=WARNING)
 _HALF = frozenset({"torch.float16", "torch.half"})
 _MESSAGE = "TPUs and Trainium are made for bfloat16, not for float16"
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
-_DECIDING = re.compile(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
+_DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, Replace, remove
 from ...names import Scope
+from ...patterns import Pattern
 from ...syntax import keyword
 from ...values import CLASS, SCALER, TENSOR
 from .branches import Changes, vanishes
@@ -32,7 +33,7 @@ MAKERS = tuple(
     for name in names
 )
 _OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia"})
-_NAME = re.compile("scaler", re.IGNORECASE)
+_NAME = Pattern("scaler", re.IGNORECASE)
 _DROPPED = frozenset(
     "unscale_ update load_state_dict set_growth_factor set_backoff_factor set_growth_interval".split()
 )

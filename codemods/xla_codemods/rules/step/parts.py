@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ...patterns import Pattern
 from ...training import Loop
 from ...values import MODULE, PARAMETERS
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 # Methods of a module that compute in turns of their own: each turn is a graph.
-_TURNS = re.compile(
+_TURNS = Pattern(
     r"generat|sampl|decod|predict|translat|infer|search|rollout|evaluat|valid|test|step|fit|train|epoch|optimi",
     re.IGNORECASE,
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...nodes import walk
+from ...patterns import Pattern
 from ...syntax import walk_body
 from ...training import BACKWARD, STEP
 from ...values import NUMBER
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 # What is done now and then, by the names in its condition.
-_SOMETIMES = re.compile(
+_SOMETIMES = Pattern(
     r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
     re.IGNORECASE,
 )
