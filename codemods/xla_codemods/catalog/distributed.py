@@ -55,7 +55,13 @@ ROWS: tuple[Row, ...] = (
         REWRITTEN,
         CONTEXT,
         SILENT,
-        {"is_nccl_available": ("xla.is_available()", "says yes where no CUDA device is")},
+        {
+            "is_nccl_available": ("xla.is_available()", "says yes where no CUDA device is"),
+            'is_backend_available("nccl")': (
+                "xla.is_available()",
+                "says yes where no CUDA device is",
+            ),
+        },
         rule="XLA608",
     ),
     *rows(

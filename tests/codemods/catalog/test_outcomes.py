@@ -109,6 +109,7 @@ STATEMENTS = {
     "torch.nn.attention.sdpa_kernel": "with torch.nn.attention.sdpa_kernel("
     "torch.nn.attention.SDPBackend.MATH): pass",
     "torch.nn.attention.SDPBackend": "torch.nn.attention.SDPBackend.MATH",
+    'torch.distributed.is_backend_available("nccl")': "torch.distributed.is_backend_available('nccl')",
     "torch.autograd.profiler.profile(use_cuda)": "with torch.autograd.profiler.profile(use_cuda=True): x + 1",
     "torch.profiler.profile(use_cuda)": "with torch.profiler.profile(use_cuda=True): x + 1",
 }

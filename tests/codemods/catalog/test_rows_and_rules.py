@@ -24,6 +24,8 @@ USES: dict[str, str] = {
     "torch.Tensor.record_stream": f"{TENSOR}x.record_stream(torch.cuda.current_stream())\n",
     "torch.set_default_tensor_type": "import torch\ntorch.set_default_tensor_type('torch.cuda.FloatTensor')\n",
     "torch.set_default_device": "import torch\ntorch.set_default_device('cuda')\n",
+    'torch.distributed.is_backend_available("nccl")': "import torch\n"
+    "y = torch.distributed.is_backend_available('nccl')\n",
     "torch.distributed.get_backend": "import torch\n"
     "y = torch.distributed.get_backend() == 'nccl'\n",
     "torch.set_float32_matmul_precision": "import torch\nx = torch.ones(2).cuda()\n"

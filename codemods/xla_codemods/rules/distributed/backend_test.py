@@ -10,8 +10,8 @@ such a test wants to know is whether tensors for collectives live on an accelera
  def pick(x):
 -    backend = "nccl" if dist.is_nccl_available() else "gloo"
 +    backend = "nccl" if xla.is_available() else "gloo"
--    if dist.get_backend() == "nccl":
-+    if xla.is_available():
+-    if dist.get_backend() == "nccl" and dist.is_backend_available("nccl"):
++    if xla.is_available() and xla.is_available():
          x = x.contiguous()
      return backend, x, dist.get_rank()
 ```
@@ -41,8 +41,15 @@ if TYPE_CHECKING:
 RULE = Rule("XLA608", "backend-test")
 
 
-@RULE.call("torch.distributed.is_nccl_available")
+@RULE.call(
+    "torch.distributed.is_nccl_available",
+    "torch.distributed.distributed_c10d.is_nccl_available",
+    "torch.distributed.is_backend_available",
+)
 def is_nccl_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`is_nccl_available()`, and `is_backend_available("nccl")`."""
+    if call.args and not (isinstance(call.args[0], ast.Constant) and call.args[0].value == "nccl"):
+        return
     yield RULE.at(script, call, "NCCL is CUDA's", Replace(call, f"{script.xla}.is_available()"))
 
 
