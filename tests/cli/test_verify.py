@@ -135,7 +135,28 @@ def test_amplification_is_measured_where_it_is_asked_for(
     calls = made_up(monkeypatch)
     (here / "train.py").write_text(SCRIPT)
     run("verify", "train.py", "--amplification")
-    assert [c.get("perturb", 0.0) for c in calls] == [0.0, 2.0**-23, 0.0]
+    assert [c.get("perturb", 0.0) for c in calls] == [0.0, 0.0, 2.0**-23]
+
+
+@pytest.mark.parametrize(
+    ("losses", "measured"),
+    [
+        ([1.0, 0.9, 0.8, 0.7, 0.6, 0.5], False),
+        ([1.0, 0.9, 0.8001, 0.7, 0.6, 0.5], True),  # little, and not at once
+        ([1.0001, 0.9, 0.8, 0.7, 0.6, 0.5], False),
+        ([1.0, 0.9, 0.9, 0.7, 0.6, 0.5], False),
+    ],
+)
+def test_amplification_is_measured_where_it_may_explain_the_difference(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, losses: list[float], measured: bool
+) -> None:
+    calls = made_up(monkeypatch, losses)
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py")
+    assert ([c.get("perturb", 0.0) for c in calls] == [0.0, 0.0, 2.0**-23]) == measured
+    assert result.code == int(
+        losses != [1.0, 0.9, 0.8, 0.7, 0.6, 0.5]
+    )  # the shaken run is as still
 
 
 def test_where_the_original_fails_the_migrated_script_is_not_run(

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.data._utils import fetch as data_fetch
 
 from ..patching import Patches
 
@@ -45,6 +47,7 @@ _IN_PLACE = (
 
 
 _training = False
+_loading = threading.local()
 
 
 def begin_training() -> None:
@@ -59,8 +62,13 @@ def stream() -> torch.Generator:
 
 
 def seed(value: int) -> None:
-    """What `torch.manual_seed` does to the device."""
-    generator.manual_seed(int(value) % (1 << 64))
+    """What `torch.manual_seed` does to the device.
+
+    Not while data are loaded: data sets that seed by index (torchvision's FakeData) do so between two
+    draws of the original, and whenever a loader that reads ahead gets to it.
+    """
+    if not getattr(_loading, "depth", 0):
+        generator.manual_seed(int(value) % (1 << 64))
 
 
 def device_of(spec: Any) -> str:
@@ -222,6 +230,20 @@ def install(patches: Patches) -> None:
         return iterate(self)
 
     patches.put(torch.utils.data.DataLoader, "__iter__", iterated)
+    for fetcher in (data_fetch._MapDatasetFetcher, data_fetch._IterableDatasetFetcher):
+        patches.put(fetcher, "fetch", _while_loading(fetcher.fetch))
+
+
+def _while_loading(fetch: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fetch)
+    def fetched(*args: Any, **kwargs: Any) -> Any:
+        _loading.depth = getattr(_loading, "depth", 0) + 1
+        try:
+            return fetch(*args, **kwargs)
+        finally:
+            _loading.depth -= 1
+
+    return fetched
 
 
 def _seeds(patches: Patches) -> None:
