@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...syntax import walk_body
 from ...training import BACKWARD, FORWARD, STEP
 from ...values import HOST
 from .device_tensors import may_be_read
@@ -17,23 +16,23 @@ if TYPE_CHECKING:
 _JOINING = frozenset(
     {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
 )
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NAMES = sorted(name.rpartition(".")[2] for name in _JOINING)
 
 
 def growing_tensors(script: Script) -> Iterator[ast.Call]:
     """`ids = torch.cat((ids, token), dim=1)` in loops that run a model."""
     if not script.accelerated:
         return
-    for loop in script.training.loops:
-        if not isinstance(loop.node, _LOOPS) or not loop.effects & {FORWARD, STEP, BACKWARD}:
-            continue
-        for statement in walk_body(loop.node.body):
-            call = _grown(script, statement)
-            if call is not None and _is_on_device(script, call):
-                yield call
+    for name in _NAMES:
+        for call, _ in script.index.calls_of(name):
+            if _grown(script, script.parent(call)) is call:
+                loop = script.training.loop_of(call)
+                if loop is not None and loop.effects & {FORWARD, STEP, BACKWARD}:
+                    if _is_on_device(script, call):
+                        yield call
 
 
-def _grown(script: Script, statement: ast.AST) -> ast.Call | None:
+def _grown(script: Script, statement: ast.AST | None) -> ast.Call | None:
     """The call in `x = torch.cat([x, ...])`."""
     match statement:
         case ast.Assign(
