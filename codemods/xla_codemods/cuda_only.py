@@ -30,11 +30,16 @@ def left_over(
     script: Script, found: list[Finding], hears: Callable[[str, bool], bool]
 ) -> list[Use]:
     """The uses that no finding covers, of names that no rule listens to: its silence would mean something."""
-    left = [use for use in uses(script) if not hears(use.dotted, use.called)]
+    left = [u for u in uses(script) if _hides_names(u.node) or not hears(u.dotted, u.called)]
     if not left:
         return []
     covered = _Covered(script, found)
     return [use for use in left if not (script.is_annotation(use.node) or covered(use.node))]
+
+
+def _hides_names(node: ast.AST) -> bool:
+    """`from torch.cuda import *`: what is used of it cannot be told."""
+    return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
 
 
 def uses(script: Script) -> list[Use]:

@@ -128,6 +128,9 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         if isinstance(statement, (ast.If, ast.Try)):
             yield from _top_level([*statement.body, *statement.orelse])
+        if isinstance(statement, ast.Try):
+            for handler in statement.handlers:
+                yield from _top_level(handler.body)
 
 
 def _home(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
@@ -141,11 +144,11 @@ def _home(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
 class HotLines:
     """The lines of `text` on which something of interest stands; all of them where the file trains.
 
-    `words` are of interest beside those that always are.
+    `words` are of interest beside those that always are; "*" among them is a home all of whose names are imported.
     """
 
     def __init__(self, text: str, words: tuple[str, ...] = ()) -> None:
-        self.trains = _trains(text)
+        self.trains = "*" in words or _trains(text)
         self.lines: list[int] = []
         if not self.trains:
             self.lines = _line_numbers(text, words)

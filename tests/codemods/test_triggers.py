@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods import script
-from xla_codemods.catalog.families import PACKAGES, PARTS
+from xla_codemods.catalog.families import PACKAGES, PARTS, is_cuda_only
 from xla_codemods.engine import _DISPATCH, check
 from xla_codemods.words import concerns
 
@@ -45,6 +45,24 @@ def sources(name: str) -> list[str]:
         f"import {home} as h\n\ny = h.{last}(1)\n",
         f"def f():\n    from {home} import {last} as z\n    y = z(1)\n",
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if is_cuda_only(name) and "." in name])
+def test_names_are_hot_where_a_star_imports_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _, last = name.rpartition(".")
+    for source in (
+        f"from {home} import *\n\ny = {last}(1)\n",
+        f"try:\n    import x\nexcept ImportError:\n    from {home} import *\n\ny = {last}(1)\n",
+    ):
+        assert not hidden(source, monkeypatch), source
+
+
+def test_a_star_is_told_where_its_names_may_hide() -> None:
+    star = "from torch.cuda import *\n"
+    assert ("XLA121", 2) in [finding[:2] for finding in found(f"{star}synchronize()\n")]
+    assert ("XLA906", 1) in [finding[:2] for finding in found(f"{star}from mine import *\n")]
 
 
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

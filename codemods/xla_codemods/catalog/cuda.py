@@ -334,7 +334,7 @@ TYPED: tuple[Row, ...] = (
     ),
 )
 
-_MODULE = "each of its names has a row of its own"
+_MODULE = "name what is used of it: each name has a row of its own"
 
 MODULES: tuple[Row, ...] = (
     *rows(
