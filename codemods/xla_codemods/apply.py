@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Union, cast
 
 import libcst as cst
@@ -24,7 +24,18 @@ from .edits import (
     ReplaceStatement,
     Unwrap,
 )
+from .filling import OPERANDS, Fill, has_parentheses
 from .pairing import written
+from .suites import (
+    Nothing,
+    joined_by_semicolons,
+    nothing,
+    one_line,
+    small_statements,
+    unwrapped,
+    with_leading,
+    with_trailing,
+)
 
 Node = cst.CSTNode
 Left = Union[Node, "cst.FlattenSentinel[Node]", cst.RemovalSentinel]
@@ -120,19 +131,19 @@ class Transformer(cst.CSTTransformer):
         body: list[Node] = [updated]
         for edit in edits:
             if isinstance(edit, Unwrap):
-                body = _unwrapped(cast(cst.With, updated), edit.branch)
+                body = unwrapped(cast(cst.With, updated), edit.branch)
             elif isinstance(edit, ReplaceStatement):
-                body = _with_leading(self._parsed(edit.text, edit.holes), updated)
+                body = with_leading(self._parsed(edit.text, edit.holes), updated)
         for edit in edits:
             if isinstance(edit, InsertBefore):
-                body = _with_leading([*self._parsed(edit.text), *body], updated)
+                body = with_leading([*self._parsed(edit.text), *body], updated)
             elif isinstance(edit, InsertAfter):
                 body += self._parsed(edit.text)
         return cst.FlattenSentinel(body) if len(body) != 1 else body[0]
 
     def _replaced(self, edit: Replace, updated: Node) -> Node:
         new = self._expression(edit.text, edit.holes)
-        if _has_parentheses(updated) and not _has_parentheses(new):
+        if has_parentheses(updated) and not has_parentheses(new):
             new = new.with_changes(lpar=updated.lpar, rpar=updated.rpar)  # type: ignore[attr-defined]
         self.fresh.add(id(new))
         return new
@@ -140,7 +151,7 @@ class Transformer(cst.CSTTransformer):
     def _parenthesized(self, node: Node) -> Node:
         """`node` with parentheses around new operands that would otherwise be read differently."""
         changes: dict[str, object] = {}
-        for name, wrapped in _OPERANDS.get(type(node), ()):
+        for name, wrapped in OPERANDS.get(type(node), ()):
             operand = getattr(node, name)
             if id(operand) in self.fresh:
                 changes[name] = wrapped(operand)
@@ -153,7 +164,7 @@ class Transformer(cst.CSTTransformer):
         new = cst.parse_expression(text.format(*names) if holes else text)
         if not holes:
             return new
-        filled = new.visit(_Fill(dict(zip(names, (self._hole(hole) for hole in holes)))))
+        filled = new.visit(Fill(dict(zip(names, (self._hole(hole) for hole in holes)))))
         return cast(cst.BaseExpression, filled)
 
     def _hole(self, hole: ast.expr) -> cst.BaseExpression:
@@ -165,7 +176,7 @@ class Transformer(cst.CSTTransformer):
         names = [_HOLE.format(k) for k in range(len(holes))]
         module = cst.parse_module(text.format(*names) if holes else text)
         if holes:
-            fill = _Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
+            fill = Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
             module = module.visit(fill)
         return list(module.body)
 
@@ -221,19 +232,19 @@ class Transformer(cst.CSTTransformer):
                 new = self._parsed(edit.text, edit.holes)
                 if len(smalls) == 1 and new:
                     compound = new
-                body[k] = _smalls(new)
+                body[k] = small_statements(new)
         kept = [s for k in sorted(body) for s in body[k]]
         if isinstance(original, cst.SimpleStatementSuite):
-            return _one_line(updated, [*_smalls(before), *kept, *_smalls(after)])
+            return one_line(updated, [*small_statements(before), *kept, *small_statements(after)])
         if compound is not None:
-            middle = _with_trailing(compound, line)
+            middle = with_trailing(compound, line)
         elif kept:
-            middle = [line.with_changes(body=_joined_by_semicolons(kept))]
+            middle = [line.with_changes(body=joined_by_semicolons(kept))]
         else:
-            middle = [_nothing(line.leading_lines)]
+            middle = [nothing(line.leading_lines)]
         result = [*before, *middle, *after]
         if before or compound is not None:
-            result = _with_leading(result, line)
+            result = with_leading(result, line)
         return cst.FlattenSentinel(result) if len(result) != 1 else result[0]
 
     def _block(self, original: Node, updated: Node) -> Node:
@@ -241,7 +252,7 @@ class Transformer(cst.CSTTransformer):
         body: list[Node] = []
         carried: list[cst.EmptyLine] = []
         for statement in updated.body:  # type: ignore[attr-defined]
-            if isinstance(statement, _Nothing):
+            if isinstance(statement, Nothing):
                 carried += [line for line in statement.leading_lines if line.comment is not None]
                 continue
             if carried:
@@ -260,110 +271,6 @@ class Transformer(cst.CSTTransformer):
         elif not body:
             body = [cst.SimpleStatementLine([cst.Pass()])]
         return updated.with_changes(body=body)
-
-
-class _Fill(cst.CSTTransformer):
-    """Puts expressions where their names stand, in parentheses where they need them."""
-
-    def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
-        super().__init__()
-        self.values = values
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self.values.get(updated_node.value, updated_node)
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(value=_atom(updated_node.value))
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        return updated_node.with_changes(func=_atom(updated_node.func))
-
-    def leave_Subscript(
-        self, original_node: cst.Subscript, updated_node: cst.Subscript
-    ) -> cst.Subscript:
-        return updated_node.with_changes(value=_atom(updated_node.value))
-
-    def leave_UnaryOperation(
-        self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation
-    ) -> cst.UnaryOperation:
-        return updated_node.with_changes(expression=_operand(updated_node.expression))
-
-    def leave_BinaryOperation(
-        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
-    ) -> cst.BinaryOperation:
-        return updated_node.with_changes(
-            left=_operand(updated_node.left), right=_operand(updated_node.right)
-        )
-
-    def leave_BooleanOperation(
-        self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
-    ) -> cst.BooleanOperation:
-        return updated_node.with_changes(
-            left=_clause(updated_node.left), right=_clause(updated_node.right)
-        )
-
-    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
-        return updated_node.with_changes(
-            body=_branch(updated_node.body), test=_branch(updated_node.test)
-        )
-
-
-_ATOMS = (
-    cst.Name,
-    cst.Attribute,
-    cst.Call,
-    cst.Subscript,
-    cst.BaseNumber,
-    cst.BaseString,
-    cst.BaseList,
-    cst.BaseSet,
-    cst.BaseDict,
-    cst.Ellipsis,
-)
-
-
-def _has_parentheses(node: Node) -> bool:
-    return bool(getattr(node, "lpar", ()))
-
-
-def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
-    if _has_parentheses(node) or (isinstance(node, _ATOMS) and not isinstance(node, cst.Integer)):
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
-    return node if isinstance(node, cst.BaseNumber) else _atom(node)
-
-
-def _clause(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An operand of `and`, `or` and `not`."""
-    return node if isinstance(node, (cst.Comparison, cst.UnaryOperation)) else _operand(node)
-
-
-def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The first branch or the test of a conditional expression."""
-    return _atom(node) if isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) else node
-
-
-# Where an expression that took another's place may need parentheses.
-_OPERANDS: dict[
-    type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
-] = {
-    cst.Attribute: (("value", _atom),),
-    cst.Call: (("func", _atom),),
-    cst.Subscript: (("value", _atom),),
-    cst.Await: (("expression", _atom),),
-    cst.UnaryOperation: (("expression", _operand),),
-    cst.BinaryOperation: (("left", _operand), ("right", _operand)),
-    cst.BooleanOperation: (("left", _clause), ("right", _clause)),
-    cst.Comparison: (("left", _operand),),
-    cst.ComparisonTarget: (("comparator", _operand),),
-    cst.IfExp: (("body", _branch), ("test", _branch)),
-    cst.StarredElement: (("value", _operand),),
-}
 
 
 def _separator(args: Sequence[cst.Arg]) -> cst.Comma:
@@ -503,77 +410,3 @@ def _drop_alias(edit: DropAlias, updated: Node) -> Left:
     if len(names) and isinstance(names[-1], cst.ImportAlias) and not getattr(node, "lpar", None):
         names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     return node.with_changes(names=names)
-
-
-def _unwrapped(node: cst.With, branch: str) -> list[Node]:
-    """The statements of a block, with the comments before and at the end of it."""
-    block: Node | None = node.body
-    if branch == "orelse":
-        otherwise = cast(cst.If, node).orelse
-        block = otherwise.body if isinstance(otherwise, cst.Else) else otherwise
-    if block is None:
-        return [_nothing(node.leading_lines)]
-    if isinstance(block, cst.If):  # an `elif` becomes the `if`
-        return [block.with_changes(leading_lines=[*node.leading_lines, *block.leading_lines])]
-    if isinstance(block, cst.SimpleStatementSuite):
-        line = cst.SimpleStatementLine(block.body, trailing_whitespace=block.trailing_whitespace)
-        return _with_leading([line], node)
-    block = cast(cst.IndentedBlock, block)
-    body: list[Node] = list(block.body)
-    comments = [
-        cst.EmptyLine(comment=line.comment) for line in block.footer if line.comment is not None
-    ]
-    if comments:
-        body.append(_nothing(comments))
-    return _with_leading(body, node)
-
-
-def _with_leading(body: list[Node], old: Node) -> list[Node]:
-    """`body` whose first statement begins with the comments and blank lines of `old`."""
-    if not body:
-        return [_nothing(getattr(old, "leading_lines", ()))]
-    if body[0] is old:
-        return body
-    lines = [*getattr(old, "leading_lines", ()), *getattr(body[0], "leading_lines", ())]
-    rest = [s.with_changes(leading_lines=()) if s is old else s for s in body[1:]]
-    return [body[0].with_changes(leading_lines=lines), *rest]
-
-
-def _with_trailing(body: list[Node], line: cst.SimpleStatementLine) -> list[Node]:
-    """`body` whose last line ends as `line` does."""
-    if isinstance(body[-1], cst.SimpleStatementLine):
-        body[-1] = body[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
-    return body
-
-
-def _smalls(lines: list[Node]) -> list[cst.BaseSmallStatement]:
-    """The small statements of these lines."""
-    return [s for line in lines if isinstance(line, cst.SimpleStatementLine) for s in line.body]
-
-
-def _one_line(suite: Node, smalls: list[cst.BaseSmallStatement]) -> Node:
-    """`if x: a(); b()`."""
-    return suite.with_changes(body=_joined_by_semicolons(smalls) or [cst.Pass()])
-
-
-class _Nothing(cst.SimpleStatementLine):
-    """A removed line, until the block around it has taken the comments before it. (libcst itself drops empty
-    lines together with their comments.)
-    """
-
-
-def _nothing(leading_lines: Sequence[cst.EmptyLine]) -> _Nothing:
-    return _Nothing([cst.Pass()], leading_lines=leading_lines)
-
-
-def _joined_by_semicolons(body: list[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:
-    if not body:
-        return []
-    joined = [
-        s if isinstance(s.semicolon, cst.Semicolon) else s.with_changes(semicolon=_SEMICOLON)
-        for s in body[:-1]
-    ]
-    return [*joined, body[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
-
-
-_SEMICOLON = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))

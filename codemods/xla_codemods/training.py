@@ -519,7 +519,7 @@ _PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".sp
 
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
-_ACCESSOR = re.compile(
+_ACCESSOR = Pattern(
     r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
 )
 

@@ -1,0 +1,113 @@
+"""Expressions put where others stood, in parentheses where they need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import libcst as cst
+
+Node = cst.CSTNode
+
+
+class Fill(cst.CSTTransformer):
+    """Puts expressions where their names stand, in parentheses where they need them."""
+
+    def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.values = values
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.values.get(updated_node.value, updated_node)
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.Attribute:
+        return updated_node.with_changes(value=_atom(updated_node.value))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        return updated_node.with_changes(func=_atom(updated_node.func))
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.Subscript:
+        return updated_node.with_changes(value=_atom(updated_node.value))
+
+    def leave_UnaryOperation(
+        self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation
+    ) -> cst.UnaryOperation:
+        return updated_node.with_changes(expression=_operand(updated_node.expression))
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BinaryOperation:
+        return updated_node.with_changes(
+            left=_operand(updated_node.left), right=_operand(updated_node.right)
+        )
+
+    def leave_BooleanOperation(
+        self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
+    ) -> cst.BooleanOperation:
+        return updated_node.with_changes(
+            left=_clause(updated_node.left), right=_clause(updated_node.right)
+        )
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
+        return updated_node.with_changes(
+            body=_branch(updated_node.body), test=_branch(updated_node.test)
+        )
+
+
+_ATOMS = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.BaseList,
+    cst.BaseSet,
+    cst.BaseDict,
+    cst.Ellipsis,
+)
+
+
+def has_parentheses(node: Node) -> bool:
+    return bool(getattr(node, "lpar", ()))
+
+
+def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
+    if has_parentheses(node) or (isinstance(node, _ATOMS) and not isinstance(node, cst.Integer)):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node if isinstance(node, cst.BaseNumber) else _atom(node)
+
+
+def _clause(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An operand of `and`, `or` and `not`."""
+    return node if isinstance(node, (cst.Comparison, cst.UnaryOperation)) else _operand(node)
+
+
+def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The first branch or the test of a conditional expression."""
+    return _atom(node) if isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) else node
+
+
+# Where an expression that took another's place may need parentheses.
+OPERANDS: dict[
+    type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
+] = {
+    cst.Attribute: (("value", _atom),),
+    cst.Call: (("func", _atom),),
+    cst.Subscript: (("value", _atom),),
+    cst.Await: (("expression", _atom),),
+    cst.UnaryOperation: (("expression", _operand),),
+    cst.BinaryOperation: (("left", _operand), ("right", _operand)),
+    cst.BooleanOperation: (("left", _clause), ("right", _clause)),
+    cst.Comparison: (("left", _operand),),
+    cst.ComparisonTarget: (("comparator", _operand),),
+    cst.IfExp: (("body", _branch), ("test", _branch)),
+    cst.StarredElement: (("value", _operand),),
+}
