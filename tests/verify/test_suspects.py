@@ -71,3 +71,10 @@ def test_a_quantity_tells_what_computes_it(quantity: str, code: str) -> None:
 def test_what_cannot_be_behind_it_is_not_blamed() -> None:
     assert likeliest("static shapes", "train.py:5", [finding("XLA701", 1)], LINES) is None
     assert likeliest("unheard of", "", [finding("XLA701", 1)], LINES) is None
+
+
+@pytest.mark.parametrize("about", ["loss", "gradient", "weights", "initial weights", "same steps"])
+def test_what_is_only_slow_is_not_behind_other_numbers(about: str) -> None:
+    found = [finding("XLA503", 5, left=True)]
+    assert likeliest(about, "train.py:7", found, LINES) is None
+    assert likeliest("host reads", "train.py:7", found, LINES) == found[0]
