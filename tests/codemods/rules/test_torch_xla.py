@@ -308,6 +308,112 @@ def test_slices_from_further_back_than_there_is_raise(device: Any) -> None:
     assert moved[:, : max(moved.size(1) - 5, 0)].shape == x[:, :-5].shape
 
 
+def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
+    """What XLA518 says has no kernel, run."""
+    import torch.nn.functional as F
+
+    image = torch.randn(2, 3, 8, 8, device=device)
+    square = torch.randn(6, 6, device=device)
+    positive = square @ square.t() + 6 * torch.eye(6, device=device)
+    labels = torch.randint(0, 5, (4,), device=device)
+    complex_ = torch.complex(square, square)
+    logits = torch.randn(8, 2, 5, device=device).log_softmax(2)
+    ctc = (
+        logits,
+        torch.ones(2, 3, dtype=torch.long, device=device),
+        torch.tensor([8, 8]),
+        torch.tensor([3, 3]),
+    )
+    patches = torch.randn(2, 27, 36, device=device)
+    edges = torch.arange(3.0, device=device)
+    cases: dict[str, Callable[[], Any]] = {
+        "torch.linalg.cholesky": lambda: torch.linalg.cholesky(positive),
+        "torch.linalg.det": lambda: torch.linalg.det(positive),
+        "torch.linalg.lstsq": lambda: torch.linalg.lstsq(positive, square),
+        "torch.linalg.matrix_exp": lambda: torch.linalg.matrix_exp(square),
+        "torch.linalg.qr": lambda: torch.linalg.qr(square),
+        "torch.linalg.solve": lambda: torch.linalg.solve(positive, square),
+        "torch.nn.functional.ctc_loss": lambda: F.ctc_loss(*ctc),
+        "torch.nn.functional.embedding_bag": lambda: F.embedding_bag(labels.view(2, 2), square),
+        "torch.nn.functional.fold": lambda: F.fold(patches, 8, 3),
+        "torch.nn.functional.grid_sample": lambda: F.grid_sample(
+            image, torch.zeros(2, 4, 4, 2, device=device), align_corners=False
+        ),
+        "torch.nn.functional.multi_margin_loss": lambda: F.multi_margin_loss(square[:4], labels),
+        "torch.nn.functional.unfold": lambda: F.unfold(image, 3),
+        "torch.bucketize": lambda: torch.bucketize(square, edges),
+        "torch.searchsorted": lambda: torch.searchsorted(edges, square),
+        "torch.corrcoef": lambda: torch.corrcoef(square),
+        "torch.cov": lambda: torch.cov(square),
+        "torch.isin": lambda: torch.isin(labels, labels),
+        "torch.poisson": lambda: torch.poisson(square.abs()),
+        "torch.polar": lambda: torch.polar(square, square),
+        "torch.renorm": lambda: torch.renorm(square, 2, 0, 1.0),
+        "torch.logcumsumexp": lambda: torch.logcumsumexp(square, 0),
+        "torch.stft": lambda: torch.stft(square.flatten(), 16, return_complex=True),
+        "interpolate(bicubic)": lambda: F.interpolate(image, scale_factor=2, mode="bicubic"),
+        "interpolate(antialias)": lambda: F.interpolate(
+            image, scale_factor=0.5, mode="bilinear", antialias=True
+        ),
+        ".unfold": lambda: square.unfold(1, 2, 1) + 0,
+        ".renorm": lambda: square.renorm(2, 0, 1.0),
+        ".logcumsumexp": lambda: square.logcumsumexp(0),
+        "torch.nn.CTCLoss": lambda: nn.CTCLoss()(*ctc),
+        "torch.nn.EmbeddingBag": lambda: nn.EmbeddingBag(5, 3).to(device)(labels.view(2, 2)),
+        "torch.nn.Fold": lambda: nn.Fold(8, 3)(patches),
+        "torch.nn.MultiMarginLoss": lambda: nn.MultiMarginLoss()(square[:4], labels),
+        "torch.nn.Unfold": lambda: nn.Unfold(3)(image),
+    }
+    for name in ("aminmax", "digamma", "lgamma", "median", "mode", "nanmedian"):
+        cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square.abs())
+        cases[f".{name}"] = lambda name=name: getattr(square.abs(), name)()
+    for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "irfft", "irfft2", "irfftn"):
+        cases[f"torch.fft.{name}"] = lambda name=name: getattr(torch.fft, name)(complex_)
+    for name in ("rfft", "rfft2", "rfftn"):
+        cases[f"torch.fft.{name}"] = lambda name=name: getattr(torch.fft, name)(square)
+    return cases
+
+
+def test_fact_3_37_what_has_no_kernel_is_computed_on_the_host(device: Any) -> None:
+    """XLA518."""
+    from xla_codemods.rules.step import cpu_fallback
+
+    cases = _fallbacks(device)
+    named = {
+        *cpu_fallback.FUNCTIONS,
+        *cpu_fallback.CLASSES,
+        *(f".{m}" for m in cpu_fallback.METHODS),
+    }
+    assert named == {name for name in cases if not name.startswith("interpolate")}
+    missing = []
+    for name, run in cases.items():
+        torch_xla.sync()
+        met.clear_all()
+        run()
+        torch_xla.sync()
+        if not met.executed_fallback_ops():
+            missing.append(name)
+    assert missing == []
+
+
+def test_what_has_a_kernel(device: Any) -> None:
+    """What XLA518 does not speak of, or offers instead."""
+    import torch.nn.functional as F
+
+    image = torch.randn(2, 3, 8, 8, device=device)
+    torch_xla.sync()
+    met.clear_all()
+    F.interpolate(image, scale_factor=2, mode="bilinear")
+    F.interpolate(image, scale_factor=2)
+    nn.AdaptiveAvgPool2d(1)(image)
+    nn.AdaptiveAvgPool2d(2)(image)  # 8 is a multiple
+    image.sort()
+    image.topk(2)
+    torch.cdist(image[0], image[0])
+    torch_xla.sync()
+    assert met.executed_fallback_ops() == []
+
+
 def test_torch_knows_no_backend_of_xla_devices() -> None:
     """XLA601: `get_default_backend_for_device`."""
     import subprocess

@@ -6,6 +6,7 @@ from ...rule import Rule
 from . import (
     activation_checkpoint,
     compile,
+    cpu_fallback,
     detect_anomaly,
     dynamic_shape,
     early_slice,
@@ -41,4 +42,5 @@ RULES: tuple[Rule, ...] = (
     host_memory.RULE,
     parameter_data.RULE,
     early_slice.RULE,
+    cpu_fallback.RULE,
 )

@@ -36,6 +36,8 @@ class Padding(NamedTuple):
 
 def paddings(script: Script) -> Iterator[Padding]:
     """Tokenizers and collators that pad to the longest, and `pad_sequence` in a `collate_fn`."""
+    if not any(word in script.source.text for word in ("okeniz", "Collator", "collate_fn")):
+        return
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _COLLATORS:
             yield from _of_collator(call)

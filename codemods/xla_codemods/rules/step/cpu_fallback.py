@@ -1,0 +1,121 @@
+"""What torch_xla has no kernel for is computed on the host, in the middle of every step.
+
+The result is right, but the graph is cut there: the operation's input is fetched, and what it gives is sent back
+(xla-facts 3.37). In a model's computation and in loops that train, choose something that stays on the device: "bilinear"
+for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`; or do it on the host before, in the dataset.
+
+```diff
+ import torch
+ import torch.nn.functional as F
++from xla_migrate import runtime as xla
+
+ def train(model, batches, optimizer):
+-    for x in batches:
++    for x in xla.MpDeviceLoader(batches):
+-        large = F.interpolate(x.cuda(), scale_factor=2, mode="bicubic")
++        large = F.interpolate(x.to(xla.xla_device()), scale_factor=2, mode="bicubic")
+         loss = model(large).mean()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+The same on the host, and what has a kernel, is no finding:
+
+```python
+import torch
+import torch.nn.functional as F
+from xla_migrate import runtime as xla
+
+def train(model, batches, optimizer):
+    for x in xla.MpDeviceLoader(batches):
+        middle = torch.median(torch.arange(4.0))
+        loss = model(F.interpolate(x, scale_factor=2, mode="bilinear")).mean() * middle
+        loss.backward()
+        xla.optimizer_step(optimizer)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import MEDIUM, WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+from .computed import computing
+from .device_tensors import may_be_read
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA518", "cpu-fallback", severity=WARNING, effort=MEDIUM)
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LINALG = "cholesky det lstsq matrix_exp qr solve".split()
+_FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
+# What falls back, as measured with torch_xla 2.9 (tests/codemods/rules/test_torch_xla.py runs each).
+FUNCTIONS = (
+    *(f"torch.linalg.{name}" for name in _LINALG),
+    *(f"torch.fft.{name}" for name in _FOURIER),
+    *(
+        f"torch.nn.functional.{name}"
+        for name in "ctc_loss embedding_bag fold grid_sample multi_margin_loss unfold".split()
+    ),
+    *(
+        f"torch.{name}"
+        for name in "aminmax bucketize corrcoef cov digamma isin lgamma logcumsumexp median mode nanmedian poisson "
+        "polar renorm searchsorted stft".split()
+    ),
+)
+METHODS = "aminmax digamma lgamma logcumsumexp median mode nanmedian renorm unfold".split()
+CLASSES = tuple(
+    f"torch.nn.{name}" for name in "CTCLoss EmbeddingBag Fold MultiMarginLoss Unfold".split()
+)
+_RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
+
+
+def _message(name: str) -> str:
+    return f"XLA has no kernel for `{name}`: it is computed on the host, in the middle of the graph"
+
+
+@RULE.call(*FUNCTIONS)
+def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
+        yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
+
+
+@RULE.method(*METHODS)
+def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if _is_computed_each_time(script, call) and may_be_read(script, call.func.value):
+        yield RULE.at(script, call, _message(f".{call.func.attr}()"))
+
+
+@RULE.call(*CLASSES)
+def module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.trains and script.accelerated:
+        yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
+
+
+@RULE.call(*_RESIZING)
+def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    mode, smooth = keyword(call, "mode"), keyword(call, "antialias")
+    bicubic = isinstance(mode, ast.Constant) and mode.value == "bicubic"
+    if not bicubic and not (isinstance(smooth, ast.Constant) and smooth.value is True):
+        return
+    if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
+        how = 'interpolate(mode="bicubic")' if bicubic else "interpolate(antialias=True)"
+        yield RULE.at(script, call, _message(how))
+
+
+def _is_computed_each_time(script: Script, node: ast.AST) -> bool:
+    """In a loop of a script that trains, or in what its modules compute."""
+    if not (script.trains and script.accelerated):
+        return False
+    return script.function(node) in computing(script) or any(
+        isinstance(a, _LOOPS) for a in script.ancestors(node)
+    )

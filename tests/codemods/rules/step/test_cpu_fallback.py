@@ -1,0 +1,83 @@
+"""Operations without a kernel for XLA: where they are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+SCRIPT = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        {made}
+
+    def forward(self, x):
+        h = self.fc(x)
+        {computed}
+        return h
+
+def train(model: Net, batches, optimizer):
+    {before}
+    for x in batches:
+        x = x.cuda()
+        y = model(x)
+        loss = F.mse_loss(y, torch.ones(4).cuda())
+        loss.backward()
+        optimizer.step()
+        {loop}
+"""
+
+
+def found(**parts: str) -> int:
+    given = {"made": "pass", "computed": "pass", "before": "pass", "loop": "pass", **parts}
+    source = SCRIPT
+    for name, text in given.items():
+        source = source.replace("{" + name + "}", text)
+    return [code for _, code in findings(source)].count("XLA518")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.median(loss)",
+        "loss.median()",
+        "torch.linalg.qr(loss)",
+        "torch.fft.rfft(loss)",
+        "F.unfold(loss, 3)",
+        "F.interpolate(loss, scale_factor=2, mode='bicubic')",
+        "F.interpolate(loss, scale_factor=0.5, mode='bilinear', antialias=True)",
+    ],
+)
+def test_in_a_loop(line: str) -> None:
+    assert found(loop=line) == 1
+
+
+@pytest.mark.parametrize("line", ["h = h.median(1).values", "h = F.grid_sample(h, h)"])
+def test_in_what_a_module_computes(line: str) -> None:
+    assert found(computed=line) == 1
+
+
+@pytest.mark.parametrize("made", ["self.loss = nn.CTCLoss()", "self.bag = nn.EmbeddingBag(9, 4)"])
+def test_modules(made: str) -> None:
+    assert found(made=made) == 1
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loop": "torch.median(torch.ones(4))"},
+        {"loop": "names.median()"},
+        {"loop": "F.interpolate(loss, scale_factor=2, mode='bilinear')"},
+        {"loop": "loss.sort()"},
+        {"before": "torch.median(torch.ones(4).cuda())"},
+        {"computed": "x = x.unfold(1, 2, 1)"},  # `x` may be anything
+        {"made": "self.pool = nn.AdaptiveAvgPool2d((7, 7))"},
+    ],
+)
+def test_no_findings(parts: dict[str, str]) -> None:
+    assert found(**parts) == 0
