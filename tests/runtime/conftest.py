@@ -41,6 +41,10 @@ def _torch_as_it_was() -> Iterator[None]:
     for name in _xla_reads.READS:
         read: Any = getattr(torch.Tensor, name)
         setattr(torch.Tensor, name, getattr(read, "__wrapped__", read))
-    for module, name in ((torch.nn.utils, "clip_grad_norm_"), (torch.nn, "GRU")):
+    for module, name in (
+        (torch.nn.utils, "clip_grad_norm_"),
+        (torch.nn, "GRU"),
+        (torch.nn.functional, "batch_norm"),
+    ):
         patched = getattr(module, name)
         setattr(module, name, getattr(patched, "_orig", patched))

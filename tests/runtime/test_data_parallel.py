@@ -238,6 +238,8 @@ def guarded(file):
     train()
     if xla.is_master():
         xla.save(model.module.state_dict(), file)
+    else:
+        time.sleep(12)
 
 def the_others_return(file):
     train()

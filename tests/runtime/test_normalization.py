@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import normalization
+from xla_migrate.runtime import _xla_batch_norm, normalization
 
 
 @pytest.mark.parametrize("backend", ["device", "eager"])
@@ -38,16 +38,23 @@ def test_conversion_leaves_one_replicas_norms(device: torch.device) -> None:
     assert type(model[1]) is nn.BatchNorm2d
 
 
-def test_several_replicas_are_refused(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(normalization, "world_size", lambda: 2)
-    norm = xla.SyncBatchNorm(3)
-    with pytest.raises(RuntimeError, match="over several replicas"):
-        norm(torch.ones(2, 3))
-    norm.eval()(torch.ones(2, 3))
-    with pytest.raises(RuntimeError, match="over several replicas"):
-        xla.convert_sync_batchnorm(norm)
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_the_running_variance_is_torchs(device: torch.device, momentum: float | None) -> None:
+    """torch_xla alone keeps the biased one."""
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    cpu, ours = (
+        nn.BatchNorm1d(3, momentum=momentum),
+        nn.BatchNorm1d(3, momentum=momentum).to(device),
+    )
+    for _ in range(3):
+        cpu(x)
+        ours(x.to(device))
+        xla.mark_step()
+    torch.testing.assert_close(ours.running_var.cpu(), cpu.running_var)
+    torch.testing.assert_close(ours.running_mean.cpu(), cpu.running_mean)
+    mean, biased = torch.zeros(3, device=device), torch.ones(3, device=device)
+    _xla_batch_norm._torch_batch_norm(x.to(device), mean, biased, training=True, momentum=1.0)
+    torch.testing.assert_close(biased.cpu(), x.var(0, correction=0))
 
 
 def test_on_cuda_they_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:

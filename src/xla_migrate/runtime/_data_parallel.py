@@ -71,7 +71,7 @@ class DistributedDataParallel(_TorchDDP):
         if init_sync and self._size() > 1:
             self._reduction.check_same_everywhere()
             source, group = self._source(), process_group
-            tensors = [*self._reduction.parameters, *self._buffers_to_send()]
+            tensors = [*self._parameters_to_send(), *self._buffers_to_send()]
             backend().broadcast(tensors, source, group)
             backend().mark_step()
 
@@ -96,6 +96,12 @@ class DistributedDataParallel(_TorchDDP):
         return (
             world_size() if self.process_group is None else dist.get_world_size(self.process_group)
         )
+
+    def _parameters_to_send(self) -> list[torch.Tensor]:
+        """All of them: those that are not trained have to be the same as well."""
+        ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())
+        named = self.module.named_parameters()
+        return [parameter.detach() for name, parameter in named if name not in ignored]
 
     def _buffers_to_send(self) -> list[torch.Tensor]:
         ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _debug, _host, _xla_gru, _xla_reads, _xla_replicas, _xla_spmd
+from . import _debug, _host, _xla_batch_norm, _xla_gru, _xla_reads, _xla_replicas, _xla_spmd
 from ._backend import METRICS, Sender, memory_figures
 from ._xla_checkpoint import checkpoint as checkpoint
 from ._xla_modules import matmul, met, torch_xla, xm, xr
@@ -29,6 +29,7 @@ from ._xla_replicas import total as total
 from .batches import move
 
 _xla_gru.accept_cpu()
+_xla_batch_norm.keep_unbiased_variance()
 
 # The seed that torch_xla gives to every process (xla-facts 1.31).
 _UNSEEDED = 101
