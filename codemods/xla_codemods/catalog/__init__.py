@@ -46,7 +46,17 @@ __all__ = [
 
 
 # Rows of torch's names stand in rooms of their own: a script that leaves only such names needs no others.
-_OF_TORCH = ("cuda", "memory", "submodules", "backends", "tensors", "distributed")
+_OF_TORCH = (
+    "cuda",
+    "memory",
+    "submodules",
+    "backends",
+    "amp",
+    "accelerator",
+    "tensors",
+    "functions",
+    "distributed",
+)
 _OF_OTHERS = ("fused", "deepspeed", "attention", "kernels", "frameworks", "environment")
 
 
