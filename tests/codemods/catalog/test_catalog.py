@@ -246,3 +246,10 @@ def test_nearest(typed: str, meant: str) -> None:
 
 def test_nearest_of_nonsense_is_nothing() -> None:
     assert catalog.nearest("qqqqzzzz") == []
+
+
+def test_every_room_is_read() -> None:
+    for found in pkgutil.iter_modules(catalog.__path__):
+        rooms = importlib.import_module(f"{catalog.__name__}.{found.name}")
+        for row in getattr(rooms, "ROWS", ()):
+            assert catalog.lookup(row.name) is not None, f"{found.name} is not read"
