@@ -47,11 +47,12 @@ def test_the_running_variance_is_torchs(device: torch.device, momentum: float | 
         nn.BatchNorm1d(3, momentum=momentum).to(device),
     )
     for _ in range(3):
-        cpu(x)
-        ours(x.to(device))
+        cpu(x).square().sum().backward()
+        ours(x.to(device)).square().sum().backward()
         xla.mark_step()
     torch.testing.assert_close(ours.running_var.cpu(), cpu.running_var)
     torch.testing.assert_close(ours.running_mean.cpu(), cpu.running_mean)
+    torch.testing.assert_close(ours.weight.grad.cpu(), cpu.weight.grad)  # type: ignore[union-attr]
     mean, biased = torch.zeros(3, device=device), torch.ones(3, device=device)
     _xla_batch_norm._torch_batch_norm(x.to(device), mean, biased, training=True, momentum=1.0)
     torch.testing.assert_close(biased.cpu(), x.var(0, correction=0))

@@ -38,7 +38,8 @@ def _batch_norm(
     before = running_var.detach() * (1 - momentum)
     output = _torch_batch_norm(input, running_mean, running_var, *rest)
     count = input.numel() // input.size(1)
-    with torch.no_grad():
+    # Backward is handed the running variance, and does not look at it in training.
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[no-untyped-call]
         running_var.add_((running_var - before) / (count - 1))
     return output
 
