@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Options(NamedTuple):
     """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all.
 
-    `own` are the names of the user's own that the settings map.
+    `own` are the names of the user's own that the settings map. `parallel` is "spmd" where one process is to drive
+    all devices.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool = False
     own: tuple[Own, ...] = ()
+    parallel: str = ""
 
     def selects(self, code: str) -> bool:
         """Whether findings with `code` are wanted."""
@@ -60,7 +62,7 @@ def check(data: bytes, options: Options = Options(), path: str = "<source>") -> 
     Raises:
         SourceError: it cannot be decoded or parsed.
     """
-    return _findings(Script(Source(data), path, options.own), options)
+    return _findings(Script(Source(data), path, options.own, options.parallel), options)
 
 
 def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -> Migration:  # noqa: B008
@@ -70,7 +72,7 @@ def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -
         SourceError: it cannot be decoded or parsed, or the result could not be.
     """
     source = Source(data)
-    script = Script(source, path, options.own)
+    script = Script(source, path, options.own, options.parallel)
     findings = _findings(script, options)
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
@@ -85,7 +87,7 @@ def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -
     if text == source.text:
         return Migration(data, [], findings, reasons)
     result = source.encode(tidy_imports(text, script))
-    left = _findings(Script(Source(result), path, options.own), options)
+    left = _findings(Script(Source(result), path, options.own, options.parallel), options)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
     return Migration(result, migrated, left, reasons)
 

@@ -66,10 +66,15 @@ class Script:
     """One parsed file with its index and values. `xla` is the name that the runtime has, or will have, in it."""
 
     def __init__(
-        self, source: Source, path: str = "<source>", own_names: tuple[Own, ...] = ()
+        self,
+        source: Source,
+        path: str = "<source>",
+        own_names: tuple[Own, ...] = (),
+        parallel: str = "",
     ) -> None:
         self.source = source
         self.path = path
+        self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
         words = (*imported(source.tree), *(name.last for name in own_names))
         hot = HotLines(source.text, words)

@@ -304,3 +304,11 @@ def test_a_reader_that_goes_away_is_no_crash(here: Path) -> None:
     )
     assert answer.stdout.count("\n") == 1
     assert answer.stderr == ""
+
+
+def test_parallel_spmd(run: Runner, here: Path) -> None:
+    (here / "train.py").write_text("import torch\nmodel = net.cuda()\nmodel(x).sum().backward()\n")
+    assert "+xla.use_spmd()" in run("--diff", "--parallel", "spmd", "train.py").out
+    assert "use_spmd" not in run("--diff", "--parallel", "replicas", "train.py").out
+    assert "use_spmd" not in run("--diff", "train.py").out, "also behind the cache"
+    assert run("--parallel", "ddp", "train.py").code == 2

@@ -51,6 +51,7 @@ _COMMON = {
     "--select": ("CODES", "only these codes, or beginnings of codes: XLA1,XLA402"),
     "--ignore": ("CODES", "all but these, beside those that the settings ignore"),
     "--target": ("NAME", "what to migrate to: xla"),
+    "--parallel": ("KIND", "replicas: one process per device; spmd: one that drives all devices"),
     "--output-format": ("FORMAT", "text, json, sarif or github"),
     "--statistics": ("", "count findings by code, instead of listing them"),
     "--effort": ("", "estimate the work: by a run, and by you"),
@@ -76,6 +77,7 @@ class Arguments:
         self.diff = False
         self.check = False
         self.unsafe: bool | None = None
+        self.parallel = ""
         self.select: tuple[str, ...] | None = None
         self.ignore: tuple[str, ...] = ()
         self.jobs = 0
@@ -143,6 +145,8 @@ def _take(given: Arguments, name: str, value: str) -> None:
         given.unsafe = name == "--unsafe"
     elif name == "--target":
         _one_of(name, value, TARGETS)
+    elif name == "--parallel":
+        given.parallel = _one_of(name, value, ("replicas", "spmd"))
     elif name == "--output-format":
         given.output_format = _one_of(name, value, FORMATS)
     elif name == "--jobs":

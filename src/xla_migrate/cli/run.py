@@ -38,6 +38,7 @@ def run(words: Sequence[str], checking: bool) -> int:
         select=given.select,
         ignore=given.ignore,
         unsafe=given.unsafe,
+        parallel=given.parallel,
         verbose=given.verbose,
     )
     gc.disable()  # see `work`

@@ -24,7 +24,16 @@ _COLLECT_AFTER = 2 << 20
 class Order:
     """What is wanted of every file: see the command's arguments of the same names."""
 
-    __slots__ = ("destinations", "diff", "ignore", "rewriting", "select", "unsafe", "verbose")
+    __slots__ = (
+        "destinations",
+        "diff",
+        "ignore",
+        "parallel",
+        "rewriting",
+        "select",
+        "unsafe",
+        "verbose",
+    )
 
     def __init__(
         self,
@@ -35,8 +44,10 @@ class Order:
         ignore: tuple[str, ...] = (),
         unsafe: bool | None = None,
         verbose: bool = False,
+        parallel: str = "",
     ) -> None:
         self.rewriting = rewriting
+        self.parallel = parallel
         self.diff = diff
         self.select = select
         self.ignore = ignore
@@ -52,7 +63,7 @@ class Order:
 
     def key(self, settings: Settings) -> tuple[object, ...]:
         """What verdicts on files with these settings depend on."""
-        return (*settings.key, self.select, self.ignore, self.is_unsafe(settings))
+        return (*settings.key, self.select, self.ignore, self.is_unsafe(settings), self.parallel)
 
 
 class Done:
@@ -148,6 +159,7 @@ def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:
         (*settings.ignored_in(found.path), *order.ignore),
         order.is_unsafe(settings),
         settings.own,
+        order.parallel,
     )
     verdict = judge(data, found.path, options, order.rewriting, order.verbose)
     _collect_garbage(len(data))

@@ -39,7 +39,7 @@ def _batch_norm(
     output = _torch_batch_norm(input, running_mean, running_var, *rest)
     count = input.numel() // input.size(1)
     # Backward is handed the running variance, and does not look at it in training.
-    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[no-untyped-call]
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[attr-defined]
         running_var.add_((running_var - before) / (count - 1))
     return output
 

@@ -11,6 +11,7 @@ from . import (
     process_group,
     rank_guard,
     single_process,
+    spmd,
     sync_batch_norm,
     unsharded_loader,
 )
@@ -25,4 +26,5 @@ RULES: tuple[Rule, ...] = (
     unsharded_loader.RULE,
     backend_test.RULE,
     sync_batch_norm.RULE,
+    spmd.RULE,
 )

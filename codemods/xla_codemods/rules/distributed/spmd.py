@@ -1,0 +1,67 @@
+"""With `--parallel spmd` one process drives all devices, and the script has to say so first.
+
+`xla-migrate --parallel spmd train.py` puts `xla.use_spmd()` at the beginning of a script that trains. Its device loader then
+splits each batch over the devices, and the compiler adds up the gradients. In a script for
+`DistributedDataParallel` it is `xla.use_spmd(batch_per_device=True)`: batches of all devices are put together, so that
+batch size, steps and learning rate mean what they meant. Without the option nothing is put anywhere, and a script that says
+it already stays:
+
+```python
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+if __name__ == "__main__":
+    xla.use_spmd(batch_per_device=True)
+    model = xla.DistributedDataParallel(build().to(xla.xla_device()))
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import InsertBefore
+from ...findings import INFO, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA612", "spmd", severity=INFO)
+
+_OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")
+_HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@RULE.whole
+def begun(script: Script) -> Iterator[Finding]:
+    """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
+    if script.parallel != "spmd":
+        return
+    first = _first_statement(script.tree)
+    if first is None or script.index.calls_of("use_spmd"):
+        return
+    shares = any(script.index.calls_of(name) for name in _OF_REPLICAS)
+    text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"
+    message = "one process is to drive all devices"
+    yield RULE.at(script, first, message, InsertBefore(first, text))
+
+
+def _first_statement(tree: ast.Module) -> ast.stmt | None:
+    """Where the program begins: under `if __name__ == "__main__":`, or at its first loop or call."""
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            return statement.body[0]
+    body = [s for s in tree.body if not isinstance(s, _HEAD) and not _is_text(s)]
+    trains = any(
+        isinstance(node, ast.Attribute) and node.attr == "backward"
+        for statement in body
+        for node in ast.walk(statement)
+    )
+    return body[0] if trains else None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
