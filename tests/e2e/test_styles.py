@@ -37,7 +37,13 @@ def results(data: bytes, name: str, folder: Path, *arguments: str) -> list[float
     """The numbers on the lines that say "result"."""
     folder.mkdir()
     (folder / name).write_bytes(data)
-    env = {**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PJRT_DEVICE": "CPU",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles faster, to the same numbers
+    }
     command = [sys.executable, name, *arguments]
     run = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
