@@ -8,6 +8,8 @@ import pytest
 
 from . import replicas
 
+pytestmark = pytest.mark.e2e
+
 SCRIPT = r"""
 import contextlib, copy, datetime, os, time
 import torch

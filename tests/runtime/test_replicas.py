@@ -188,6 +188,7 @@ def test_all_replicas_save_and_one_writes(both: list[dict[str, Any]]) -> None:
         assert report["files"] == ["saved.pt"]
 
 
+@pytest.mark.e2e
 def test_fact_3_10_a_rehearsal_needs_no_process_group_of_the_script() -> None:
     script = """
 import torch
@@ -209,6 +210,7 @@ report("group", dist.get_world_size())
         assert report == {"weight": [-3, -3], "group": 2}
 
 
+@pytest.mark.e2e
 def test_fact_1_21_different_gradients_are_refused_and_not_mixed_up() -> None:
     script = """
 import torch

@@ -62,6 +62,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("how", ["whole", "share"])
 def test_losses_are_those_of_one_device(runs: dict[str, dict[str, Any]], how: str) -> None:
     one, run = runs["one device"], runs[how]
@@ -73,6 +74,7 @@ def test_losses_are_those_of_one_device(runs: dict[str, dict[str, Any]], how: st
     assert run["saved"] == run["weight"]
 
 
+@pytest.mark.e2e
 def test_fact_1_92_every_tensor_of_a_batch_is_split(runs: dict[str, dict[str, Any]]) -> None:
     for how in ("whole", "share"):
         images, labels = runs[how]["split"]

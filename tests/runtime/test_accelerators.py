@@ -1,0 +1,152 @@
+"""Replicas on accelerators: what is asked of torch_xla, with one device and its collectives watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import _xla_groups, _xla_replicas
+from xla_migrate.runtime._torch_xla import xm, xr
+
+
+@pytest.fixture
+def group(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The process group that accelerators have, of one."""
+    new_group = dist.new_group
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    yield _xla_groups._accelerator_group()(store, 0, 1, timedelta(seconds=20))
+    dist.new_group = new_group
+
+
+def options(op: Any) -> Any:
+    made = dist.AllreduceOptions()
+    made.reduceOp = op
+    return made
+
+
+def test_fact_5_3_host_tensors_go_through_gloo(group: Any) -> None:
+    """Objects are host tensors, which torch_xla's own group refuses."""
+    x, parts = torch.ones(2), [torch.zeros(2)]
+    group.allreduce([x], options(dist.ReduceOp.AVG)).wait()
+    group.allgather([parts], [x]).wait()
+    assert parts[0].tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="XLA tensor"):
+        super(type(group), group).allgather([[torch.zeros(2)]], [x])
+
+
+def test_fact_5_3_averages_are_sums_divided(group: Any, device: torch.device) -> None:
+    group.size = lambda: 4
+    x = torch.full((2,), 8.0, device=device)
+    with pytest.raises(ValueError, match="reduce op"):
+        super(type(group), group).allreduce([x], options(dist.ReduceOp.AVG))
+    group.allreduce([x], options(dist.ReduceOp.AVG)).wait()
+    assert x.tolist() == [2, 2]
+    group.allreduce([x], options(dist.ReduceOp.SUM)).wait()
+    assert x.tolist() == [2, 2]
+
+
+def test_collectives_are_launched_when_they_are_called(group: Any, device: torch.device) -> None:
+    """So that one replica may read the result alone (1.41)."""
+    x = torch.ones(2, device=device) * 3
+    before = xla.metrics()["step_marks"]
+    group.allreduce([x], options(dist.ReduceOp.SUM)).wait()
+    assert xla.metrics()["step_marks"] == (before or 0) + 1
+
+
+def test_barriers_are_met(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch_xla's own group does nothing there."""
+    met: list[str] = []
+    monkeypatch.setattr(xm, "rendezvous", met.append)
+    group.barrier()
+    assert met == ["xla_migrate.barrier"]
+
+
+class Reductions:
+    """In place of ``xm.all_reduce`` between 4 replicas that all hold the same."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, float, Any]] = []
+
+    def __call__(
+        self, op: str, tensors: list[torch.Tensor], scale: float, groups: Any, pin_layout: bool
+    ) -> None:
+        self.calls.append((len(tensors), scale, groups))
+        for tensor in tensors:
+            tensor.mul_(4 * scale)
+
+
+@pytest.fixture
+def reductions(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Reductions:
+    made = Reductions()
+    monkeypatch.setattr(xm, "all_reduce", made)
+    monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
+    monkeypatch.setattr(_xla_replicas, "ensure_group", lambda: None)
+    monkeypatch.setattr(_xla_replicas, "_unlaunched_since", None)
+    return made
+
+
+def test_gradients_are_one_reduction_in_the_graph(
+    reductions: Reductions, device: torch.device
+) -> None:
+    gradients = [torch.full((2,), 2.0, device=device), torch.ones(3, device=device)]
+    xla.mark_step()
+    before = xla.metrics()
+    _xla_replicas.total(gradients, 0.25)
+    assert reductions.calls == [(2, 0.25, None)]
+    after = xla.metrics()
+    assert (after["launches"], after["host_reads"]) == (before["launches"], before["host_reads"])
+    assert gradients[0].tolist() == [2, 2]
+
+
+def test_fact_1_21_neurons_buckets(
+    reductions: Reductions, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB", "1")
+    gradients = [torch.ones(200_000, device=device) for _ in range(3)]
+    _xla_replicas.total(gradients, 0.25)
+    assert [count for count, _, _ in reductions.calls] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_broadcast_is_a_sum_with_zeros(
+    reductions: Reductions, device: torch.device, monkeypatch: pytest.MonkeyPatch, sends: bool
+) -> None:
+    """NaN and infinity of the others do not come into it; every replica runs the same graph."""
+    monkeypatch.setattr(xr, "global_ordinal", lambda: 0 if sends else 1)
+    numbers = torch.tensor([1.0, float("nan")], device=device)
+    flags = torch.tensor([True, False], device=device)
+    counts = torch.tensor([3], device=device)
+    _xla_replicas.broadcast([numbers, flags, counts], 0)
+    assert counts.item() == (12 if sends else 0)
+    assert flags.tolist() == [sends, False]
+    assert numbers[0].item() == (4 if sends else 0)
+    assert sends == bool(numbers[1].isnan().item())
+
+
+def test_a_save_waits_for_all_only_while_a_reduction_is_pending(
+    reductions: Reductions, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[timedelta] = []
+
+    class World:
+        host = type("Host", (), {"timeout": timedelta(minutes=30)})()
+
+    World.host.monitored_barrier = met.append  # type: ignore[attr-defined]
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "group", type("group", (), {"WORLD": World}))
+    gradient = torch.ones(1, device=device)
+    _xla_replicas.settle()
+    _xla_replicas.total([gradient], 0.25)
+    xla.mark_step()
+    _xla_replicas.settle()
+    assert met == []
+    _xla_replicas.total([gradient], 0.25)
+    _xla_replicas.settle()
+    _xla_replicas.settle()
+    assert met == [timedelta(minutes=30)], "once: it launches"
