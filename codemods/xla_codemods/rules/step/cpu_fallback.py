@@ -97,8 +97,18 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(*CLASSES)
 def module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.trains and script.accelerated:
+    if script.trains and script.accelerated and _is_kept(script, call):
         yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
+
+
+def _is_kept(script: Script, call: ast.Call) -> bool:
+    """A part of a module of this file, or what a name is given, or what is moved to the device."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"to", "cuda"}
+    return isinstance(parent, ast.Assign) or (
+        script.is_in_a_module(call) and not isinstance(parent, ast.Lambda)
+    )
 
 
 @RULE.call(*_RESIZING)

@@ -57,6 +57,11 @@ def test_in_a_loop(line: str) -> None:
     assert found(loop=line) == 1
 
 
+def test_a_loss_under_a_name() -> None:
+    assert found(before="criterion = nn.CTCLoss()") == 1
+    assert found(before="criterion = nn.CTCLoss().to(device)") == 1
+
+
 @pytest.mark.parametrize("line", ["h = h.median(1).values", "h = F.grid_sample(h, h)"])
 def test_in_what_a_module_computes(line: str) -> None:
     assert found(computed=line) == 1
@@ -74,6 +79,7 @@ def test_modules(made: str) -> None:
         {"loop": "names.median()"},
         {"loop": "F.interpolate(loss, scale_factor=2, mode='bilinear')"},
         {"loop": "loss.sort()"},
+        {"before": "make = lambda: nn.Fold(8, 3)"},
         {"before": "torch.median(torch.ones(4).cuda())"},
         {"computed": "x = x.unfold(1, 2, 1)"},  # `x` may be anything
         {"made": "self.pool = nn.AdaptiveAvgPool2d((7, 7))"},
