@@ -159,7 +159,7 @@ def _compared(asked: Asked, proposed: Migrated) -> Comparison:
         comparison = judged(None)
         if not (asked.amplification or _may_be_amplified(comparison)):
             return comparison
-        shaken = run("original, shaken", asked.precision, perturb=_LAST_PLACE)
+        shaken = run("original, shaken", asked.precision, perturb=_SHAKE)
         return judged(shaken) if shaken.failure is None else comparison
 
 
@@ -172,7 +172,8 @@ def _may_be_amplified(comparison: Comparison) -> bool:
 
 
 _LITTLE = 0.05
-_LAST_PLACE = 2.0**-23  # relative size of a unit in the last place of float32
+# Eight units in the last place of float32: what sums of some hundred terms are rounded by.
+_SHAKE = 2.0**-20
 
 
 def _shower(name: str) -> Callable[[Progress], None]:

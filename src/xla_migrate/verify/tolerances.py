@@ -14,7 +14,7 @@ Losses agree to the asked relative tolerance. What derives from them is less pre
   a wrong weight decay moves and noise hardly does, and by a projection, within a part of the distance
   that the optimizer has moved them.
 - Everything grows as training amplifies rounding. `noise` measures that: a second reference run
-  whose weights were shaken by one unit in the last place.
+  whose weights were shaken by a few units in the last place.
 """
 
 from __future__ import annotations
