@@ -58,7 +58,7 @@ def test_movement_is_exact_for_small_tensors_and_estimated_for_large_ones() -> N
     after = [t + step for t, step in zip((small, large), steps, strict=True)]
     found = sketch.moved(after, before)
     assert found[0].item() == pytest.approx(steps[0].norm().item(), rel=1e-3)
-    assert found[1].item() == pytest.approx(steps[1].norm().item(), rel=0.02)
+    assert found[1].item() == pytest.approx(steps[1].norm().item(), rel=0.05)
 
 
 def test_movement_of_a_few_columns_is_seen() -> None:

@@ -19,7 +19,7 @@ from .device_values import real_device
 _signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
 _randn = torch.randn
 _ROW = 512
-_SAMPLE = 1 << 16  # elements by which a tensor's movement is measured
+_SAMPLE = 1 << 13  # elements by which a tensor's movement is measured
 _randint = torch.randint  # the harness's own draws must not be the script's
 
 
