@@ -59,7 +59,9 @@ def test_save_of_what_another_file_computes(source: str) -> None:
         HEAD + "import io\nf = io.BytesIO()\ntorch.save(state, f)\n",
         HEAD + "torch.save(args, 'training_args.bin')\n",
         HEAD + "torch.save(self.vocab, path)\n",
-        "from accelerate import Accelerator\n" + HEAD + "torch.save(state, path)\n",
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        + HEAD
+        + "torch.save(state, path)\n",
     ],
 )
 def test_not_saved_from_the_device(source: str) -> None:
