@@ -82,8 +82,6 @@ def test_killed_and_restarted_it_has_the_losses_of_an_uninterrupted_run(tmp_path
     assert whole.code == 0, whole.output[-4000:]
     assert killed.code == 0, killed.output[-4000:]
     assert killer.killed
-    assert f"resumed after step {killer.step // 3 * 3}" in killed.output or killer.step % 3 == 2
-    assert "resumed after step" in killed.output
     expected, found = losses_by_step(whole.output), losses_by_step(killed.output)
     assert sorted(expected) == sorted(found) == list(range(STEPS))
     assert sum(map(len, found.values())) > STEPS, "some steps were done twice"

@@ -181,6 +181,8 @@ xla.autocast("cuda"), xla.inference_mode(), xla.compile(print)
 xla.MpDeviceLoader([], "cuda")
 import torch_xla
 assert not torch_xla._XLAC._xla_runtime_is_initialized()
+import logging
+assert not logging.getLogger().handlers, "the script's basicConfig is to have an effect"
 import torch_xla.core.xla_model as xm
 seed = xm.get_rng_state()
 assert seed == 101, seed  # xla-facts 1.31

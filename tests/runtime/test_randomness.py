@@ -196,3 +196,27 @@ def test_eager_fork_and_generator(eager: None) -> None:
         torch.rand(5)
     assert torch.equal(torch.rand(1), expected)
     assert xla.generator().device.type == xla.device_type()
+
+
+def test_fact_1_32_marks_move_the_stream_only_where_something_was_drawn(
+    device: torch.device,
+) -> None:
+    """A restarted job does not mark as often between its checkpoint and its next step."""
+
+    def drawn(marks: int) -> list[float]:
+        xla.manual_seed(7)
+        first = torch.rand(3, device=device)
+        for _ in range(marks):
+            xla.mark_step()
+            torch.ones(2, device=device).add_(1).tolist()
+        return first.tolist() + torch.rand(3, device=device).tolist()
+
+    assert drawn(1) == drawn(2) == drawn(5)
+    xla.manual_seed(7)
+    xla.mark_step()
+    state = xla.get_rng_state()
+    once = torch.rand(3, device=device).tolist()
+    xla.mark_step()
+    xla.set_rng_state(state)
+    xla.mark_step()
+    assert torch.rand(3, device=device).tolist() == once

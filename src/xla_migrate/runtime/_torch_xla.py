@@ -19,6 +19,7 @@ import torch.distributed as dist
 from . import _debug, _host, _xla_batch_norm, _xla_gru, _xla_reads, _xla_replicas, _xla_spmd
 from ._backend import METRICS, Sender, memory_figures
 from ._xla_checkpoint import checkpoint as checkpoint
+from ._xla_marks import forked, mark, seeded
 from ._xla_modules import matmul, met, torch_xla, xm, xr
 from ._xla_replicas import broadcast as broadcast
 from ._xla_replicas import collective as collective
@@ -90,11 +91,11 @@ def device_index(index: int) -> AbstractContextManager[Any]:
 
 
 def mark_step() -> None:
-    torch_xla.sync()
+    mark()
 
 
 def synchronize() -> None:
-    torch_xla.sync()
+    mark()
     xm.wait_device_ops()
 
 
@@ -179,6 +180,7 @@ def set_matmul_precision(precision: str) -> None:
 
 def seed(seed: int) -> None:
     torch_xla.manual_seed(seed)
+    seeded()
 
 
 def rng_devices() -> int:
@@ -191,17 +193,18 @@ def rng_state_bytes() -> int:
 
 def rng_state(index: int) -> torch.Tensor:
     """The state is one number at the beginning of a graph, so one begins here."""
-    torch_xla.sync()
+    mark()
     return torch.tensor(list(xm.get_rng_state().to_bytes(8, "little")), dtype=torch.uint8)
 
 
 def set_rng_state(state: torch.Tensor, index: int) -> None:
     xm.set_rng_state(int.from_bytes(bytes(state.tolist()), "little"))
+    seeded()
 
 
 @contextmanager
 def fork_rng(devices: Any, enabled: bool) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[], enabled=enabled), xm.fork_rng(enabled=enabled):
+    with torch.random.fork_rng([], enabled), forked(), xm.fork_rng(enabled=enabled):
         yield
 
 

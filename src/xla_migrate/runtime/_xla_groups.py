@@ -25,6 +25,7 @@ from torch._C._distributed_c10d import (  # type: ignore[attr-defined]
 )
 
 from ._gloo import COLLECTIVES, READS_FIRST, Gloo, divide, is_average
+from ._xla_marks import mark
 from ._xla_modules import torch_xla, xm, xr
 
 NAME = "xla_migrate"
@@ -65,7 +66,7 @@ class RehearsalGroup(ProcessGroup):
         return self._name
 
     def barrier(self, opts: Any = None) -> Any:
-        torch_xla.sync()
+        mark()
         self.host.barrier()
         return _done(None)
 
@@ -116,7 +117,7 @@ def _replaced(argument: Any, by_id: dict[int, torch.Tensor]) -> Any:
 
 def fetch(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Host copies: one launch of all that is pending, one transfer."""
-    torch_xla.sync()
+    mark()
     with torch.no_grad():
         copies: list[torch.Tensor] = torch_xla._XLAC._xla_get_cpu_tensors(list(tensors))
     return copies
@@ -199,7 +200,7 @@ def _accelerator_group() -> Any:
             getattr(super(), name)(first, *rest)
             if averages:
                 divide(first, self.size())
-            torch_xla.sync()
+            mark()
             return _done(first)
 
     for name in COLLECTIVES:

@@ -21,6 +21,7 @@ from . import _xla_groups as groups
 from ._backend import replica_of_environment
 from ._flat import flattened
 from ._xla_groups import fetch, rehearses, upload
+from ._xla_marks import mark
 from ._xla_modules import met, torch_xla, xm, xr
 
 # Where torchrun's agent listens. Scripts that were made for mp.spawn set these themselves later.
@@ -121,8 +122,18 @@ def init_process_group(options: dict[str, Any]) -> None:
     kept |= {name: options[name] for name in _OF_CALLER if options.get(name) is not None}
     if "store" not in kept and kept.get("init_method", "env://").startswith("env://"):
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            os.environ.update(_AGENT)
+            kept = {**_agents(), "timeout": kept.get("timeout")}
     dist.init_process_group(groups.NAME, **kept)
+
+
+def _agents() -> dict[str, Any]:
+    """The store of torchrun's agent: for each restart a part of its own, without the dead's addresses."""
+    rank, _, size = replica_of_environment()
+    address, port = _AGENT["MASTER_ADDR"], int(_AGENT["MASTER_PORT"])
+    store: Any = dist.TCPStore(address, port, size, is_master=False)  # type: ignore[attr-defined]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    own = dist.PrefixStore(f"xla_migrate/{attempt}", store)  # type: ignore[attr-defined]
+    return {"store": own, "rank": rank, "world_size": size}
 
 
 _OPTIONS = ("timeout",)
@@ -140,7 +151,7 @@ def ensure_group() -> None:
 def rendezvous(tag: str) -> None:
     if rehearses():
         ensure_group()
-        torch_xla.sync()
+        mark()
         dist.barrier()
     else:
         xm.rendezvous(tag)
@@ -274,4 +285,4 @@ def settle() -> None:
                 "the job would hang. Call xla.mark_step() on every replica before `if rank == 0:`, "
                 "or save() on every replica"
             ) from error
-    torch_xla.sync()
+    mark()
