@@ -35,7 +35,9 @@ def test_norms_of_other_types_and_layouts() -> None:
     for view in views:
         assert sketch.norms([view])[0].item() == pytest.approx(exact, rel=1e-6)
     assert sketch.norms([x.bfloat16()])[0].item() == pytest.approx(exact, rel=1e-2)
-    assert sketch.norms([x[:, ::2]])[0].item() == pytest.approx(x[:, ::2].double().norm().item(), rel=1e-6)
+    assert sketch.norms([x[:, ::2]])[0].item() == pytest.approx(
+        x[:, ::2].double().norm().item(), rel=1e-6
+    )
     sparse = torch.eye(4).to_sparse()
     assert sketch.norms([sparse])[0].item() == pytest.approx(2.0)
 
