@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import torch
 
+# Where torchrun's agent listens. Scripts that were made for mp.spawn set these themselves later.
+AGENT = {name: os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")}
 METRICS = ("compiles", "launches", "host_reads", "uploads", "fallbacks", "step_marks")
 
 

@@ -18,14 +18,12 @@ import torch
 import torch.distributed as dist
 
 from . import _xla_groups as groups
-from ._backend import replica_of_environment
+from ._backend import AGENT, replica_of_environment
 from ._flat import flattened
 from ._xla_groups import fetch, rehearses, upload
 from ._xla_marks import mark
 from ._xla_modules import met, torch_xla, xm, xr
 
-# Where torchrun's agent listens. Scripts that were made for mp.spawn set these themselves later.
-_AGENT = {name: os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")}
 # How long a rehearsal waits for replicas that may not come.
 _PATIENCE = timedelta(seconds=60)
 
@@ -129,7 +127,7 @@ def init_process_group(options: dict[str, Any]) -> None:
 def _agents() -> dict[str, Any]:
     """The store of torchrun's agent: for each restart a part of its own, without the dead's addresses."""
     rank, _, size = replica_of_environment()
-    address, port = _AGENT["MASTER_ADDR"], int(_AGENT["MASTER_PORT"])
+    address, port = AGENT["MASTER_ADDR"], int(AGENT["MASTER_PORT"])
     store: Any = dist.TCPStore(address, port, size, is_master=False)  # type: ignore[attr-defined]
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     own = dist.PrefixStore(f"xla_migrate/{attempt}", store)  # type: ignore[attr-defined]
