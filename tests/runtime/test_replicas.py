@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,3 +229,38 @@ except RuntimeError as error:
 """
     for report in replicas.run(script):
         assert "2 to 4 elsewhere; on a device the job would hang" in report["error"]
+
+
+LAUNCHED = """
+import os
+from xla_migrate import runtime as xla
+
+def main(rank, count, port):
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", str(port)
+    xla.init_process_group("nccl", rank=rank, world_size=count)
+    seen = [None] * count
+    xla.all_gather_object(seen, [rank, xla.local_rank(), xla.world_size()])
+    if rank == 0:
+        print("seen", seen, flush=True)
+    xla.destroy_process_group()
+
+if __name__ == "__main__":
+    count = xla.device_count()
+    xla.launch(main, args=(count, int(os.environ["PORT"])), nprocs=count)
+"""
+
+
+@pytest.mark.e2e
+def test_launch_rehearses_a_process_for_each_device_of_the_cpu(tmp_path: Path) -> None:
+    """The script says itself where they meet."""
+    script = tmp_path / "script.py"
+    script.write_text(LAUNCHED)
+    more = {"CPU_NUM_DEVICES": "2", "PORT": str(replicas.free_port())}
+    ended = subprocess.run(
+        [sys.executable, str(script)],
+        env=replicas.environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "seen [[0, 0, 2], [1, 1, 2]]" in ended.stdout, ended.stderr
