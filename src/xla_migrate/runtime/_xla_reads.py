@@ -20,6 +20,7 @@ import torch
 from ._xla_modules import torch_xla, xr
 
 READS = "item tolist cpu __bool__ __float__ __int__ __index__ __complex__".split()
+_WATCHED = "_xla_migrate_watched"
 
 
 def run_pending_first() -> None:
@@ -27,7 +28,9 @@ def run_pending_first() -> None:
     if xr.world_size() > 1:
         return
     for name in READS:
-        setattr(torch.Tensor, name, _watched(getattr(torch.Tensor, name)))
+        read = getattr(torch.Tensor, name)
+        if not hasattr(read, _WATCHED):  # others, such as verify, may have wrapped ours
+            setattr(torch.Tensor, name, _watched(read))
 
 
 def _watched(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,4 +40,5 @@ def _watched(read: Callable[..., Any]) -> Callable[..., Any]:
             torch_xla._XLAC._xla_sync_live_tensors(str(self.device), [], False)
         return read(self, *args, **kwargs)
 
+    setattr(watched, _WATCHED, True)
     return watched
