@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -83,3 +85,17 @@ def test_a_loader_in_a_thread_does_not_keep_the_script_from_seeding() -> None:
     assert draw() == first
     leave.set()
     reader.join()
+
+
+def test_a_default_device_goes_on_working() -> None:
+    """torch keeps the set of what it holds for: its own functions, not ours."""
+    code = (
+        "import torch\n"
+        "from xla_migrate.verify.child import device_random\n"
+        "from xla_migrate.verify.patching import Patches\n"
+        "device_random.install(Patches())\n"
+        "torch.set_default_device('meta')\n"
+        "print(torch.rand(2).device, torch.randn(2).device, torch.empty(2).device)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["meta"] * 3

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils import _device as default_device
 from torch.utils.data._utils import fetch as data_fetch
 
 from ..patching import Patches
@@ -209,6 +210,7 @@ def _multinomial(fn: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]
 
 def install(patches: Patches) -> None:
     """Draw every device random number of this process from `generator`."""
+    default_device._device_constructors()  # kept by torch: with its own functions, not with ours
     _seeds(patches)
     wrapped: dict[str, Any] = {name: _factory(getattr(torch, name)) for name in _FACTORIES}
     for name, base in _LIKE.items():
