@@ -49,7 +49,8 @@ RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM)
 def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Iterator[Finding]:
     match statement.targets:
         case [ast.Attribute(attr="data") as target] if _is_move(script, statement.value):
-            if script.accelerated:
+            # Where modules are made on the device there is nothing to be moved to it.
+            if script.accelerated and "set_default_device" not in script.source.text:
                 message = (
                     "`.data` takes no tensor of another device on XLA: move the module with `.to()`"
                 )
