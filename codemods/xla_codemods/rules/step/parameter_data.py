@@ -66,5 +66,5 @@ def _is_move(script: Script, node: ast.expr) -> bool:
             target = args[0] if args else keyword(node, "device")
             if target is None or script.value(target).has(DTYPE):
                 return False
-            return script.devices.is_device(target)
+            return script.devices.is_device(target) or script.devices.spec(target) is not None
     return False
