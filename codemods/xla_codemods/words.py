@@ -9,45 +9,43 @@ from .catalog.families import PACKAGES
 # What comments begin with that switch findings off.
 SUPPRESSION = "xla-migrate:"
 
-# A file without any of these is none of our business. Few and short: they are searched in every file.
-WORDS = (
-    b"torch",
-    b"cuda",
-    b"CUDA",
-    b"NCCL",
-    b"nvml",
-    b"apex",
-    b"deepspeed",
-    b"triton",
-    b"transformers",
-    b"accelerate",
-    b"trl",
-    b"lightning",
-    b"horovod",
-    b"flash_att",
-    b"xformers",
-    b"numba",
-    b"cupy",
-    b"nvidia",
-    b"NVIDIA",
-    SUPPRESSION.encode(),
-)
+# A file in which none of these stands, in small letters or capitals, and that imports none of the packages below, is none
+# of our business. They are few and short, since each is searched in every file.
+WORDS = (b"torch", b"cuda", b"nccl", b"nvidia", SUPPRESSION.encode())
 
-# Packages whose names hold none of them: their imports are looked for in one search each, which a literal begins.
+# Packages whose names hold none of them are looked for where something is imported: a search that begins with a
+# literal costs no more than one for a word, whatever number of names may follow.
+_MORE = {
+    "accelerate",
+    "diffusers",
+    "horovod",
+    "kernels",
+    "lightning",
+    "lightning_fabric",
+    "numba",
+    "nvitop",
+    "peft",
+    "py3nvml",
+    "sentence_transformers",
+    "timm",
+    "transformers",
+    "trl",
+    "xformers",
+}
 _UNSEEN = b"|".join(
     name.encode()
-    for name in sorted({*PACKAGES, "diffusers", "kernels", "peft", "timm"})
-    if not any(word in name.encode() for word in WORDS)
+    for name in sorted({*PACKAGES, *_MORE})
+    if not any(word in name.lower().encode() for word in WORDS)
 )
-_IMPORTS = tuple(re.compile(rb"%s (?:%s)\b" % (how, _UNSEEN)) for how in (b"import", b"from"))
-
-# What is searched first: each search of a file costs the same, and these are fewer.
-_STEMS = tuple(dict.fromkeys(b"formers" if b"formers" in word else word.lower() for word in WORDS))
+_IMPORTS = (
+    re.compile(rb"import [\w., ]*?\b(?:%s)\b" % _UNSEEN),
+    re.compile(rb"from (?:%s)\b" % _UNSEEN),
+)
 
 
 def concerns(data: bytes) -> bool:
     """Whether the bytes of a file hold a trigger word, or import what none of them is in."""
     lowered = data.lower()
-    if any(stem in lowered for stem in _STEMS) and any(word in data for word in WORDS):
+    if any(word in lowered for word in WORDS):
         return True
     return any(pattern.search(data) for pattern in _IMPORTS)
