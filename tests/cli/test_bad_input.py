@@ -242,6 +242,7 @@ def test_an_interrupt_leaves_every_file_whole(here: Path) -> None:
         "def stop():\n"
         "    time.sleep(float(sys.argv[1]))\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
         "threading.Thread(target=stop, daemon=True).start()\n"
         "sys.exit(main(['--jobs', '1', '--no-cache', '.']))\n"
     )

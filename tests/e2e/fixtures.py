@@ -29,6 +29,8 @@ class Fixture:
         processes: how many train together.
         steps: optimizer steps of a test run.
         modes: arguments per kind of run: "float32", and "bf16" and "dropout" where it has them.
+        needs: packages besides torch.
+        slow: the finding that says that the script stays slow on XLA, or "".
     """
 
     name: str
@@ -36,6 +38,7 @@ class Fixture:
     steps: int
     modes: tuple[tuple[str, tuple[str, ...]], ...]
     needs: tuple[str, ...]
+    slow: str
 
     @property
     def folder(self) -> Path:
@@ -65,9 +68,8 @@ def _read(folder: Path) -> Fixture:
     common = [word.replace("{units}", units) for word in told["args"]]
     modes = tuple((k, tuple(common + told[k])) for k in ("float32", "bf16", "dropout") if k in told)
     steps = told["units"] * told["steps_per_unit"]
-    return Fixture(
-        folder.name, told.get("processes", 1), steps, modes, tuple(told.get("needs", ()))
-    )
+    needs = tuple(told.get("needs", ()))
+    return Fixture(folder.name, told.get("processes", 1), steps, modes, needs, told.get("slow", ""))
 
 
 ALL = [_read(path.parent) for path in sorted(TRAIN.glob("*/fixture.toml"))]

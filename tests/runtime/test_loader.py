@@ -48,7 +48,11 @@ def values(batches: Any) -> list[list[float]]:
 
 
 def loader_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "xla-migrate loader"]
+    """Those that are left after a while in which each could have ended."""
+    found = [t for t in threading.enumerate() if t.name == "xla-migrate loader"]
+    for thread in found:
+        thread.join(5)
+    return [thread for thread in found if thread.is_alive()]
 
 
 @pytest.fixture

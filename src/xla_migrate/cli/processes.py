@@ -157,7 +157,10 @@ def _child(
 ) -> None:
     """Do batches until there are none; never returns."""
     import pickle
+    import signal
 
+    # How it is ended; the jobs of a shell's background ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
         while number := os.read(queue, 4):
