@@ -30,9 +30,13 @@ class Ended:
     folder: Path
 
     def losses(self) -> dict[str, list[float]]:
-        """What each line said of a loss, by the text before it, in the order of printing."""
+        """What each line said of a loss, by the text before it, in the order of printing.
+
+        Two processes may print into one line: "... loss 1.2[RANK1] ... loss 1.3".
+        """
         found: dict[str, list[float]] = {}
-        for match in re.finditer(r"(?m)^(.*?\bloss )(\d+\.\d+)", self.output, re.IGNORECASE):
+        line = r"(?m)(?:^|(?<=\d)(?=\[))(.*?\bloss )(\d+\.\d+)"
+        for match in re.finditer(line, self.output, re.IGNORECASE):
             found.setdefault(match[1], []).append(float(match[2]))
         return found
 

@@ -93,7 +93,7 @@ def _option(a: Step, b: Step, kinds: list[Optimizer | None]) -> Divergence | Non
     """An option that both optimizers have, with another value."""
     where = (kinds[1] and kinds[1].built) or b.where
     for number, (x, y) in enumerate(zip(a.options or [], b.options or [], strict=False)):
-        for name in x.keys() & y.keys():
+        for name in (name for name in x if name in y):
             pairs = list(zip(_listed(x[name]), _listed(y[name]), strict=False))
             off = [(p, q) for p, q in pairs if relative(p, q, abs(p)) > 1e-9]
             if off:
