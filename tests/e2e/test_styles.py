@@ -12,6 +12,8 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from ..runtime.replicas import QUICK_COMPILES
+
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
@@ -42,7 +44,7 @@ def results(data: bytes, name: str, folder: Path, *arguments: str) -> list[float
         "OMP_NUM_THREADS": "1",
         "PJRT_DEVICE": "CPU",
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles faster, to the same numbers
+        "XLA_FLAGS": QUICK_COMPILES,
     }
     command = [sys.executable, name, *arguments]
     run = subprocess.run(

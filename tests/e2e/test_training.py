@@ -10,12 +10,12 @@ import pytest
 from xla_codemods.engine import check
 from xla_migrate.verify import Run, compare, run
 
+from ..runtime.replicas import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture, migrated
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
-QUICK_COMPILES = "--xla_backend_optimization_level=0"  # four times as fast, and the same numbers
 LIMIT = 300.0  # seconds of one run
 
 

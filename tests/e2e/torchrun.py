@@ -15,10 +15,8 @@ from typing import Any
 from xla_migrate.verify.plan import VARIABLE, Plan
 from xla_migrate.verify.run import _BOOT as BOOT
 
-from ..runtime.replicas import free_port
+from ..runtime.replicas import QUICK_COMPILES, free_port
 from .fixtures import ROOT, Fixture, migrated
-
-QUICK_COMPILES = "--xla_backend_optimization_level=0"  # the same numbers
 
 
 @dataclass(frozen=True)
