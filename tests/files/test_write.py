@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +157,33 @@ def test_whatever_fails_the_original_is_whole(
     monkeypatch.undo()
     assert file.read_bytes() == OLD
     assert names(file.parent) == ["train.py"]
+
+
+@pytest.mark.parametrize("stage", ["open", "write", "fsync", "close", "link", "replace"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_interrupt_waits_until_the_file_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch, stage: str, keep: bool
+) -> None:
+    """It falls right behind each call of the system, where nothing has yet been noted down."""
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.default_int_handler)
+    real = getattr(os, stage)
+
+    def interrupted(*arguments: Any) -> Any:
+        answer = real(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return answer
+
+    before = state(file)
+    monkeypatch.setattr(os, stage, interrupted)
+    if stage == "link" and not keep:
+        pytest.skip("nothing is linked")
+    with pytest.raises(KeyboardInterrupt):
+        rewrite(str(file), OLD, NEW, before, keep)
+    monkeypatch.undo()
+    assert file.read_bytes() == NEW
+    assert names(file.parent) == ["train.py", "train.py.orig"][: 1 + keep]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_disk_that_is_really_full(file: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from contextlib import contextmanager
 
 from .read import ReadError, State, read, state_of
 
@@ -34,6 +37,31 @@ def rewrite(path: str, old: bytes, new: bytes, state: State, keep: bool) -> str:
         WriteError: the file is as it was.
     """
     real = os.path.realpath(path)
+    with _uninterrupted():
+        return _rewrite(real, old, new, state, keep)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt (Ctrl-C) waits until the block is done.
+
+    It may fall between any two instructions, even between making a file and noting that it was made.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield  # nobody to wait for: signals are handled elsewhere
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str:
     copy, made = "", False
     try:
         found = os.stat(real)
@@ -72,15 +100,20 @@ def create(path: str, data: bytes, like: str = "") -> None:
             raise WriteError("cannot be written: a folder has this name")
         real = os.path.realpath(path)
         mode = os.stat(like).st_mode & 0o777 if like else 0o666
-        temporary = _temporary(real, data, mode)
-        try:
-            os.replace(temporary, real)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with _uninterrupted():
+            _create(real, data, mode)
     except OSError as error:
         raise WriteError(f"cannot be written: {error.strerror}") from error
     _sync_folder(real)
+
+
+def _create(real: str, data: bytes, mode: int) -> None:
+    temporary = _temporary(real, data, mode)
+    try:
+        os.replace(temporary, real)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _temporary(
