@@ -30,7 +30,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "codemods")]),
 }
 # What the installed console script does.
-START = "import sys; from xla_migrate.cli import main; sys.exit(main(sys.argv[1:]))"
+START = "import sys; from xla_migrate.cli import main; sys.exit(main())"
 
 
 class Seconds(NamedTuple):

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-START = "import sys; from xla_migrate.cli import main; sys.exit(main(sys.argv[1:]))"
+# What the installed console script does: it is the program, so the interpreter need not take everything apart.
+START = "import sys; from xla_migrate.cli import main; sys.exit(main())"
 
 
 class Peer(NamedTuple):

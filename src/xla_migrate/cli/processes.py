@@ -1,7 +1,7 @@
 """Work spread over processes, once it has turned out to take long enough.
 
-It begins in this process, with the largest piece. When a tenth of a second has gone and the rest is worth it, the
-process forks: the children share all that is loaded, take batches from one queue as they get free, and hand results
+It begins in this process, with the largest piece. When a few hundredths of a second have gone and the rest is worth
+it, the process forks: the children share all that is loaded, take batches from one queue as they get free, and hand results
 back. Measured: a fork is 1-3 ms, a pool of `concurrent.futures` 40 ms of imports before it does anything.
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     R = TypeVar("R")
 
-_TRY = 0.1  # seconds in one process before anything is decided
-_WORTH = 0.15  # seconds of remaining work that are worth forking for
+_TRY = 0.02  # seconds in one process before anything is decided
+_WORTH = 0.04  # seconds of remaining work that are worth forking for
 _BATCHES_PER_PROCESS = 24
 _MAX_BATCHES = 4000  # their numbers must fit into a pipe, 4 bytes each
 
