@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +28,20 @@ def test_tensors_of_several_numbers_are_reduced_and_averaged() -> None:
     dist.all_reduce(x, dist.ReduceOp.AVG)
     dist.all_reduce(x, op=dist.ReduceOp.AVG)
     assert x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("group")
+def test_groups_outlive_their_destruction() -> None:
+    """DDP, dropped later, would else wait for gloo's threads, which may wait for Python's lock."""
+    made: list[Any] = [dist.group.WORLD, dist.new_group([0], backend="nccl")]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), device_ids=[0])
+    kept = [weakref.ref(group) for group in made]
+    made.clear()
+    dist.destroy_process_group()
+    del model
+    gc.collect()
+    assert all(group() is not None for group in kept)
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

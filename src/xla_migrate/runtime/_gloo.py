@@ -6,7 +6,8 @@ The functions have the names and arguments of a process group's methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -67,11 +68,24 @@ class Gloo:
         averages = is_average(args[-1])
         if averages:
             args[-1].reduceOp = dist.ReduceOp.SUM
-        work = getattr(self._group, name)(*args)
-        if work is not None:
-            work.wait()
+        self._run(name, *args)
         if averages:
             divide(args[0], self._size)
+
+    def _run(self, name: str, *args: Any) -> None:
+        """Call the group and wait, also until its threads have let go of the tensors.
+
+        They hold on to them for a moment longer. Where a thread of gloo's is the last to drop a
+        tensor that Python knows, it needs Python's lock, and torch warns ("Deallocating Tensor that
+        still has live PyObject references"); and where the main thread meanwhile ends the group
+        with that lock in its hands, both wait for ever.
+        """
+        lent: list[torch.Tensor] = []
+        work = getattr(self._group, name)(*(_lent(argument, lent) for argument in args))
+        if work is not None:
+            work.wait()
+            del work
+        _take_back(lent)
 
     def _reduce_scatter(self, outputs: Any, input_lists: Any, options: Any) -> None:
         for output, inputs in zip(outputs, input_lists, strict=True):
@@ -88,7 +102,7 @@ class Gloo:
 
     def _all_gather_base(self, output: Any, input: Any, options: Any = None) -> None:
         parts = [torch.empty_like(input) for _ in range(self._size)]
-        self._group.allgather([parts], [input.contiguous()]).wait()
+        self._run("allgather", [parts], [input.contiguous()])
         output.copy_(torch.stack(parts).view_as(output))
 
     def _all_gather_coalesced(self, outputs: Any, inputs: Any, options: Any = None) -> None:
@@ -99,7 +113,7 @@ class Gloo:
         sent = torch.cat([part.flatten() for part in inputs])
         received = sent.new_empty(sum(part.numel() for part in outputs))
         sizes = [[part.numel() for part in parts] for parts in (outputs, inputs)]
-        self._group.alltoall_base(received, sent, *sizes).wait()
+        self._run("alltoall_base", received, sent, *sizes)
         for output, part in zip(outputs, received.split(sizes[0]), strict=True):  # type: ignore[no-untyped-call]
             output.copy_(part.view_as(output))
 
@@ -112,6 +126,34 @@ _OWN: dict[str, Callable[..., None]] = {
     "allgather_into_tensor_coalesced": Gloo._all_gather_coalesced,
     "alltoall": Gloo._all_to_all,
 }
+
+
+_LENT_FOR = 5.0  # Seconds; what is not back by then is given up, and never dropped.
+_given_up: list[torch.Tensor] = []
+
+
+def _lent(argument: Any, lent: list[torch.Tensor]) -> Any:
+    """Other tensors on the same memory, that nobody but us and gloo knows; noted in ``lent``."""
+    if isinstance(argument, torch.Tensor):
+        lent.append(argument.detach())
+        return lent[-1]
+    if isinstance(argument, list | tuple):
+        return [_lent(item, lent) for item in argument]
+    return argument
+
+
+def _take_back(lent: list[torch.Tensor]) -> None:
+    """Wait until gloo has dropped them."""
+    for _ in _until(time.monotonic() + _LENT_FOR):
+        if all(tensor._use_count() == 1 for tensor in lent):  # type: ignore[attr-defined]
+            return
+    _given_up.extend(lent)
+
+
+def _until(end: float) -> Iterator[None]:
+    while time.monotonic() < end:
+        yield
+        time.sleep(0)  # Lets gloo's threads have Python's lock.
 
 
 def is_average(options: Any) -> bool:

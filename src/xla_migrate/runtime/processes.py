@@ -97,7 +97,19 @@ def init_process_group(
 def destroy_process_group(group: Any = None) -> None:
     """``torch.distributed.destroy_process_group``, if there is one."""
     if _in_group():
+        _ended.extend(_groups_of_gloo())
         dist.destroy_process_group(group)
+
+
+# Groups of gloo's that are destroyed: they are kept to the end of the process. Torch's
+# DistributedDataParallel, dropped after them, would otherwise be what ends their threads, holding
+# Python's lock, for which a thread may be waiting: the process would hang with its work done.
+_ended: list[Any] = []
+
+
+def _groups_of_gloo() -> list[Any]:
+    known: Any = dist.distributed_c10d._world.pg_map
+    return [group for group, (name, _) in known.items() if name == "gloo"]
 
 
 class Done:

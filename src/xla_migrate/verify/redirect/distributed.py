@@ -17,6 +17,11 @@ from ..patching import Patches
 
 _claimed: dict[str, str] = {}
 
+# Every process group, to the end of the process. DDP, dropped after `destroy_process_group`, would
+# otherwise end gloo's threads while it holds Python's lock, and one of them may wait for that lock
+# to drop a tensor: the script has done its work, and does not exit. NCCL's groups have no such threads.
+_kept: list[Any] = []
+
 
 def _gloo(backend: Any) -> Any:
     """The backend to use for one that was asked for ("nccl", "cpu:gloo,cuda:nccl", None)."""
@@ -116,6 +121,7 @@ def _process_groups(patches: Patches) -> None:
         kwargs.pop("pg_options", None)
         _claimed["default"] = "nccl" if _gloo(backend) != backend else str(backend)
         init(_gloo(backend), *args, **kwargs)
+        _kept.append(dist.group.WORLD)
 
     @functools.wraps(new_group)
     def new(*args: Any, **kwargs: Any) -> Any:
@@ -123,7 +129,8 @@ def _process_groups(patches: Patches) -> None:
         kwargs.pop("device_id", None)
         if "backend" in kwargs:
             kwargs["backend"] = _gloo(kwargs["backend"])
-        return new_group(*args, **kwargs)
+        _kept.append(new_group(*args, **kwargs))
+        return _kept[-1]
 
     def without_devices(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
         return barrier(group, async_op)
