@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import AllgatherOptions  # type: ignore[attr-defined]
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _gloo
@@ -45,7 +46,7 @@ def test_nothing_is_held_after_a_collective(gloo: Gloo) -> None:
     options = dist.AllreduceOptions()
     for _ in range(TIMES):
         x, parts, whole = torch.ones(3), [torch.zeros(3)], torch.zeros(3)
-        gloo.call("allgather", [parts], [x], dist.AllgatherOptions())
+        gloo.call("allgather", [parts], [x], AllgatherOptions())
         gloo.call("_allgather_base", whole, x)
         gloo.call("allreduce", [x], options)
         assert parts[0].tolist() == whole.tolist() == x.tolist() == [1, 1, 1]
