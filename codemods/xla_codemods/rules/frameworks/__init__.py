@@ -1,10 +1,11 @@
-"""XLA8xx: transformers, accelerate, Lightning, DeepSpeed, Horovod, timm."""
+"""XLA8xx: transformers, accelerate, Lightning, DeepSpeed, Horovod, timm, apex's layers."""
 
 from __future__ import annotations
 
 from ...rule import Rule
 from . import (
     accelerate,
+    apex_norm,
     deepspeed,
     device_map,
     horovod,
@@ -23,4 +24,5 @@ RULES: tuple[Rule, ...] = (
     timm.RULE,
     device_map.RULE,
     quantized_loading.RULE,
+    apex_norm.RULE,
 )
