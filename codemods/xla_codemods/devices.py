@@ -26,6 +26,11 @@ _INDEX_NAME = Pattern(
     r"^(?:\w*_)?(?:local_?)?rank$|^(?:local_)?gpu(?:_?(?:id|idx|index|num|no))?$|^(?:cuda|device)_?(?:id|idx|index|ordinal)$",
     re.IGNORECASE,
 )
+# Lists of them: `gpu_ids[0]`.
+_INDICES_NAME = Pattern(
+    r"^(?:\w*_)?(?:gpus?_?(?:ids?|idxs?|indices|list)|gpus|(?:cuda|device)_?(?:ids|idxs|indices|ordinals))$",
+    re.IGNORECASE,
+)
 _CURRENT = frozenset(
     {
         "torch.cuda.current_device",
@@ -238,7 +243,19 @@ class Devices:
         if value.kinds - {"none", "from outside"}:
             return False
         last = last_name(node)
-        return last is not None and _INDEX_NAME.match(last) is not None
+        if last is None:
+            return isinstance(node, ast.Subscript) and _is_one_of_indices(node)
+        return _INDEX_NAME.match(last) is not None
+
+
+def _is_one_of_indices(node: ast.Subscript) -> bool:
+    """`gpu_ids[0]`, `opt.gpu_ids[rank]`."""
+    last = last_name(node.value)
+    return (
+        last is not None
+        and _INDICES_NAME.match(last) is not None
+        and not isinstance(node.slice, (ast.Slice, ast.Tuple))
+    )
 
 
 def leaves(node: ast.expr) -> Iterator[ast.expr]:

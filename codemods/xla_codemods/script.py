@@ -42,6 +42,20 @@ _ACCELERATORS = (
     "lightning.Fabric",
 )
 
+# What they are called where another file has made them, and what only they are asked to do.
+_GIVEN_ACCELERATORS = ("accelerator", "fabric")
+_OF_ACCELERATORS = (
+    "backward",
+    "accumulate",
+    "clip_grad_norm_",
+    "clip_gradients",
+    "gather_for_metrics",
+    "no_backward_sync",
+    "prepare",
+    "setup_dataloaders",
+    "unwrap_model",
+)
+
 # What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
 # such names (not where a file that trains, saves or compiles on whatever there is got them).
 _ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
@@ -292,6 +306,27 @@ class Script:
     @cached_property
     def uses_accelerate(self) -> bool:
         """Whether Hugging Face accelerate or Lightning Fabric drives the devices: they have XLA support of their own."""
+        return self._imports_accelerate or self._is_given_accelerate
+
+    @cached_property
+    def _is_given_accelerate(self) -> bool:
+        """Whether functions of this file are handed the accelerator that another file made."""
+        if not any(f"{name}." in self.source.text for name in _GIVEN_ACCELERATORS):
+            return False
+        for method in _OF_ACCELERATORS:
+            for call, scope in self.index.calls_of(method):
+                func = call.func
+                if not isinstance(func, ast.Attribute) or (method == "backward" and not call.args):
+                    continue
+                owner = func.value
+                last = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+                if last in _GIVEN_ACCELERATORS and self.dotted(owner, scope) is None:
+                    if not self.value(owner, scope).kinds:
+                        return True
+        return False
+
+    @cached_property
+    def _imports_accelerate(self) -> bool:
         if not any(word in self.source.text for word in ("accelerate", "Fabric")):
             return False
         used = {node.id for node, _ in self.index.of(ast.Name)}

@@ -451,6 +451,12 @@ class Training:
         """`.to(device)` and `.cuda()` in datasets' `__getitem__` and in collate functions."""
         return [call for function in self._loading_functions() for call in self._moves_in(function)]
 
+    @cached_property
+    def moves_left_to_loops(self) -> frozenset[ast.Call]:
+        """Those of them that a device loader of this file takes over. Of loops in other files nothing is known."""
+        fed = bool(self.moves_in_loading) and any(loop.fed for loop in self.loops)
+        return frozenset(self.moves_in_loading if fed else ())
+
     def _loading_functions(self) -> Iterator[ast.AST]:
         text = self.script.source.text
         if "Dataset" not in text and "collate_fn" not in text:

@@ -34,7 +34,7 @@ _HOT_ELSEWHERE = tuple(word for word in _HOT if not word.isidentifier())
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
 _INDEXED = (".to(", ".to_empty(", "device=", "device =")
 _INDEX = Pattern(
-    r"\s*(?:\d|[\w.]*(?:rank|gpu|_id|idx|index|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
+    r"\s*(?:\d|[\w.]*(?:rank|gpus?|_ids?|idx|index|indices|ordinal)\b|(?:self\.)?(?:args|opts?|options|cfg|conf|config|hparams|flags)[.\[])"
 )
 
 # A file that trains is looked at whole.

@@ -39,6 +39,9 @@ Collate functions likewise:
 +        xla.optimizer_step(optimizer)
 ```
 
+A dataset whose batches feed a loop in another file keeps its moves, which work where no worker processes make them.
+To be fast, take them out and move the batches in that loop.
+
 What a dataset does on the host stays:
 
 ```python
@@ -57,7 +60,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
-from ...findings import Finding
+from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -68,7 +71,12 @@ RULE = Rule("XLA405", "device-in-dataset")
 
 @RULE.whole
 def device_in_dataset(script: Script) -> Iterator[Finding]:
+    taken = script.training.moves_left_to_loops
     for call in script.training.moves_in_loading:
         assert isinstance(call.func, ast.Attribute)
-        edit = Replace(call, "{0}", (call.func.value,))
-        yield RULE.at(script, call, "samples are put on the device one by one, in the loader", edit)
+        message = "samples are put on the device one by one, in the loader"
+        if call in taken:
+            yield RULE.at(script, call, message, Replace(call, "{0}", (call.func.value,)))
+        else:
+            message += ": move whole batches in the loop that they feed"
+            yield RULE.at(script, call, message, effort=MEDIUM, severity=WARNING)

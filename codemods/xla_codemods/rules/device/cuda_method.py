@@ -62,7 +62,7 @@ RULE = Rule("XLA101", "cuda-method")
 def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if _has_its_own(script, owner, scope) or call in script.training.moves_in_loading:
+    if _has_its_own(script, owner, scope) or call in script.training.moves_left_to_loops:
         return  # the latter is XLA405's: it does not belong there at all
     if not _takes_torchs_arguments(call):
         return
