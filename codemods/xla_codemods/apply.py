@@ -239,12 +239,10 @@ class Transformer(cst.CSTTransformer):
         if compound is not None:
             middle = with_trailing(compound, line)
         elif kept:
-            middle = [line.with_changes(body=joined_by_semicolons(kept))]
+            middle = [line.with_changes(body=joined_by_semicolons(kept), leading_lines=())]
         else:
-            middle = [nothing(line.leading_lines)]
-        result = [*before, *middle, *after]
-        if before or compound is not None:
-            result = with_leading(result, line)
+            middle = [nothing(())]
+        result = with_leading([*before, *middle, *after], line)
         return cst.FlattenSentinel(result) if len(result) != 1 else result[0]
 
     def _block(self, original: Node, updated: Node) -> Node:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import migrate
+
 from .rules.lines import line
 
 
@@ -32,3 +34,17 @@ def test_a_condition_inside_a_condition_gets_parentheses() -> None:
 def test_a_with_that_loses_every_context_loses_itself() -> None:
     before = "with torch.autograd.profiler.emit_nvtx(), torch.cuda.profiler.profile():\n    # kept\n    f()"
     assert line(before) == "# kept\nf()"
+
+
+def test_comments_before_a_line_that_gets_one_before_it_stand_once() -> None:
+    before = (
+        "import torch\n"
+        "if flag:\n"
+        "    for x in loader:\n"
+        "        # a comment\n"
+        "        loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    after = migrate(before.encode()).data.decode()
+    assert after.count("# a comment\n        xla.mark_step()\n        loss.backward()\n") == 1
+    assert after.count("# a comment") == 1

@@ -77,7 +77,7 @@ def scripts(draw: st.DrawFn) -> str:
     return text
 
 
-common = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+common = settings(suppress_health_check=list(HealthCheck))
 
 
 @common

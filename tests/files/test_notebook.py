@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from xla_migrate.files.notebook import Notebook, NotebookError
@@ -252,7 +252,6 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(LINES, max_size=4), st.sampled_from(STYLES), st.booleans())
 def test_any_notebook_comes_back(
     cells: list[list[str]], style: dict[str, Any], as_text: bool
