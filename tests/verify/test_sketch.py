@@ -86,3 +86,15 @@ def test_projections_are_those_of_fixed_signs() -> None:
     assert halves[1].item() == sketch.weights([x.clone()])[1].item()
     other = sketch.weights([x + 0.1 * torch.eye(40, 30)])
     assert other[1].item() != pytest.approx(halves[1].item(), rel=1e-4)
+
+
+def test_complex_tensors_have_norms_and_projections() -> None:
+    x = torch.complex(torch.full((20, 30), 3.0), torch.full((20, 30), 4.0))
+    assert sketch.norms([x])[0].item() == pytest.approx(5 * 600**0.5, rel=1e-6)
+    other = torch.complex(torch.full((20, 30), 3.0), torch.full((20, 30), 4.5))
+    assert sketch.weights([x])[1].item() != sketch.weights([other])[1].item()
+
+
+def test_biases_and_scales_are_not_weighed() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3))
+    assert [p.dim() for p in sketch.weighed(list(model.parameters()))] == [4]

@@ -39,7 +39,8 @@ class Read:
 class Step:
     """One optimizer step.
 
-    Lists per tensor follow the optimizer's parameters. `counts` is torch_xla's (empty elsewhere):
+    Lists per tensor follow the optimizer's parameters; norms, projections and moved are 0 for biases
+    and scales, which are not compared by them (`tolerances`). `counts` is torch_xla's (empty elsewhere):
     compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
     `options` are the optimizer's numbers by group (None where there is no optimizer).
     """
@@ -170,8 +171,20 @@ def _values(trace: Trace, record: dict[str, Any]) -> None:
     step = trace.steps[record["event"]]
     step.losses = _floats(record.get("losses", []))
     step.gradients = _floats(record.get("gradients", []))
-    step.moved = _floats(record.get("moved", []))
-    step.norms, step.projections = _halves(record.get("weights", []))
+    parameters = trace.parameters[step.optimizer]
+    norms, projections = _halves(record.get("weights", []))
+    moved = _floats(record.get("moved", []))
+    step.norms, step.projections, step.moved = (
+        _spread(values, parameters) for values in (norms, projections, moved)
+    )
+
+
+def _spread(values: list[float], parameters: list[Parameter]) -> list[float]:
+    """A number for every parameter: 0 for those that are not weighed (`child.sketch.weighed`)."""
+    if not values:
+        return []
+    own = iter(values)
+    return [next(own) if len(p.shape) >= 2 else 0.0 for p in parameters]
 
 
 def _error(trace: Trace, record: dict[str, Any]) -> None:

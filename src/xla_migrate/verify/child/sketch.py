@@ -18,9 +18,10 @@ from .device_values import real_device
 
 _signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
 _randn = torch.randn
-_ROW = 512
+_ROW = 512  # elements whose norm float32 sums up to seven digits
 _SAMPLE = 1 << 13  # elements by which a tensor's movement is measured
 _randint = torch.randint  # the harness's own draws must not be the script's
+_tensor = torch.tensor
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, int]:
@@ -44,55 +45,72 @@ def _sign_vectors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _projection(tensor: torch.Tensor) -> torch.Tensor:
-    left, right = _sign_vectors(tensor)
-    x = tensor.reshape(left.numel(), right.numel()).float()
-    if (
-        real_device(tensor).type == "xla"
-    ):  # its dot loses digits on long vectors, its reductions do not
-        return ((x * right).sum(1) * left).sum()
-    return torch.dot(torch.mv(x, right), left)
+    x = _wide(tensor)
+    left, right = _sign_vectors(x)
+    if x.dim() != 2:
+        x = x.reshape(left.numel(), right.numel())
+    if real_device(x).type == "xla":
+        # Its dot loses digits on long vectors, its reductions do not; that of rows is the fast one.
+        return ((x * left.unsqueeze(1)).sum(0) * right).sum()
+    return torch.dot(torch.mv(x.float(), right), left)
 
 
-def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The 2-norm of each tensor, in float32."""
+def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The 2-norm of each tensor: one vector, in float32."""
     if not tensors:
-        return []
-    if real_device(tensors[0]).type == "xla":
-        return [n.float() for n in torch._foreach_norm(list(tensors))]
-    return [_norm(_dense(t)) for t in tensors]
+        return torch.zeros(0)
+    wide = [_wide(t) for t in tensors]
+    if real_device(wide[0]).type == "xla":  # norm() there takes twice as long
+        return torch.stack([(x * x).sum().float() for x in wide]).sqrt()
+    short: list[torch.Tensor] = []  # whole tensors, and what is left over of long ones
+    rows: list[torch.Tensor] = []  # norms of a long tensor's rows
+    short_of, rows_of = [], []
+    for i, x in enumerate(map(_flat, wide)):
+        whole = x.numel() // _ROW * _ROW if x.numel() > _ROW else 0
+        if whole:
+            rows.append(torch.linalg.vector_norm(x[:whole].view(-1, _ROW), dim=1))
+            rows_of.append(i)
+        if whole < x.numel() or not whole:
+            short.append(x[whole:] if whole else x)
+            short_of.append(i)
+    parts = [torch.stack(torch._foreach_norm(short))] if short else []
+    found = torch.cat([*parts, *rows]).double()
+    lengths = _tensor([1] * len(short) + [len(r) for r in rows], device="cpu")
+    owners = torch.repeat_interleave(
+        _tensor(short_of + rows_of, device="cpu"), lengths, output_size=len(found)
+    )
+    squares = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
+    return squares.index_add_(0, owners, found.square_()).sqrt_().float()
 
 
-def _norm(tensor: torch.Tensor) -> torch.Tensor:
-    """By rows, and those in float64: a float32 norm of 30 million numbers is wrong in the third digit.
-
-    All of it in float64 would copy the tensor, which takes several times as long.
-    """
-    x = _flat(tensor)
-    if x is None or x.dtype != torch.float32 or x.numel() <= _ROW:
-        whole_norm: torch.Tensor = torch.linalg.vector_norm(tensor, dtype=torch.float64)
-        return whole_norm.float()
-    whole = x.numel() // _ROW * _ROW
-    rows = torch.linalg.vector_norm(x[:whole].view(-1, _ROW), dim=1).double()
-    rest = torch.linalg.vector_norm(x[whole:], dtype=torch.float64)
-    return torch.hypot(torch.linalg.vector_norm(rows), rest).float()
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Dense, real, in float32 (in float64 it would be copied, which takes several times as long)."""
+    dense = tensor.coalesce().values() if tensor.is_sparse else tensor
+    if dense.is_complex():
+        dense = torch.view_as_real(dense)
+    return dense if dense.dtype in (torch.float32, torch.float64) else dense.float()
 
 
-def _flat(tensor: torch.Tensor) -> torch.Tensor | None:
-    """All elements in the order of memory, without a copy; None where they do not lie together."""
-    dense = tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last)
-    if not dense:
-        return None
-    return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements in the order of memory; a copy only where they do not lie together."""
+    if tensor.is_contiguous():
+        return tensor.view(-1)
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+    return tensor.reshape(-1)
 
 
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.coalesce().values() if tensor.is_sparse else tensor
+def weighed(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The parameters that are compared at every step: not biases and scales (see `tolerances`)."""
+    return [p for p in parameters if p.dim() >= 2]
 
 
 def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
     """Norms of all parameters, then their projections: one vector of 2 n."""
     detached = [p.detach() for p in parameters]
-    return torch.stack([*norms(detached), *[_projection(p) for p in detached]])
+    if not detached:
+        return torch.zeros(0)
+    return torch.cat([norms(detached), torch.stack([_projection(p) for p in detached])])
 
 
 def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
@@ -100,7 +118,7 @@ def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Te
     found = [p.grad.detach() for p in parameters if p.grad is not None]
     if not found:
         return None
-    out = torch.stack(norms(found))
+    out = norms(found)
     return out if scale is None else out / scale
 
 
@@ -120,8 +138,8 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
     The distance is odd, so that it does not fall on one column of a matrix.
     """
     flat = _flat(tensor)
-    if flat is None or flat.numel() < 3 * _SAMPLE:
-        return tensor if flat is None else flat
+    if flat.numel() < 3 * _SAMPLE:
+        return flat
     return flat[:: (flat.numel() // _SAMPLE - 1) | 1]
 
 
@@ -138,4 +156,4 @@ def moved(parameters: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) ->
     """How far each parameter is from its copy (2-norm), by its sample."""
     steps = torch._foreach_sub([_sample(p.detach()) for p in parameters], list(before))
     shares = [p.numel() / max(s.numel(), 1) for p, s in zip(parameters, before, strict=True)]
-    return torch.stack([n * share**0.5 for n, share in zip(norms(steps), shares, strict=True)])
+    return norms(steps) * _tensor(shares, device="cpu").sqrt_()

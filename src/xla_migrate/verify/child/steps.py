@@ -73,7 +73,7 @@ class Tap:
             self.gradients = (
                 None if callable(closure) else _off_mode(sketch.gradients, parameters, scale)
             )
-            self.before = _off_mode(sketch.copies, parameters)
+            self.before = _off_mode(sketch.copies, sketch.weighed(parameters))
 
     def post_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step has run."""
@@ -178,10 +178,10 @@ class Tap:
                 )
             if self.gradients is not None:
                 fields["gradients"] = self.gradients
-            if parameters:
-                fields["weights"] = _off_mode(sketch.weights, parameters)
+            if weighed := sketch.weighed(parameters):
+                fields["weights"] = _off_mode(sketch.weights, weighed)
             if self.before is not None:
-                fields["moved"] = _off_mode(sketch.moved, parameters, self.before)
+                fields["moved"] = _off_mode(sketch.moved, weighed, self.before)
         self.gradients = self.before = None
         keys = list(fields)
 
@@ -290,7 +290,7 @@ class ManualSteps:
                 self.parameters = names.all_with_gradients()
                 self.tap._known(0, self.parameters)
             self.tap.gradients = _off_mode(sketch.gradients, self.parameters)
-            self.tap.before = _off_mode(sketch.copies, self.parameters)
+            self.tap.before = _off_mode(sketch.copies, sketch.weighed(self.parameters))
             self.open = True
 
     def close(self) -> None:
