@@ -88,6 +88,7 @@ def reductions(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Reducti
     monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
     monkeypatch.setattr(_xla_replicas, "ensure_group", lambda: None)
     monkeypatch.setattr(_xla_replicas, "_unlaunched_since", None)
+    monkeypatch.setattr(_xla_replicas, "_met", set())
     return made
 
 
@@ -138,6 +139,7 @@ def test_a_save_waits_for_all_only_while_a_reduction_is_pending(
         host = type("Host", (), {"timeout": timedelta(minutes=30)})()
 
     World.host.monitored_barrier = met.append  # type: ignore[attr-defined]
+    monkeypatch.setattr(_xla_replicas, "_check_everyone_comes", lambda *given: None)
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "group", type("group", (), {"WORLD": World}))
     gradient = torch.ones(1, device=device)
@@ -150,3 +152,32 @@ def test_a_save_waits_for_all_only_while_a_reduction_is_pending(
     _xla_replicas.settle()
     _xla_replicas.settle()
     assert met == [timedelta(minutes=30)], "once: it launches"
+
+
+def test_fact_1_21_a_replica_with_other_gradients_gives_up_in_time(
+    reductions: Reductions, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without DistributedDataParallel; on a device nobody would ever end the wait for the others."""
+    met: list[timedelta] = []
+
+    class World:
+        host = type("Host", (), {"timeout": timedelta(seconds=7)})()
+
+    World.host.monitored_barrier = met.append  # type: ignore[attr-defined]
+    monkeypatch.setattr(dist, "group", type("group", (), {"WORLD": World}))
+    amounts: list[list[int]] = []
+    monkeypatch.setattr(dist, "all_reduce", lambda x, **options: amounts.append(x.tolist()))
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    first, second = torch.ones(1, device=device), torch.ones(2, device=device)
+    for gradients in ([first, second], [first, second], [second], [first, second]):
+        _xla_replicas.total(gradients, 0.25)
+    assert len(met) == 2, "once for each set of gradients"
+    assert amounts == [[3, -3], [2, -2]]
+
+    def nobody_comes(limit: timedelta) -> None:
+        raise RuntimeError("timeout")
+
+    World.host.monitored_barrier = nobody_comes  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match=r"did not come within 7 s.*find_unused_parameters=True"):
+        _xla_replicas.total([first], 0.25)
+    assert len(reductions.calls) == 4

@@ -90,6 +90,34 @@ def test_a_group_of_one_needs_no_address() -> None:
 
 
 @both
+def test_a_rank_has_to_be_below_the_world_size() -> None:
+    """As where a script takes SLURM_PROCID for its rank, and its --world-size is still 1."""
+    with pytest.raises(ValueError, match=r"rank 1 of 1 replicas.*SLURM_NTASKS"):
+        xla.init_process_group("nccl", init_method="env://", world_size=1, rank=1)
+    with pytest.raises(ValueError, match="rank 2 of 2 replicas"):
+        xla.init_process_group("nccl", "tcp://localhost:1?rank=2&world_size=2")
+    assert not dist.is_initialized()
+
+
+def test_torch_xla_has_to_count_replicas_as_the_script_does(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under srun without torchrun each of 8 processes would train alone on an accelerator."""
+    asked: list[Any] = []
+    monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
+    monkeypatch.setattr(dist, "init_process_group", lambda *args, **options: asked.append(options))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "")
+    with pytest.raises(RuntimeError, match="torch_xla makes this process rank 0 of 1"):
+        xla.init_process_group("nccl", rank=3, world_size=8)
+    monkeypatch.setattr(_xla_replicas.xr, "world_size", lambda: 8)
+    monkeypatch.setattr(_xla_replicas.xr, "global_ordinal", lambda: 3)
+    xla.init_process_group("nccl", rank=3, world_size=8)
+    assert asked[-1]["init_method"] == "xla://"
+
+
+@both
 def test_data_parallel_of_one() -> None:
     xla.init_process_group()
     try:

@@ -144,9 +144,3 @@ def memory_figures(
         "peak_bytes_reserved": peak if peak_reserved is None else peak_reserved,
         "bytes_limit": limit,
     }
-
-
-def replica_of_environment() -> tuple[int, int, int]:
-    """Rank, local rank and world size as torchrun tells them; those of a lone process without."""
-    rank, local_rank, size = (os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-    return int(rank or 0), int(local_rank or 0), int(size or 1)

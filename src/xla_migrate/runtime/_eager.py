@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
 
-from . import _host
-from ._backend import METRICS, Sender, memory_figures, replica_of_environment
+from . import _host, _launchers
+from ._backend import METRICS, Sender, memory_figures
 from ._cuda_sender import CudaSender
 from ._flat import flattened
 from .batches import move
@@ -274,7 +274,7 @@ def metrics() -> dict[str, int | None]:
 
 
 def replica() -> tuple[int, int, int]:
-    return replica_of_environment()
+    return _launchers.replica_of_environment()
 
 
 def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:

@@ -17,9 +17,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from . import _launchers
 from . import _xla_groups as groups
-from ._backend import AGENT, replica_of_environment
+from ._backend import AGENT
 from ._flat import flattened
+from ._launchers import replica_of_environment
 from ._xla_groups import fetch, rehearses, upload
 from ._xla_marks import mark
 from ._xla_modules import met, torch_xla, xm, xr
@@ -49,8 +51,10 @@ def _replica_of_runtime() -> tuple[int, int, int]:
 
 
 def own_count() -> int:
-    """How many processes a launch starts on the CPU: torch_xla's CPU_NUM_DEVICES."""
-    return 1 if xr.is_spmd() else int(os.environ.get("CPU_NUM_DEVICES") or 1)
+    """How many processes a launch starts on the CPU, or a launcher has started."""
+    if xr.is_spmd():
+        return 1
+    return int(os.environ.get("CPU_NUM_DEVICES") or _launchers.local_size() or 1)
 
 
 # How they start
@@ -116,12 +120,29 @@ def init_process_group(options: dict[str, Any]) -> None:
     kept = {name: options[name] for name in _OPTIONS if options.get(name) is not None}
     if not rehearses():
         dist.init_process_group(groups.NAME, init_method="xla://", **kept)
+        _check_who(options.get("rank", -1), options.get("world_size", -1))
         return
     kept |= {name: options[name] for name in _OF_CALLER if options.get(name) is not None}
     if "store" not in kept and kept.get("init_method", "env://").startswith("env://"):
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             kept = {**_agents(), "timeout": kept.get("timeout")}
     dist.init_process_group(groups.NAME, **kept)
+
+
+def _check_who(rank: int, size: int) -> None:
+    """Raise if the script counts replicas in another way than torch_xla.
+
+    Each of them would train alone, or two would be its master and torch_xla's, with one writing
+    what the other has to write.
+    """
+    own = (xr.global_ordinal(), xr.world_size())
+    if (rank, size) != (rank if rank < 0 else own[0], size if size < 0 else own[1]):
+        dist.destroy_process_group()
+        raise RuntimeError(
+            f"init_process_group(rank={rank}, world_size={size}), but torch_xla makes this process "
+            f"rank {own[0]} of {own[1]}. Take xla.rank() and xla.world_size(), and start one process "
+            "per device with torchrun (under SLURM: srun torchrun, one task per node)"
+        )
 
 
 def _agents() -> dict[str, Any]:
@@ -183,8 +204,35 @@ def total(tensors: Sequence[torch.Tensor], scale: float, group: Any = None) -> N
             flat.give_back(scale)
         _replace(tensors, hosts)
     else:
+        _check_everyone_comes(tensors, group)
         _total_in_graph(list(tensors), scale, group)
     _note_unlaunched()
+
+
+_met: set[tuple[Any, ...]] = set()
+
+
+def _check_everyone_comes(tensors: Sequence[torch.Tensor], group: Any) -> None:
+    """On a device, a replica with other gradients than the others' would wait for ever (1.21).
+
+    So where this replica averages what it has not averaged before, it first meets the others on the
+    host, for a limited time. Where all go on as before that is nothing.
+    """
+    what = (group, tuple(tensor.numel() for tensor in tensors))
+    if what in _met:
+        return
+    if _is_ours(group):
+        ours: Any = dist.group.WORLD if group is None else group
+        host = ours.host
+        _meet(
+            host,
+            host.timeout,
+            "averages gradients that it did not average before",
+            "Where some parameters go unused on some replicas, wrap the model in "
+            "DistributedDataParallel(find_unused_parameters=True)",
+        )
+        _check_same_amount(tensors, group)
+    _met.add(what)
 
 
 def _check_same_amount(tensors: Sequence[torch.Tensor], group: Any) -> None:
@@ -274,13 +322,22 @@ def settle() -> None:
         world: Any = dist.group.WORLD
         host = world.host if _is_ours(None) else world
         limit = min(host.timeout, _PATIENCE) if rehearses() else host.timeout
-        try:
-            host.monitored_barrier(limit)
-        except RuntimeError as error:
-            raise RuntimeError(
-                f"rank {dist.get_rank()} saves while averaged gradients wait to be launched, and "
-                f"the other replicas did not come within {limit.total_seconds():g} s: on a device "
-                "the job would hang. Call xla.mark_step() on every replica before `if rank == 0:`, "
-                "or save() on every replica"
-            ) from error
+        _meet(
+            host,
+            limit,
+            "saves while averaged gradients wait to be launched",
+            "Call xla.mark_step() on every replica before `if rank == 0:`, or save() on every "
+            "replica",
+        )
     mark()
+
+
+def _meet(host: Any, limit: timedelta, doing: str, mend: str) -> None:
+    """Wait for all replicas on the host; a RuntimeError where some do not come in time."""
+    try:
+        host.monitored_barrier(limit)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"rank {dist.get_rank()} {doing}, and the other replicas did not come within "
+            f"{limit.total_seconds():g} s: on a device the job would hang. {mend}"
+        ) from error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from . import _backend
+from . import _backend, _launchers
 
 
 def rank() -> int:
@@ -74,24 +75,54 @@ def launch(
 
 
 def init_process_group(
-    backend: str | None = None, init_method: str | None = None, **kw: Any
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
 ) -> None:
     """``torch.distributed.init_process_group`` with the backend that fits the device.
 
-    Where there is one replica, no address, port or environment variable is needed.
+    Where there is one replica, no address, port or environment variable is needed. Rank and world
+    size that are given, such as those of SLURM or MPI, are this replica's from then on, also in the
+    environment.
 
     Args:
         backend: What the CUDA script had; ``"nccl"`` means the device's own.
         init_method: As for torch.
-        kw: More arguments for torch: ``rank``, ``world_size``, ``timeout``...
+        timeout: As for torch.
+        world_size: How many replicas there are.
+        rank: Which of them this is.
+        store: As for torch.
+        group_name: As for torch.
+        pg_options: As for torch, on CUDA.
+        device_id: As for torch, on CUDA.
+
+    Raises:
+        ValueError: where the rank is not below the world size.
+        RuntimeError: on accelerators, where torch_xla counts replicas in another way.
     """
-    size = kw.get("world_size", -1)
-    options = {"backend": backend, **kw}
-    if (size if size > 0 else world_size()) == 1:
-        options.update(store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    rank, given = _launchers.of_address(init_method, rank, world_size)
+    size = given if given > 0 else _world_size()
+    if rank >= size:
+        raise ValueError(
+            f"init_process_group: rank {rank} of {size} replicas. With ranks of SLURM or MPI, "
+            "world_size is SLURM_NTASKS or OMPI_COMM_WORLD_SIZE"
+        )
+    options: dict[str, Any] = {"backend": backend, "timeout": timeout, "store": store}
+    options |= {"group_name": group_name, "pg_options": pg_options, "device_id": device_id}
+    options = {name: value for name, value in options.items() if value not in (None, "")}
+    if size == 1:
+        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
     else:
-        options["init_method"] = init_method
-    _backend.backend().init_process_group(options)
+        options |= {"init_method": init_method, "rank": rank, "world_size": given}
+        if rank >= 0 and given > 0:
+            _launchers.tell(rank, given)
+    _backend.backend().init_process_group({"backend": None, **options})
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -123,6 +154,9 @@ class Done:
 
     def is_completed(self) -> bool:
         return True
+
+
+_world_size = world_size  # Which init_process_group's argument hides.
 
 
 def _in_group() -> bool:
