@@ -30,11 +30,20 @@ def left_over(
     script: Script, found: list[Finding], hears: Callable[[str, bool], bool]
 ) -> list[Use]:
     """The uses that no finding covers, of names that no rule listens to: its silence would mean something."""
-    left = [u for u in uses(script) if _hides_names(u.node) or not hears(u.dotted, u.called)]
+    left = [
+        u
+        for u in uses(script)
+        if _hides_names(u.node) or is_missing_package(u) or not hears(u.dotted, u.called)
+    ]
     if not left:
         return []
     covered = _Covered(script, found)
     return [use for use in left if not (script.is_annotation(use.node) or covered(use.node))]
+
+
+def is_missing_package(use: Use) -> bool:
+    """Whether `use` imports, for nothing, from a package that an XLA host does not have: that alone fails."""
+    return isinstance(use.node, Import) and not use.dotted.startswith("torch.")
 
 
 def _hides_names(node: ast.AST) -> bool:

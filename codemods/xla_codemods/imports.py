@@ -12,6 +12,7 @@ from .known import RUNTIME
 from .rewrite import rewrite
 from .script import RUNTIME_IMPORT, Script
 from .source import Source
+from .syntax import used_names
 
 _HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -111,7 +112,7 @@ def _end(node: ast.stmt) -> int:
 
 def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
     """Edits that drop what the source imported and used, and now does not use."""
-    before, after = _used(script.tree), _used(tree)
+    before, after = used_names(script.tree), used_names(tree)
     gone = before - after
     if not gone:
         return
@@ -188,25 +189,3 @@ def _brings_torch_itself(node: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(node, ast.ImportFrom):
         return (node.module or "").partition(".")[0] == "torch"
     return all(a.name.partition(".")[0] == "torch" for a in node.names)
-
-
-def _used(tree: ast.Module) -> set[str]:
-    """Names that are read anywhere, in string annotations and `__all__` too."""
-    used: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Store):
-                used.add(node.id)
-        elif isinstance(node, (ast.arg, ast.AnnAssign)) and isinstance(
-            node.annotation, ast.Constant
-        ):
-            used.update(re.findall(r"\w+", str(node.annotation.value)))
-        elif isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
-        ):
-            used.update(
-                n.value
-                for n in ast.walk(node.value)
-                if isinstance(n, ast.Constant) and isinstance(n.value, str)
-            )
-    return used

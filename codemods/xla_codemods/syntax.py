@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from .names import FunctionNode
@@ -146,3 +147,25 @@ def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
     """Whether `node` is the `elif` of another `if`, or all that stands in its `else`."""
     parent = parents.get(node)
     return isinstance(parent, ast.If) and node in parent.orelse
+
+
+def used_names(tree: ast.Module) -> set[str]:
+    """Names that are read anywhere, in string annotations and `__all__` too."""
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Store):
+                used.add(node.id)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)) and isinstance(
+            node.annotation, ast.Constant
+        ):
+            used.update(re.findall(r"\w+", str(node.annotation.value)))
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+        ):
+            used.update(
+                n.value
+                for n in ast.walk(node.value)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            )
+    return used

@@ -216,8 +216,8 @@ def test_what_is_said_to_be_fixed_is(row: catalog.Row) -> None:
     "row", [row for row in ROWS if row.fate == kinds.ABSENT], ids=lambda row: row.name
 )
 def test_what_has_no_equivalent_is_not_fixed(row: catalog.Row) -> None:
-    """No use as such: that a rule drops a whole block for other reasons is another matter."""
+    """No use as such: that a rule drops a whole block, or an idle import, is another matter."""
     if row.name in {"torch.cuda"}:
         return
-    fixes = [f.code for s, f in found(row.name) if f.safety is not None and f.code == row.rule]
-    assert not fixes
+    fixes = [f for _, f in found(row.name) if f.safety is not None and f.code == row.rule]
+    assert not [f.code for f in fixes if "imported and not used" not in f.message]

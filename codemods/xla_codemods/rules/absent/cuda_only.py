@@ -13,6 +13,18 @@ them.
      torch.cuda.current_blas_handle()
 ```
 
+What is imported from a package that an XLA host does not have, and not used, would fail for nothing:
+
+```diff
+ import torch
+-from apex.optimizers import FusedLAMB
+-from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
+
+ def step(model):
+-    return FusedAdam(model.parameters(), lr=0.1)
++    return torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.0)
+```
+
 What is imported only where it is installed is no fault, but worth knowing. What stays right without CUDA is no
 finding at all:
 

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
-from ...cuda_only import Use
+from ...catalog.families import is_cuda_only
+from ...cuda_only import Import, Use, is_missing_package
+from ...edits import DropAlias, Edit, remove
 from ...findings import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
 from ...rule import Rest, Rule
+from ...syntax import used_names
 from .guards import is_guarded
 
 if TYPE_CHECKING:
     from ...script import Script
 
+_FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
 
@@ -31,9 +35,34 @@ def leftovers(rule: Rule, script: Script, rest: Rest, effort: str = MEDIUM) -> I
 def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:
     """The finding that says of `use` what its row says."""
     severity = _SEVERITIES[row.left]
+    if is_missing_package(use) and not is_guarded(script, use.node, use.dotted):
+        edits = _without(script, use)
+        if edits:
+            said = f"`{use.dotted}` is imported and not used; an XLA host does not have it"
+            return rule.at(script, use.node, said, *edits, effort=LOW)
     if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use):
         severity, effort = INFO, LOW
     return rule.at(script, use.node, message(use.dotted, row), severity=severity, effort=effort)
+
+
+def _without(script: Script, use: Use) -> list[Edit]:
+    """Edits that take the import away; none where it may be there for its effect, or for others to import."""
+    statement = use.node
+    assert isinstance(statement, Import)
+    if use.dotted.partition(".")[0] in _FOR_EFFECT:
+        return []
+    used = used_names(script.tree)
+    gone = [a for a in statement.names if _is_idle(statement, a, used)]
+    if len(gone) == len(statement.names):
+        return [remove(statement)]
+    return [DropAlias(statement, alias) for alias in gone]
+
+
+def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
+    home = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+    dotted = f"{home}.{alias.name}" if home else alias.name
+    name = alias.asname or alias.name.partition(".")[0]
+    return alias.name != "*" and name not in used and is_cuda_only(dotted)
 
 
 def _is_asked_for(script: Script, use: Use) -> bool:

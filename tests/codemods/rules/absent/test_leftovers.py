@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_codemods.engine import check
+from xla_codemods.engine import check, migrate
 
 
 def test_asking_for_a_class_is_worth_knowing_only() -> None:
@@ -15,3 +15,20 @@ def test_asking_for_a_class_is_worth_knowing_only() -> None:
 def test_private_names_are_called_so() -> None:
     (finding,) = check(b"import torch\nx = torch.cuda._maybe_exchange_device(1)\n")
     assert finding.message.endswith("private to `torch.cuda`: nothing on XLA stands for it")
+
+
+def test_imports_that_others_may_need_stay() -> None:
+    source = b"""import unsloth
+from apex.parallel import DistributedDataParallel as DDP
+try:
+    import flash_attn
+except ImportError:
+    flash_attn = None
+model: "DDP | None" = None
+"""
+    assert migrate(source).data == source
+
+
+def test_of_an_import_only_what_is_missing_goes() -> None:
+    source = b"import cupy as cp, numpy as np\nfrom apex import amp, optimizers\nx = np.ones(2)\n"
+    assert migrate(source).data == b"import numpy as np\nx = np.ones(2)\n"
