@@ -33,7 +33,7 @@ def left_over(
     left = [
         u
         for u in uses(script)
-        if _hides_names(u.node) or is_missing_package(u) or not hears(u.dotted, u.called)
+        if _hides_names(u.node) or is_missing_package(script, u) or not hears(u.dotted, u.called)
     ]
     if not left:
         return []
@@ -41,9 +41,11 @@ def left_over(
     return [use for use in left if not (script.is_annotation(use.node) or covered(use.node))]
 
 
-def is_missing_package(use: Use) -> bool:
-    """Whether `use` imports, for nothing, from a package that an XLA host does not have: that alone fails."""
-    return isinstance(use.node, Import) and not use.dotted.startswith("torch.")
+def is_missing_package(script: Script, use: Use) -> bool:
+    """Whether `use` imports, for nothing and on no condition, from a package that an XLA host does not have."""
+    if not isinstance(use.node, Import) or use.dotted.startswith("torch."):
+        return False
+    return not any(isinstance(around, ast.If) for around in script.ancestors(use.node))
 
 
 def _hides_names(node: ast.AST) -> bool:

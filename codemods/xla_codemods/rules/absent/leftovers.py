@@ -35,7 +35,7 @@ def leftovers(rule: Rule, script: Script, rest: Rest, effort: str = MEDIUM) -> I
 def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:
     """The finding that says of `use` what its row says."""
     severity = _SEVERITIES[row.left]
-    if is_missing_package(use) and not is_guarded(script, use.node, use.dotted):
+    if is_missing_package(script, use) and not is_guarded(script, use.node, use.dotted):
         edits = _without(script, use)
         if edits:
             said = f"`{use.dotted}` is imported and not used; an XLA host does not have it"

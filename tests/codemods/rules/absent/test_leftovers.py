@@ -24,6 +24,8 @@ try:
     import flash_attn
 except ImportError:
     flash_attn = None
+if FAST:
+    import triton
 model: "DDP | None" = None
 """
     assert migrate(source).data == source
