@@ -14,6 +14,17 @@ def loader(dataset):
     sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=dist.get_rank())
     return DataLoader(dataset, batch_size=8, sampler=sampler)
 ```
+
+A function of the script's own that is called `launch` starts no replicas:
+
+```python
+from torch.utils.data import DataLoader
+
+def launch(dataset):
+    return DataLoader(dataset, batch_size=8, drop_last=True)
+
+launch([])
+```
 """
 
 from __future__ import annotations
@@ -24,6 +35,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...findings import MEDIUM, WARNING, Finding
+from ...known import RUNTIME
 from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
@@ -34,7 +46,8 @@ if TYPE_CHECKING:
 RULE = Rule("XLA607", "unsharded-loader", severity=WARNING, effort=MEDIUM)
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
-_WRAPPERS = frozenset({"DistributedDataParallel", "init_process_group", "launch"})
+_WRAPPERS = frozenset({"DistributedDataParallel", "init_process_group"})
+_LAUNCHES = frozenset({f"{RUNTIME}.launch", "torch_xla.launch"})
 # Other ways to split data, any of which may be one that we do not understand.
 _SHARDED = Pattern(
     r"DistributedSampler|[Ss]hard|split_dataset_by_node|num_replicas|[Ii]terableDataset|webdataset|wds\."
@@ -43,7 +56,7 @@ _SHARDED = Pattern(
 
 @RULE.whole
 def unsharded_loader(script: Script) -> Iterator[Finding]:
-    if script.uses_accelerate or not any(script.index.calls_of(name) for name in _WRAPPERS):
+    if script.uses_accelerate or not _starts_replicas(script):
         return
     if _SHARDED.search(script.source.text):
         return
@@ -57,6 +70,13 @@ def unsharded_loader(script: Script) -> Iterator[Finding]:
                 "every replica reads all of this: give the training loader a DistributedSampler"
             )
             yield RULE.at(script, call, message)
+
+
+def _starts_replicas(script: Script) -> bool:
+    if any(script.index.calls_of(name) for name in _WRAPPERS):
+        return True
+    launches = script.index.calls_of("launch")  # not a function of the script's own
+    return any(script.dotted(call.func, scope) in _LAUNCHES for call, scope in launches)
 
 
 def _is_for_evaluation(script: Script, call: ast.Call) -> bool:

@@ -26,3 +26,10 @@ fabric.launch()
 loader = fabric.setup_dataloaders(DataLoader(data, batch_size=2))
 """
     assert "XLA607" not in [code for _, code in findings(source)]
+
+
+def test_a_function_of_ones_own_that_is_called_launch_starts_no_replicas() -> None:
+    source = "from torch.utils.data import DataLoader\ndef launch(d):\n    return DataLoader(d, batch_size=2)\nlaunch([])\n"
+    assert "XLA607" not in [code for _, code in findings(source)]
+    source = "from torch.utils.data import DataLoader\nfrom xla_migrate import runtime as xla\nx = DataLoader(d)\nxla.launch(f)\n"
+    assert "XLA607" in [code for _, code in findings(source)]
