@@ -23,6 +23,7 @@ from .triggers import LISTENED
 
 if TYPE_CHECKING:
     from .own import Own
+    from .project import Project
 
 
 class Options(NamedTuple):
@@ -56,23 +57,35 @@ class Migration(NamedTuple):
     refused: tuple[tuple[int, str], ...] = ()
 
 
-def check(data: bytes, options: Options = Options(), path: str = "<source>") -> list[Finding]:  # noqa: B008
+def check(
+    data: bytes,
+    options: Options = Options(),  # noqa: B008
+    path: str = "<source>",
+    project: Project | None = None,
+) -> list[Finding]:
     """What is CUDA-only, slow or wrong on XLA in this source, in order of place.
+
+    `project` is what the other modules of the program say of it, where they are known.
 
     Raises:
         SourceError: it cannot be decoded or parsed.
     """
-    return _findings(Script(Source(data), path, options.own, options.parallel), options)
+    return _findings(Script(Source(data), path, options.own, options.parallel, project), options)
 
 
-def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -> Migration:  # noqa: B008
-    """The source with every safe fix made (and the unsafe ones where asked).
+def migrate(
+    data: bytes,
+    options: Options = Options(),  # noqa: B008
+    path: str = "<source>",
+    project: Project | None = None,
+) -> Migration:
+    """The source with every safe fix made (and the unsafe ones where asked). `project` as for `check`.
 
     Raises:
         SourceError: it cannot be decoded or parsed, or the result could not be.
     """
     source = Source(data)
-    script = Script(source, path, options.own, options.parallel)
+    script = Script(source, path, options.own, options.parallel, project)
     findings = _findings(script, options)
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
@@ -87,7 +100,8 @@ def migrate(data: bytes, options: Options = Options(), path: str = "<source>") -
     if text == source.text:
         return Migration(data, [], findings, reasons)
     result = source.encode(tidy_imports(text, script))
-    left = _findings(Script(Source(result), path, options.own, options.parallel), options)
+    after = Script(Source(result), path, options.own, options.parallel, project)
+    left = _findings(after, options)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
     return Migration(result, migrated, left, reasons)
 

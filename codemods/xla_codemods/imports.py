@@ -113,7 +113,7 @@ def _end(node: ast.stmt) -> int:
 def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
     """Edits that drop what the source imported and used, and now does not use."""
     before, after = used_names(script.tree), used_names(tree)
-    gone = before - after
+    gone = {name for name in before - after if not script.is_imported_elsewhere(name)}
     if not gone:
         return
     dropped: dict[ast.stmt, list[ast.alias]] = {}

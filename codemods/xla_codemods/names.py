@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Protocol
 
 from .bindings import (
     ITERATED,
@@ -25,6 +26,20 @@ from .patterns import Pattern
 _GLOBAL = Pattern(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 
 
+# What a star import of the project's own brings that is no import there.
+LOCAL = "."
+
+
+class Elsewhere(Protocol):
+    """What other modules of the project tell of names that are imported from them; see `project`."""
+
+    def origin(self, dotted: str) -> str:
+        """What it is called outside of the project, if it is from there."""
+
+    def starred(self, home: str, name: str) -> str | None:
+        """What `from home import *` brings under `name`: "" nothing, `LOCAL` something of its own, None unknown."""
+
+
 class Scope:
     """A module, function, class, lambda or comprehension; `bindings` are collected on first use."""
 
@@ -33,6 +48,7 @@ class Scope:
         "_globals",
         "_rebound",
         "_resolved",
+        "elsewhere",
         "has_walrus",
         "module",
         "node",
@@ -48,6 +64,7 @@ class Scope:
         self.text: str = parent.text if parent is not None else text  # the file's
         self.has_walrus: bool = parent.has_walrus if parent is not None else ":=" in text
         self.stars: list[str] = []
+        self.elsewhere: Elsewhere | None = None  # of a module: the others of its project
         self._bindings: dict[str, list[Binding]] | None = None
         self._globals: set[str] = set()
         self._rebound: frozenset[str] | None = None
@@ -119,11 +136,16 @@ class Scope:
         scope, bindings = found
         if name in scope.rebound:
             return None
-        candidates = {b.dotted for b in bindings if b.how == "import"}
+        candidates = {self.outside(b.dotted) for b in bindings if b.how == "import"}
         others = [b for b in bindings if b.how not in _IMPORTED and not _is_fallback(b)]
         if others:
             return scope._alias(others) if not candidates else None
         return candidates.pop() if len(candidates) == 1 else None
+
+    def outside(self, dotted: str) -> str:
+        """`dotted`, or its name outside of the project, where a module of the project only hands it on."""
+        elsewhere = self.module.elsewhere
+        return (elsewhere.origin(dotted) or dotted) if elsewhere is not None else dotted
 
     def _alias(self, bindings: list[Binding]) -> str | None:
         """`cuda = torch.cuda`: a module under a second name."""
@@ -186,7 +208,7 @@ def resolve(node: ast.AST | None, scope: Scope) -> str | None:
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    return f"{base}.{'.'.join(reversed(parts))}"
+    return scope.outside(f"{base}.{'.'.join(reversed(parts))}")
 
 
 def _getattr(call: ast.Call, scope: Scope) -> str | None:
@@ -200,10 +222,17 @@ def _getattr(call: ast.Call, scope: Scope) -> str | None:
 def _from_star(name: str, module: Scope) -> str | None:
     """`name` from the only star import that can bring it; an unknown star import could shadow it."""
     module.bindings  # noqa: B018 - collects the star imports
-    if not module.stars or any(star not in STAR_EXPORTS for star in module.stars):
-        return None
-    homes = {star for star in module.stars if name in STAR_EXPORTS[star]}
-    return f"{homes.pop()}.{name}" if len(homes) == 1 else None
+    homes: set[str] = set()
+    for star in module.stars:
+        if star in STAR_EXPORTS:
+            brought: str | None = f"{star}.{name}" if name in STAR_EXPORTS[star] else ""
+        else:
+            brought = module.elsewhere.starred(star, name) if module.elsewhere else None
+        if brought is None:
+            return None
+        homes.add(brought)
+    homes.discard("")
+    return homes.pop() if len(homes) == 1 and LOCAL not in homes else None
 
 
 def _is_fallback(binding: Binding) -> bool:
@@ -219,6 +248,7 @@ def _is_fallback(binding: Binding) -> bool:
 
 __all__ = [
     "ITERATED",
+    "LOCAL",
     "MODULES",
     "STAR_EXPORTS",
     "Binding",

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from . import known
+from .accelerators import speaks_of_an_accelerator
 from .index import Index, build
 from .names import FunctionNode, Scope, resolve
 from .patterns import Pattern
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .devices import Devices
     from .own import Own
     from .places import Places
+    from .project import Project
     from .training import Training
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
@@ -56,25 +58,6 @@ _OF_ACCELERATORS = (
     "unwrap_model",
 )
 
-# What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
-# such names (not where a file that trains, saves or compiles on whatever there is got them).
-_ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
-# Each is searched only where the word stands that it begins with: one expression of all takes ten times as long.
-_PERHAPS_ACCELERATED = (
-    ("gpu", Pattern(r"\bgpu\b")),
-    (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
-    ("device", Pattern(r"\bdevice\s*=")),
-    (".to(", Pattern(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
-    (
-        "xla",
-        Pattern(
-            r"\bxla\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b"
-            r"|MpDeviceLoader\b|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b"
-            r"|NativeScaler\b|narrow\b)[a-z_]"
-        ),
-    ),
-)
-
 
 class Script:
     """One parsed file with its index and values. `xla` is the name that the runtime has, or will have, in it."""
@@ -85,9 +68,11 @@ class Script:
         path: str = "<source>",
         own_names: tuple[Own, ...] = (),
         parallel: str = "",
+        project: Project | None = None,
     ) -> None:
         self.source = source
         self.path = path
+        self.project = project
         self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
         words = (*imported(source.tree), *(name.last for name in own_names))
@@ -100,6 +85,7 @@ class Script:
             self.inference.own = lambda dotted: value(own_names, dotted, path)
         self.parents = self.index.parents
         self.module = self.index.module
+        self.module.elsewhere = project
         self.needed: set[str] = set()  # modules that new text names and the file does not import
 
     # Names and values.
@@ -298,10 +284,16 @@ class Script:
     @cached_property
     def accelerated(self) -> bool:
         """Whether anything in this file speaks of an accelerator, or of a device to compute on."""
-        text = self.source.text
-        return any(word in text for word in _ACCELERATED) or any(
-            word in text and pattern.search(text) for word, pattern in _PERHAPS_ACCELERATED
-        )
+        return speaks_of_an_accelerator(self.source.text)
+
+    @cached_property
+    def runs_accelerated(self) -> bool:
+        """Whether this file does, or is part of a program that trains on one: where modules of the project are known."""
+        return self.accelerated or (self.project is not None and self.project.runs_accelerated)
+
+    def is_imported_elsewhere(self, name: str) -> bool:
+        """Whether another module of the project is known to import `name` from this one."""
+        return self.project is not None and self.project.wants(name)
 
     @cached_property
     def uses_accelerate(self) -> bool:

@@ -52,7 +52,11 @@ def _without(script: Script, use: Use) -> list[Edit]:
     if use.dotted.partition(".")[0] in _FOR_EFFECT:
         return []
     used = used_names(script.tree)
-    gone = [a for a in statement.names if _is_idle(statement, a, used)]
+    gone = [
+        a
+        for a in statement.names
+        if _is_idle(statement, a, used) and not script.is_imported_elsewhere(a.asname or a.name)
+    ]
     if len(gone) == len(statement.names):
         return [remove(statement)]
     return [DropAlias(statement, alias) for alias in gone]

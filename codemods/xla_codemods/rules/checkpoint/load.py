@@ -78,7 +78,7 @@ _KNOWN = frozenset(
 @RULE.call(*_NAMES)
 def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
-    if is_cpu(location) or not (script.trains or script.accelerated):
+    if is_cpu(location) or not (script.trains or script.runs_accelerated):
         return
     if script.value(location, scope).has(HOST) or _loads_samples(script, call):
         return

@@ -90,7 +90,7 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*_NAMES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.save, state)`, `save=torch.save`."""
-    if script.uses_accelerate or not (script.trains or script.accelerated):
+    if script.uses_accelerate or not (script.trains or script.runs_accelerated):
         return
     if is_handed_on(node, script.parents):
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))
@@ -137,7 +137,7 @@ def _is_kept_from_the_first(script: Script, call: ast.Call) -> bool:
 
 def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:
     """Whether the file computes, or this saves what another one has computed: a state dict, a checkpoint."""
-    if script.trains or script.accelerated:
+    if script.trains or script.runs_accelerated:
         return True
     function = script.function(call)
     if function is not None and _SAVES_A_MODEL.search(function.name):

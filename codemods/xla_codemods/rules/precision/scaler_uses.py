@@ -72,7 +72,10 @@ class Uses:
             return True
         targets = _targets(creation.statement)
         kept = [t for t in targets if isinstance(t, ast.Attribute) or script.function(t) is None]
-        return any(_last(target) not in self.names for target in kept)
+        return any(
+            _last(target) not in self.names or _is_wanted_elsewhere(script, target)
+            for target in kept
+        )
 
     def _goes(self, node: ast.expr, script: Script, gone: set[ast.If | ast.IfExp]) -> bool:
         return any(
@@ -82,6 +85,13 @@ class Uses:
             or (isinstance(ancestor, ast.If) and vanishes(ancestor, script, self.changes))
             for ancestor in script.ancestors(node)
         )
+
+
+def _is_wanted_elsewhere(script: Script, target: ast.expr) -> bool:
+    """Whether another module of the project has a use for it."""
+    if isinstance(target, ast.Attribute):
+        return script.project is not None and script.project.uses_attribute(target.attr)
+    return script.is_imported_elsewhere(_last(target))
 
 
 def classify(script: Script) -> Uses:

@@ -103,7 +103,7 @@ def fork_rng(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     kind = next((k for k in call.keywords if k.arg == "device_type"), None)
     if kind is not None and script.devices.spec(kind.value) is None:
         return
-    if not (script.trains or script.accelerated):
+    if not (script.trains or script.runs_accelerated):
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.fork_rng")]
     if kind is not None:

@@ -93,7 +93,7 @@ _MESSAGE = "this seed does not reach XLA"
 @RULE.call(*_ALL)
 def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     seed = _seed(call)
-    if seed is None or not (script.trains or script.accelerated) or _in_worker(script, call):
+    if seed is None or not (script.trains or script.runs_accelerated) or _in_worker(script, call):
         return
     if script.is_statement(call):
         yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))

@@ -1,0 +1,32 @@
+"""Does a text speak of an accelerator?"""
+
+from __future__ import annotations
+
+from .patterns import Pattern
+
+# What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
+# such names (not where a file that trains, saves or compiles on whatever there is got them).
+_ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
+# Each is searched only where the word stands that it begins with: one expression of all takes ten times as long.
+_PERHAPS_ACCELERATED = (
+    ("gpu", Pattern(r"\bgpu\b")),
+    (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
+    ("device", Pattern(r"\bdevice\s*=")),
+    (".to(", Pattern(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
+    (
+        "xla",
+        Pattern(
+            r"\bxla\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b"
+            r"|MpDeviceLoader\b|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b"
+            r"|NativeScaler\b|narrow\b|barrier\b|init_process_group\b|destroy_process_group\b|all_\w|broadcast"
+            r"|reduce\w*\(|gather\w*\(|scatter\w*\()[a-z_]"
+        ),
+    ),
+)
+
+
+def speaks_of_an_accelerator(text: str) -> bool:
+    """Whether anything in `text` speaks of an accelerator, or of a device to compute on."""
+    return any(word in text for word in _ACCELERATED) or any(
+        word in text and pattern.search(text) for word, pattern in _PERHAPS_ACCELERATED
+    )

@@ -1,0 +1,325 @@
+"""What the other modules of a project say of one of them.
+
+A file is judged by itself; here it asks, where its own text is not enough: is the `autocast` that it imports from
+`utils` torch's, does another module import what this one would drop, is it part of a program that trains on an
+accelerator? Sources are given by path. Most is read off import lines; a module is parsed only to confirm what they
+promise.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from .accelerators import speaks_of_an_accelerator
+from .names import LOCAL, MODULES, STAR_EXPORTS, Scope
+from .patterns import Pattern
+from .source import Source, SourceError
+from .triggers import LISTENED
+
+_FROM = Pattern(
+    r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\((?:[^)#]|#[^\n]*)*\)|[^\n#;]*)", re.MULTILINE
+)
+_IMPORT = Pattern(r"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
+_COMMENT = Pattern(r"#[^\n]*")
+_TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
+_TRAINS = (".backward(", ".step(")
+# What people call things of torch where they hand them on.
+_ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
+
+
+# Never looked for in a project: nearly every name begins with one of them.
+_OTHERS = frozenset({"numpy", "torch", "torchvision", "transformers", "xla_migrate"})
+
+
+class Import(NamedTuple):
+    """`from home import name as local`; of `import home as local` there is no name."""
+
+    home: str
+    name: str
+    local: str
+
+
+class Modules:
+    """The Python files of one project: `files` by path from its root, with `/`. They are read when they are asked for."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+        self._texts: dict[str, str] = {}
+        self._imports: dict[str, tuple[Import, ...]] = {}
+        self._scopes: dict[str, Scope | None] = {}
+        self._origins: dict[tuple[str, str], str] = {}
+
+    def text(self, path: str) -> str:
+        """The file at `path`, good for searching."""
+        if path not in self._texts:
+            self._texts[path] = self.files[path].decode("utf-8", "replace")
+        return self._texts[path]
+
+    def imports(self, path: str) -> tuple[Import, ...]:
+        """Its imports, anywhere in it, read off its lines."""
+        if path not in self._imports:
+            self._imports[path] = tuple(_imports(self.text(path)))
+        return self._imports[path]
+
+    def locate(self, dotted: str, path: str) -> tuple[str, list[str]] | None:
+        """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
+
+        Absolute names are looked for beside the file, and then in each folder above, up to the project's root.
+        """
+        name = dotted.lstrip(".")
+        parts = name.split(".") if name else []
+        folders = path.split("/")[:-1]
+        if level := len(dotted) - len(name):
+            if level - 1 > len(folders):
+                return None
+            base = folders[: len(folders) - level + 1]
+            found = self._below(base, parts)
+            if found is None and "/".join((*base, "__init__.py")) in self.files:
+                found = "/".join((*base, "__init__.py")), parts
+            return found
+        for depth in range(len(folders), -1, -1):
+            if (found := self._below(folders[:depth], parts)) is not None:
+                return found
+        return None
+
+    def has(self, root: str, path: str) -> bool:
+        """Whether a module or folder called `root` can be imported in the file at `path`."""
+        folders = path.split("/")[:-1]
+        beside = ("/".join((*folders[:depth], root)) for depth in range(len(folders), -1, -1))
+        return any(f"{name}.py" in self.files or name in self.folders for name in beside)
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders that modules lie in."""
+        found: set[str] = set()
+        for path in self.files:
+            while (path := path.rpartition("/")[0]) and path not in found:
+                found.add(path)
+        return frozenset(found)
+
+    def _below(self, folders: list[str], parts: list[str]) -> tuple[str, list[str]] | None:
+        here, best = list(folders), None
+        for k, part in enumerate(parts):
+            here.append(part)
+            for ending in ("/__init__.py", ".py"):
+                if (path := "/".join(here) + ending) in self.files:
+                    best = path, parts[k + 1 :]
+                    break
+        return best
+
+    def scope(self, path: str) -> Scope | None:
+        """The names of the module at `path`; None where it cannot be parsed."""
+        if path not in self._scopes:
+            try:
+                source = Source(self.files[path])
+                scope = self._scopes[path] = Scope(source.tree, None, source.text)
+                scope.elsewhere = Project(self, path)
+            except (SourceError, RecursionError, MemoryError):
+                self._scopes[path] = None
+        return self._scopes[path]
+
+    def origin(self, dotted: str, path: str) -> str:
+        """What `dotted`, imported in the file at `path` from a module of the project, is called outside of it.
+
+        Empty where it is no import of that module, but its own, or unknown.
+        """
+        key = (dotted, path)
+        if key not in self._origins:
+            self._origins[key] = ""  # modules that import each other
+            self._origins[key] = self._origin(dotted, path)
+        return self._origins[key]
+
+    def _origin(self, dotted: str, path: str) -> str:
+        found = self.locate(dotted, path)
+        if found is None or not found[1]:
+            return ""
+        home, (name, *more) = found
+        imports = self.imports(home)
+        if not any(i.local == name or i.name == "*" for i in imports):
+            return ""
+        scope = self.scope(home)
+        inner = scope.dotted(name) if scope is not None else None
+        if inner is None:
+            return ""
+        full = ".".join((inner, *more))
+        return self.origin(full, home) or ("" if self._is_own(full, home) else full)
+
+    def _is_own(self, dotted: str, path: str) -> bool:
+        return dotted.startswith(".") or self.locate(dotted, path) is not None
+
+    def starred(self, home: str, name: str, path: str) -> str | None:
+        """What `from home import *` in the file at `path` brings under `name`.
+
+        Its dotted name, empty for nothing, `LOCAL` for something of the project; None where that cannot be told.
+        """
+        found = self.locate(home, path)
+        scope = self.scope(found[0]) if found is not None and not found[1] else None
+        if found is None or scope is None:
+            return None
+        bindings = scope.bindings
+        if name.startswith("_") or "__all__" in bindings:
+            return LOCAL if name in bindings else None
+        if name not in bindings and not scope.stars:
+            return ""
+        inner = scope.dotted(name)
+        if inner is None:
+            return LOCAL if name in bindings else None
+        return self.origin(inner, found[0]) or (LOCAL if self._is_own(inner, found[0]) else inner)
+
+    # Who imports whom.
+
+    @cached_property
+    def graph(self) -> dict[str, set[str]]:
+        """File -> the files that it imports, the packages around them included."""
+        return {path: set(self._imported(path)) for path in self.files}
+
+    def _imported(self, path: str) -> Iterator[str]:
+        for home, name, _ in self.imports(path):
+            dotted = f"{home}{'' if home.endswith('.') else '.'}{name}" if name != "*" else home
+            found = self.locate(dotted.rstrip(".") if name else home, path)
+            if found is not None and found[0] != path:
+                yield found[0]
+                folders = found[0].split("/")[:-1]
+                while folders:
+                    if (package := "/".join((*folders, "__init__.py"))) in self.files:
+                        yield package
+                    folders.pop()
+
+    @cached_property
+    def importers(self) -> dict[str, set[str]]:
+        """The other way round."""
+        found: dict[str, set[str]] = {path: set() for path in self.files}
+        for path, imported in self.graph.items():
+            for other in imported:
+                found[other].add(path)
+        return found
+
+    def reached(self, path: str, both_ways: bool = False) -> set[str]:
+        """The files that running the one at `path` loads, itself included; `both_ways`: all that belong together."""
+        seen, stack = {path}, [path]
+        while stack:
+            current = stack.pop()
+            others = set(self.graph.get(current, ()))
+            if both_ways:
+                others |= self.importers.get(current, set())
+            stack += others - seen
+            seen |= others
+        return seen
+
+    @cached_property
+    def accelerated(self) -> frozenset[str]:
+        """The files of programs that train on an accelerator. Tests are no programs."""
+        found: set[str] = set()
+        for path in self.files:
+            if _TEST.search(path) or (self.importers[path] and "__main__" not in self.text(path)):
+                continue
+            reached = self.reached(path)
+            texts = [self.text(other) for other in reached]
+            if any(word in text for word in _TRAINS for text in texts):
+                if any(speaks_of_an_accelerator(text) for text in texts):
+                    found |= reached
+        return frozenset(found)
+
+
+class Project:
+    """The project as the module at `path` sees it. `asked`: a verdict on that module depends on others."""
+
+    def __init__(self, modules: Modules, path: str) -> None:
+        self.modules = modules
+        self.path = path
+        self.asked = False
+        self._roots: dict[str, bool] = {}
+
+    def origin(self, dotted: str) -> str:
+        """See `Modules.origin`; empty for names that no rule knows."""
+        if dotted.rpartition(".")[2] not in _interesting() or not self._has(dotted):
+            return ""
+        self.asked = True
+        return self.modules.origin(dotted, self.path)
+
+    def _has(self, dotted: str) -> bool:
+        """Whether `dotted` begins with a module of the project."""
+        root = dotted.partition(".")[0]
+        if root not in self._roots:
+            known = root in _OTHERS or root in sys.stdlib_module_names
+            self._roots[root] = not known and (not root or self.modules.has(root, self.path))
+        return self._roots[root]
+
+    def starred(self, home: str, name: str) -> str | None:
+        """See `Modules.starred`."""
+        if name not in _interesting():
+            return None
+        self.asked = True
+        return self.modules.starred(home, name, self.path)
+
+    @property
+    def runs_accelerated(self) -> bool:
+        """Whether a program that trains on an accelerator loads this module."""
+        self.asked = True
+        return self.path in self.modules.accelerated
+
+    def wants(self, name: str) -> bool:
+        """Whether another module imports `name` from this one, or all that it has."""
+        self.asked = True
+        return any(self._wants(other, name) for other in self.modules.importers.get(self.path, ()))
+
+    def _wants(self, other: str, name: str) -> bool:
+        for found in self.modules.imports(other):
+            if found.name not in {"*", name, ""} and not self._is_me(found, other):
+                continue
+            if found.name == "*" or found.name == name:
+                home = self.modules.locate(found.home, other)
+                if home is not None and home[0] == self.path:
+                    return True
+            elif self._is_me(found, other) and _uses(self.modules.text(other), name):
+                return True
+        return False
+
+    def _is_me(self, found: Import, other: str) -> bool:
+        """Whether `found` imports this whole module: `import utils`, `from lib import utils`."""
+        separator = "" if found.home.endswith(".") or not found.name else "."
+        home = self.modules.locate(f"{found.home}{separator}{found.name}", other)
+        return home is not None and home == (self.path, [])
+
+    def uses_attribute(self, name: str) -> bool:
+        """Whether another module of the same programs has `.name` of anything."""
+        self.asked = True
+        others = self.modules.reached(self.path, both_ways=True) - {self.path}
+        return any(_uses(self.modules.text(other), name) for other in others)
+
+
+def _uses(text: str, attribute: str) -> bool:
+    return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
+
+
+_names: set[str] = set()
+
+
+def _interesting() -> set[str]:
+    """Last parts of the names that rules listen to, and of the modules that they lie in."""
+    if not _names:
+        _names.update(name.rpartition(".")[2] for name in (*LISTENED, *MODULES))
+        _names.update(_ALIASES, *STAR_EXPORTS.values())
+    return _names
+
+
+def _imports(text: str) -> Iterator[Import]:
+    if "\\\n" in text:
+        text = text.replace("\\\n", " ")
+    for home, names in _FROM.compiled.findall(text):
+        if "#" in names:
+            names = _COMMENT.compiled.sub("", names)
+        for part in names.strip("() \t\r\n").split(","):
+            words = part.split()
+            if words:
+                yield Import(home, words[0], words[2] if len(words) == 3 else words[0])
+    for modules in _IMPORT.findall(text):
+        for part in modules.split(","):
+            words = part.split()
+            if words:
+                local = words[2] if len(words) == 3 else words[0].partition(".")[0]
+                yield Import(words[0], "", local)
