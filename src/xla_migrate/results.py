@@ -120,9 +120,10 @@ class Verdict(Record):
         problem: why it could not be judged, or not be written, where it has no line of its own.
         failed: it was not judged, or not written: the run ends with 2.
         settled: judging the same bytes again changes nothing.
+        project: the fingerprint of the project whose other modules had a say in it; empty where none had.
     """
 
-    __slots__ = ("data", "failed", "left", "migrated", "notes", "problem", "settled")
+    __slots__ = ("data", "failed", "left", "migrated", "notes", "problem", "project", "settled")
 
     def __init__(
         self,
@@ -133,6 +134,7 @@ class Verdict(Record):
         problem: str = "",
         failed: bool = False,
         settled: bool = True,
+        project: bytes = b"",
     ) -> None:
         self.left = left
         self.migrated = migrated
@@ -141,6 +143,7 @@ class Verdict(Record):
         self.problem = problem
         self.failed = failed
         self.settled = settled
+        self.project = project
 
 
 class Outcome(Record):

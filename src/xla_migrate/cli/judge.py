@@ -14,11 +14,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from xla_codemods.project import Project
+
     from ..files.notebook import Notebook
 
 
 def judge(
-    data: bytes, path: str, options: Options, rewriting: bool, verbose: bool = False
+    data: bytes,
+    path: str,
+    options: Options,
+    rewriting: bool,
+    verbose: bool = False,
+    project: Project | None = None,
 ) -> Verdict:
     """The verdict on `data`, the content of the file at the absolute `path`.
 
@@ -28,11 +35,12 @@ def judge(
         options: what is wanted.
         rewriting: make the fixes, too.
         verbose: show where in our sources an internal error came from, on stderr.
+        project: the other modules of its project.
     """
     try:
         if path.endswith(".ipynb"):
             return _notebook(data, path, options, rewriting)
-        return _source(data, path, options, rewriting)
+        return _source(data, path, options, rewriting, project)
     except SourceError as error:
         return Verdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
     except RecursionError:  # what Python parses can still be too deep to walk
@@ -43,12 +51,14 @@ def judge(
         return Verdict(problem=told(error, verbose), failed=True, settled=False)
 
 
-def _source(data: bytes, path: str, options: Options, rewriting: bool) -> Verdict:
+def _source(
+    data: bytes, path: str, options: Options, rewriting: bool, project: Project | None = None
+) -> Verdict:
     if not rewriting:
-        findings = engine.check(data, options, path)
+        findings = engine.check(data, options, path, project)
         left = _rows(findings, data)
         return Verdict(left, settled=not any(row.is_fixed_by_a_run(options.unsafe) for row in left))
-    migration = engine.migrate(data, options, path)
+    migration = engine.migrate(data, options, path, project)
     changed = migration.data != data
     return Verdict(
         _rows(migration.left, migration.data),

@@ -149,16 +149,18 @@ class _Caches:
         if cache is None:
             return None, status.st_size
         verdict = cache.by_state(found.path, state_of(status), found.named)
-        return self._usable(verdict), status.st_size
+        return self._usable(found, verdict), status.st_size
 
     def recall(self, found: Found, digest: bytes) -> Verdict | None:
         """What is known of content with this hash in the file's place."""
         cache = self.of(found.settings)
-        return None if cache is None else self._usable(cache.by_content(found.path, digest))
+        return None if cache is None else self._usable(found, cache.by_content(found.path, digest))
 
-    def _usable(self, verdict: Verdict | None) -> Verdict | None:
-        """`verdict`, unless there are fixes to be made, which it does not hold."""
+    def _usable(self, found: Found, verdict: Verdict | None) -> Verdict | None:
+        """`verdict`, unless there are fixes to be made, which it does not hold, or its project has changed."""
         if verdict is None or (self._order.rewriting and not verdict.settled):
+            return None
+        if verdict.project and verdict.project != self._order.projects.fingerprint(found):
             return None
         return verdict
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..files.find import Found
+    from ..files.modules import Projects
     from ..settings import Settings
 
 # Syntax trees hold themselves alive by cycles. Looking for those after every few thousand objects costs more than the
@@ -25,6 +26,7 @@ class Order:
     """What is wanted of every file: see the command's arguments of the same names."""
 
     __slots__ = (
+        "_projects",
         "destinations",
         "diff",
         "ignore",
@@ -56,6 +58,16 @@ class Order:
         self.destinations: dict[
             str, str
         ] = {}  # path -> where its result goes, where that is not the path itself
+        self._projects: Projects | None = None
+
+    @property
+    def projects(self) -> Projects:
+        """The projects that its files lie in."""
+        if self._projects is None:
+            from ..files.modules import Projects
+
+            self._projects = Projects()
+        return self._projects
 
     def is_unsafe(self, settings: Settings) -> bool:
         """Whether unsafe fixes are made in files with these settings."""
@@ -161,9 +173,12 @@ def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:
         settings.own,
         order.parallel,
     )
-    verdict = judge(data, found.path, options, order.rewriting, order.verbose)
+    project = order.projects.of(found)
+    verdict = judge(data, found.path, options, order.rewriting, order.verbose, project)
     _collect_garbage(len(data))
-    return verdict
+    if project is None or not project.asked:
+        return verdict
+    return verdict.replace(project=order.projects.fingerprint(found) or _NEVER)
 
 
 def _act(found: Found, order: Order, data: bytes, state: State, verdict: Verdict) -> Outcome:
@@ -202,9 +217,12 @@ def _rewritten(found: Found, outcome: Outcome, verdict: Verdict, order: Order) -
         known_as = None
     unsafe = order.is_unsafe(found.settings)
     settled = not any(row.is_fixed_by_a_run(unsafe) for row in verdict.left)
-    remembered = Verdict(verdict.left, settled=settled)
+    remembered = Verdict(verdict.left, settled=settled, project=verdict.project)
     return Done(outcome, known_as, content_hash(verdict.data), remembered)
 
+
+# Of a project that changes this very moment: equal to no fingerprint.
+_NEVER = b"?"
 
 _judged = 0
 

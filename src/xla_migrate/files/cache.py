@@ -3,7 +3,8 @@
 One file per settings, in the user's cache folder: nothing is written into projects. It maps each path to the
 file's state (times, size, inode), the hash of its content, and the verdict. The state is asked first; where it
 differs, the hash is. The name of the cache file is a hash of all else that a verdict depends on: the tool's version,
-the sources of its rules, the Python version, the settings. A cache file that is damaged is as good as none.
+the sources of its rules, the Python version, the settings. A verdict in which other modules of the project had a say
+carries their fingerprint, and is good while that is the same. A cache file that is damaged is as good as none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_FORMAT = b"xla-migrate cache 1\n"
+_FORMAT = b"xla-migrate cache 2\n"
 _DIGEST = 16
 _HEX = frozenset("0123456789abcdef")
 _MONTH = 30 * 24 * 3600
@@ -191,14 +192,16 @@ def _plain(verdict: Verdict) -> tuple[Any, ...]:
         verdict.notes,
         verdict.failed,
         verdict.settled,
+        verdict.project,
     )
 
 
 def _verdict(plain: tuple[Any, ...] | None) -> Verdict:
     if plain is None:
         return _NOTHING
-    left, notes, failed, settled = plain
-    return Verdict(tuple(Row.of(row) for row in left), notes=notes, failed=failed, settled=settled)
+    left, notes, failed, settled, project = plain
+    rows = tuple(Row.of(row) for row in left)
+    return Verdict(rows, notes=notes, failed=failed, settled=settled, project=project)
 
 
 _NOTHING = Verdict()

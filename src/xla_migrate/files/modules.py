@@ -1,0 +1,155 @@
+"""The other modules of the project that a file lies in, read when the analysis asks for them.
+
+A project is what lies below the nearest folder with `.git`, `pyproject.toml`, `setup.py` or `setup.cfg`; without one,
+below the folder that the command was given. One with more than `MOST` Python files is none: its files are judged
+each by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from .cache import trusted
+from .read import MAX_SOURCE, ReadError, State, read, state_of
+
+try:
+    from _blake2 import blake2b  # see `cache`
+except ImportError:
+    from hashlib import blake2b
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from xla_codemods.project import Modules, Project
+
+    from .find import Found
+
+MOST = 2000
+_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_SKIPPED = frozenset(
+    {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv", "wandb"}
+)
+
+
+class Files(Mapping[str, bytes]):
+    """The Python files below the folder `root`, by path from there with `/`.
+
+    They are listed, with their states, when the first is asked for, and each is read when it is; one that cannot be
+    read is empty. Where there are more than `MOST`, there are none.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @cached_property
+    def states(self) -> dict[str, State]:
+        return _list(self.root)
+
+    def __getitem__(self, path: str) -> bytes:
+        if path not in self.states:
+            raise KeyError(path)
+        try:
+            return read(os.path.join(self.root, path))[0]
+        except ReadError:
+            return b""
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.states
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.states)
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """A hash of all states, which changes when any file does; empty where one of them cannot be trusted."""
+        if any(trusted(state) is None for state in self.states.values()):
+            return b""
+        listed = repr((self.root, sorted(self.states.items())))
+        return blake2b(listed.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+class Projects:
+    """The projects of one run's files. What is found out is kept: files that change meanwhile are not seen to."""
+
+    def __init__(self) -> None:
+        self._roots: dict[tuple[str, str], str] = {}
+        self._files: dict[str, Files] = {}
+        self._modules: dict[str, Modules] = {}
+
+    def of(self, found: Found) -> Project | None:
+        """The project as the file sees it; notebooks have none."""
+        if not found.path.endswith(".py"):
+            return None
+        from xla_codemods.project import Modules, Project
+
+        files = self._files_of(found)
+        modules = self._modules.get(files.root)
+        if modules is None:
+            modules = self._modules[files.root] = Modules(files)
+        return Project(modules, _within(found.path, files.root))
+
+    def fingerprint(self, found: Found) -> bytes:
+        """Of the file's project; see `Files`."""
+        return self._files_of(found).fingerprint
+
+    def _files_of(self, found: Found) -> Files:
+        folder = os.path.dirname(found.path)
+        root = self._roots.get((folder, found.base))
+        if root is None:
+            root = self._roots[folder, found.base] = _root(folder, found.base)
+        files = self._files.get(root)
+        if files is None:
+            files = self._files[root] = Files(root)
+        return files
+
+
+def _root(folder: str, base: str) -> str:
+    current = folder
+    while not any(os.path.exists(os.path.join(current, mark)) for mark in _MARKS):
+        above = os.path.dirname(current)
+        if above == current:
+            return base
+        current = above
+    return current
+
+
+def _list(root: str) -> dict[str, State]:
+    states: dict[str, State] = {}
+    stack = [root]
+    visited = 0
+    while stack:
+        folder = stack.pop()
+        visited += 1
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".py"):
+                        if not entry.is_file(follow_symlinks=False):
+                            continue
+                        state = state_of(entry.stat(follow_symlinks=False))
+                        if state[2] <= MAX_SOURCE:
+                            states[_within(entry.path, root)] = state
+                    elif entry.is_dir(follow_symlinks=False) and not _is_skipped(entry):
+                        stack.append(entry.path)
+        except OSError:
+            continue
+        if len(states) > MOST or visited > MOST:
+            return {}
+    return states
+
+
+def _is_skipped(entry: os.DirEntry[str]) -> bool:
+    return (
+        entry.name in _SKIPPED
+        or entry.name.startswith(".")
+        or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+    )
+
+
+def _within(path: str, root: str) -> str:
+    inside = os.path.relpath(path, root)
+    return inside if os.sep == "/" else inside.replace(os.sep, "/")
