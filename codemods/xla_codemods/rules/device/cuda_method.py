@@ -26,6 +26,21 @@ means something on machines with several CUDA devices, and nothing where a proce
          model(images)
 ```
 
+The function itself, called or handed on, is the same:
+
+```diff
+ import torch
+ from functools import partial
++from xla_migrate import runtime as xla
+
+-move = partial(torch.Tensor.cuda, non_blocking=True)
++move = partial(torch.Tensor.to, device=xla.xla_device())
+-moved = list(map(torch.Tensor.cuda, [torch.ones(2), torch.zeros(2)]))
++moved = list(map(lambda x: x.to(xla.xla_device()), [torch.ones(2), torch.zeros(2)]))
+-torch.nn.Module.cuda(torch.nn.Linear(4, 2))
++torch.nn.Linear(4, 2).to(xla.xla_device())
+```
+
 A class's own `cuda`, and the attribute `cuda` of anything, are left alone.
 
 ```python
@@ -46,9 +61,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...devices import device_argument
-from ...edits import Replace
+from ...edits import AddArgument, DropArgument, Replace
 from ...findings import Finding
 from ...rule import Rule
+from ...syntax import keyword
 from ...values import CLASS, INSTANCE, MODULE, TENSOR
 
 if TYPE_CHECKING:
@@ -56,6 +72,9 @@ if TYPE_CHECKING:
     from ...script import Script
 
 RULE = Rule("XLA101", "cuda-method")
+
+_FUNCTIONS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
+_FUNCTION = "`cuda` moves to a CUDA device"
 
 
 @RULE.method("cuda")
@@ -70,6 +89,63 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     text = text.replace("{0}", "{1}")
     edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
     yield RULE.at(script, call, "`.cuda()` needs a CUDA device", edit)
+
+
+@RULE.reference(*_FUNCTIONS)
+def cuda_function(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(torch.Tensor.cuda, ...)`, `map(torch.Tensor.cuda, batch)`, `move = torch.Tensor.cuda`."""
+    if not isinstance(getattr(node, "ctx", None), ast.Load) or _is_assigned_to(script, node):
+        return
+    parent = script.parent(node)
+    if isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "functools.partial":
+        yield from _partial(script, parent, node)
+        return
+    text = f"lambda x: x.to({script.xla}.xla_device())"
+    alone = isinstance(parent, (ast.Call, ast.keyword, ast.Assign, ast.Return))
+    if not alone or _is_called_with_more(script, parent):
+        yield RULE.at(script, node, _FUNCTION)
+    else:
+        yield RULE.at(script, node, _FUNCTION, Replace(node, text))
+
+
+def _partial(script: Script, call: ast.Call, node: ast.expr) -> Iterator[Finding]:
+    """Bound arguments other than `non_blocking` are left to a person."""
+    if call.args != [node] or any(k.arg != "non_blocking" for k in call.keywords):
+        yield RULE.at(script, node, _FUNCTION)
+        return
+    to = f"{script.segment(node).rpartition('.')[0]}.to"
+    edits = [DropArgument(call, k) for k in call.keywords]
+    device = AddArgument(call, f"device={script.xla}.xla_device()")
+    yield RULE.at(script, node, _FUNCTION, Replace(node, to), *edits, device)
+
+
+def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
+    """Whether what the function is bound to is called with more than what it moves."""
+    if not isinstance(parent, ast.Assign):
+        return False
+    names = {ast.unparse(target) for target in parent.targets}
+    calls = [c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names]
+    return not calls or any(len(c.args) != 1 or c.keywords for c in calls)
+
+
+def _is_assigned_to(script: Script, node: ast.expr) -> bool:
+    """Whether something is done to the function: another one put in its place, or it is asked for by `hasattr`."""
+    parent = script.parent(node)
+    return isinstance(parent, ast.Attribute) or (
+        isinstance(parent, ast.Compare) or isinstance(parent, ast.Delete)
+    )
+
+
+@RULE.call(*_FUNCTIONS)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.Tensor.cuda(x)`."""
+    if len(call.args) != 1 or not _takes_torchs_arguments(call):
+        yield RULE.at(script, call, _FUNCTION)
+        return
+    text, holes = script.devices.given(keyword(call, "device"))
+    text = text.replace("{0}", "{1}")
+    edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (call.args[0], *holes))
+    yield RULE.at(script, call, _FUNCTION, edit)
 
 
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:

@@ -22,6 +22,14 @@
          torch.set_default_tensor_type(torch.FloatTensor)
 ```
 
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-torch.set_default_tensor_type("torch.cuda.FloatTensor" if torch.cuda.is_available() else "torch.FloatTensor")
++torch.set_default_device(xla.xla_device())
+```
+
 Modules are then initialised on the device, from its own generator: the numbers are others than those drawn on the
 CPU from the same seed (xla-facts 1.33), as they are with CUDA. `torch.Tensor(...)` obeys a default type but not a
 default device: where a file calls it, the fix is unsafe.
@@ -40,6 +48,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...availability import asks_availability
 from ...edits import Replace, ReplaceStatement
 from ...findings import SAFE, UNSAFE, Finding
 from ...rule import Rule
@@ -96,7 +105,7 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
     torch = script.spell("torch", scope)
     lines = f"{torch}.set_default_device({script.xla}.xla_device())"
     holes: tuple[ast.expr, ...] = ()
-    if isinstance(given, ast.IfExp):
+    if isinstance(given, ast.IfExp) and not asks_availability(script, given.test):
         lines = f'{torch}.set_default_device({script.xla}.xla_device() if {{0}} else "cpu")'
         holes = (given.test,)
     if types[0].dtype != "float32":
