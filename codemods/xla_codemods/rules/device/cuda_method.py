@@ -94,7 +94,7 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
 @RULE.reference(*_FUNCTIONS)
 def cuda_function(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.Tensor.cuda, ...)`, `map(torch.Tensor.cuda, batch)`, `move = torch.Tensor.cuda`."""
-    if not isinstance(getattr(node, "ctx", None), ast.Load) or _is_assigned_to(script, node):
+    if not isinstance(getattr(node, "ctx", None), ast.Load) or _is_asked_about(script, node):
         return
     parent = script.parent(node)
     if isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "functools.partial":
@@ -128,12 +128,10 @@ def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
     return not calls or any(len(c.args) != 1 or c.keywords for c in calls)
 
 
-def _is_assigned_to(script: Script, node: ast.expr) -> bool:
-    """Whether something is done to the function: another one put in its place, or it is asked for by `hasattr`."""
+def _is_asked_about(script: Script, node: ast.expr) -> bool:
+    """Whether something is asked of the function itself: its documentation, whether it is another."""
     parent = script.parent(node)
-    return isinstance(parent, ast.Attribute) or (
-        isinstance(parent, ast.Compare) or isinstance(parent, ast.Delete)
-    )
+    return isinstance(parent, (ast.Attribute, ast.Compare, ast.Delete))
 
 
 @RULE.call(*_FUNCTIONS)

@@ -128,11 +128,24 @@ def _is_called_plainly(script: Script, node: ast.expr) -> bool:
     parent = script.parent(value)
     while isinstance(parent, ast.IfExp):
         value, parent = parent, script.parent(parent)
-    if not isinstance(parent, ast.Assign):
-        return False
-    names = {ast.unparse(target) for target in parent.targets}
-    calls = [c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names]
+    calls = list(_calls_of(script, parent))
     return bool(calls) and not any(call.args for call in calls)
+
+
+def _calls_of(script: Script, holder: ast.AST | None, depth: int = 0) -> Iterator[ast.Call]:
+    """Calls of what `holder` holds: a name that is assigned, or what a function returns."""
+    if isinstance(holder, ast.Assign):
+        names = {ast.unparse(target) for target in holder.targets}
+        yield from (c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names)
+    function = script.function(holder) if isinstance(holder, ast.Return) else None
+    if function is None or depth:
+        return
+    for made, _ in script.index.calls_of(function.name):
+        around = script.parent(made)
+        if isinstance(around, ast.Call) and around.func is made:
+            yield around
+        else:
+            yield from _calls_of(script, around, depth + 1)
 
 
 def _arguments(

@@ -121,3 +121,14 @@ def test_questions(before: str, after: str) -> None:
 def test_torch_is_imported_where_it_was_not() -> None:
     source = "from torch.cuda.amp import custom_bwd\n\n@custom_bwd\ndef f(): ...\n"
     assert migrated(source).startswith("import torch\nfrom xla_migrate import runtime as xla\n")
+
+
+def test_what_a_function_returns_is_called_elsewhere() -> None:
+    head = (
+        "import torch\ndef context(amp):\n    return torch.cuda.amp.autocast if amp else suppress\n"
+    )
+    source = f"{head}around = context(True)\nwith around():\n    y = f()\nwith context(False)(enabled=False):\n    f().backward()\n"
+    assert "    return xla.autocast if amp else suppress" in migrated(source)
+    source = f"{head}around = context(True)\nwith around(False):\n    y = f()\nloss.backward()\n"
+    assert "    return torch.cuda.amp.autocast if amp else suppress" in migrated(source)
+    assert (3, "XLA201") in findings(source)
