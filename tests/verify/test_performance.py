@@ -10,7 +10,7 @@ import pytest
 from xla_migrate.verify import Run, Verdict
 from xla_migrate.verify.compilations import Compilation
 from xla_migrate.verify.performance import judge
-from xla_migrate.verify.trace import Read, Step
+from xla_migrate.verify.trace import Read, Recompile, Step
 
 from .traces import run
 
@@ -69,6 +69,18 @@ def test_a_recompile_each_step_fails_with_cause_and_line() -> None:
     assert found.where == "train.py:13"  # the first behind the three steps of warm-up
     assert "steps 4, 5, 6, 7, 8, 9, 10, 11, ...: 11 of 11" in found.detail
     assert found.detail.endswith("cause: user torch_xla.sync")
+
+
+def test_a_recompile_that_was_explained_is_told_by_its_cause_and_line() -> None:
+    ours = target(counting(compiles=1))
+    ours.compiled = [Compilation("user torch_xla.sync", "train.py:10", 0)]
+    explained = target()
+    causes = [(1, "train.py:5", "warm-up"), (6, "train.py:9", "once")]
+    causes += [(n, "train.py:7", f"ones() with ({n})") for n in (7, 8, 9)]
+    explained.traces[0].recompiles = [Recompile(*cause) for cause in causes]
+    found = judge(run(LOSSES), ours, None, explained)[0][0]
+    assert (found.status, found.where) == ("failed", "train.py:7")
+    assert found.detail.endswith("cause: ones() with (7)")
 
 
 def test_fact_3_25_isolated_compilations_have_innocent_causes() -> None:

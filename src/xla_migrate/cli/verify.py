@@ -146,6 +146,8 @@ def _compared(asked: Asked, proposed: Migrated) -> Comparison:
                 return compare(exact, not_run)
         target = run("migrated", asked.precision, side="target", replace=proposed.files)
 
+        explained: Run | None = None
+
         def judged(noise: Run | None) -> Comparison:
             return compare(
                 reference,
@@ -154,9 +156,14 @@ def _compared(asked: Asked, proposed: Migrated) -> Comparison:
                 metric=asked.metric,
                 fp32=exact,
                 noise=noise,
+                explained=explained,
             )
 
         comparison = judged(None)
+        if any(v.name == "static shapes" for v in comparison.failed):
+            more = {"side": "target", "replace": proposed.files, "explain": True}
+            explained = run("migrated, explained", asked.precision, **more)
+            comparison = judged(None)
         if not (asked.amplification or _may_be_amplified(comparison)):
             return comparison
         shaken = run("original, shaken", asked.precision, perturb=_SHAKE)

@@ -85,6 +85,7 @@ def compare(
     fp32: Run | None = None,
     hand: Run | None = None,
     noise: Run | None = None,
+    explained: Run | None = None,
     judge_performance: bool = True,
 ) -> Comparison:
     """Judge a migrated script's run against the original's.
@@ -99,6 +100,7 @@ def compare(
             R = |target - fp32| / |reference - fp32| <= 1.2 (see `precision`) in place of `tolerance`.
         hand: a run of the same training hand-written for torch_xla, whose launches are the limit.
         noise: the reference with `perturb`: rounding that this training amplifies is then allowed.
+        explained: the target once more, with `explain`: what made it compile again is then named.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
 
     Returns:
@@ -117,7 +119,7 @@ def compare(
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:
-        verdicts, out.summary = performance.judge(reference, target, hand)
+        verdicts, out.summary = performance.judge(reference, target, hand, explained)
         out.verdicts += verdicts
     return out
 

@@ -6,12 +6,13 @@ one step of the first optimizer to its next, after warm-up.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from statistics import mean, median
 
 from .compilations import Compilation
 from .run import Run
-from .trace import Read, Step, Trace
+from .trace import Read, Recompile, Step, Trace
 from .verdict import Verdict
 
 # Scalar reads are served by a "fallback" of this name: they are host reads, judged as such.
@@ -22,7 +23,9 @@ GROWTH = 1.5
 SLACK = 1.5  # reads or launches more in a whole run: one more or less at its ends
 
 
-def judge(reference: Run, target: Run, hand: Run | None) -> tuple[list[Verdict], dict[str, float]]:
+def judge(
+    reference: Run, target: Run, hand: Run | None, explained: Run | None = None
+) -> tuple[list[Verdict], dict[str, float]]:
     """All performance verdicts, and the figures behind them."""
     trace = target.traces[0]
     if "xla" not in trace.devices or not any(step.counts for step in trace.steps):
@@ -37,7 +40,7 @@ def judge(reference: Run, target: Run, hand: Run | None) -> tuple[list[Verdict],
     original = _measured(reference.traces[0], target.warmup)
     rehearsal = len(target.traces) > 1 and trace.about.get("PJRT_DEVICE") == "CPU"
     verdicts = [
-        _static_shapes(trace, target),
+        _static_shapes(trace, target, explained),
         _bounded_graph(steps),
         _no_fallback(trace),
         _launches(steps, original, hand, target.warmup, rehearsal),
@@ -55,7 +58,7 @@ def _count(iteration: list[Step], name: str) -> float:
     return sum(step.counts.get(name, 0) for step in iteration)
 
 
-def _static_shapes(trace: Trace, target: Run) -> Verdict:
+def _static_shapes(trace: Trace, target: Run, explained: Run | None) -> Verdict:
     name = "static shapes"
     iterations = trace.iterations()
     late = [
@@ -73,12 +76,24 @@ def _static_shapes(trace: Trace, target: Run) -> Verdict:
         )
         return Verdict(name, "ok", detail)
     steps = ", ".join(str(number) for number, _ in late[:8]) + (", ..." if len(late) > 8 else "")
+    detail = f"compiled again at steps {steps}: {len(late)} of {judged} steps after warm-up"
+    known = _most_frequent(explained, target.warmup)
+    if known is not None:
+        return Verdict(name, "failed", f"{detail}; cause: {known.cause}", known.where)
     causes = _causes(target.compiled, iterations, target.warmup)
     first = causes[0] if causes else None
-    detail = f"compiled again at steps {steps}: {len(late)} of {judged} steps after warm-up"
     if first is not None:
         detail += f"; cause: {first.cause}"
     return Verdict(name, "failed", detail, first.where if first else late[0][1][0].where)
+
+
+def _most_frequent(explained: Run | None, warmup: int) -> Recompile | None:
+    """The first of the recompilations behind warm-up at the place that has most of them."""
+    if explained is None or not explained.traces:
+        return None
+    late = [r for r in explained.traces[0].recompiles if r.steps >= warmup]
+    places = Counter(r.where for r in late)
+    return max(late, key=lambda r: places[r.where], default=None)
 
 
 def _causes(

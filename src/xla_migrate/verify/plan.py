@@ -28,6 +28,7 @@ class Plan:
             this training amplifies rounding.
         device_count: how many CUDA devices a redirected script sees.
         shim: a Python file to execute before the script trains (the user's stand-in for data).
+        explain: note what the script calls, to find what made it compile again.
         watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
     """
 
@@ -43,6 +44,7 @@ class Plan:
     perturb: float = 0.0
     device_count: int = 1
     shim: str | None = None
+    explain: bool = False
     watch: bool = True
 
     def save(self, path: Path) -> None:

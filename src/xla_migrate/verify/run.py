@@ -111,6 +111,7 @@ def run(
     folder: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    explain: bool = False,
     watch: bool = True,
 ) -> Run:
     """Run a training script under observation; its files are not changed.
@@ -136,6 +137,7 @@ def run(
         folder: where the copy and the records go (by default a new temporary folder).
         env: more environment variables.
         progress: called with how far it is, a few times a second.
+        explain: find out what made a target compile again (slower; `compare(explained=...)`).
         watch: False runs the script alike but without looking at it, to measure what looking costs.
 
     Returns:
@@ -168,6 +170,7 @@ def run(
         perturb=perturb,
         device_count=nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,
+        explain=explain,
         watch=watch,
     )
     plan.save(base / "plan.json")

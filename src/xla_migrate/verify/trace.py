@@ -35,6 +35,15 @@ class Read:
     times: int
 
 
+@dataclass(frozen=True)
+class Recompile:
+    """What made torch_xla compile: how many steps were over, file:line, the cause in words."""
+
+    steps: int
+    where: str
+    cause: str
+
+
 @dataclass
 class Step:
     """One optimizer step.
@@ -104,6 +113,7 @@ class Trace:
     redirected: bool = False
     about: dict[str, str] = field(default_factory=dict)
     process: int = 0
+    recompiles: list[Recompile] = field(default_factory=list)
 
     @property
     def primary(self) -> int:
@@ -187,6 +197,10 @@ def _spread(values: list[float], parameters: list[Parameter]) -> list[float]:
     return [next(own) if len(p.shape) >= 2 else 0.0 for p in parameters]
 
 
+def _recompile(trace: Trace, record: dict[str, Any]) -> None:
+    trace.recompiles.append(Recompile(len(trace.steps), record["where"], record["cause"]))
+
+
 def _error(trace: Trace, record: dict[str, Any]) -> None:
     trace.error = record
 
@@ -204,6 +218,7 @@ _READERS = {
     "initial": _initial,
     "step": _step,
     "values": _values,
+    "recompile": _recompile,
     "error": _error,
     "end": _end,
 }

@@ -37,6 +37,11 @@ def active() -> bool:
     return _met is not None
 
 
+def compiles() -> int:
+    """Compilations so far."""
+    return int(_met.counter_value("UncachedCompile") or 0) if _met is not None else 0
+
+
 def reads() -> int:
     """Transfers from the device so far, the harness's included."""
     data = _met.metric_data("TransferFromDeviceTime") if _met is not None else None

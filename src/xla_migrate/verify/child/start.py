@@ -137,7 +137,7 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     import torch_xla.core.xla_model as xm
     import torch_xla.debug.metrics as metrics
 
-    from . import counters, device_random, device_values, dropout
+    from . import counters, device_random, device_values, dropout, shapes
 
     if not plan.watch:
         return
@@ -150,10 +150,14 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
 
     def then_fetch() -> Any:
         out = closures()
+        if plan.explain:
+            shapes.after_mark()
         device_values.after_mark()
         return out
 
     _patches.put(xm, "_run_step_closures", then_fetch)
+    if plan.explain:
+        shapes.install()
     at_exit(finish)  # before torch_xla's own, after which nothing can be fetched
 
 
