@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from .known import RUNTIME
+from .lightning import own_device
 from .patterns import Pattern
 from .syntax import keyword
 from .values import ACCEL, DEVICE, HOST, NUMBER, STRING
@@ -125,7 +126,12 @@ class Devices:
     def device(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's device for `spec`."""
         text, holes = self.index(spec)
-        return f"{self.script.xla}.xla_device({text})", holes
+        return self.placed(spec.node, text), holes
+
+    def placed(self, node: ast.AST, index: str) -> str:
+        """Text of the device with this `index` text, at `node`: in a LightningModule it is where that is."""
+        own = None if index else own_device(self.script, node)
+        return own or f"{self.script.xla}.xla_device({index})"
 
     def string(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's name for the device `spec`: a string, as it was."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import known
 from .batches import Batches
+from .lightning import is_lightnings
 from .names import FunctionNode, Scope
 from .nodes import CHILDREN
 from .patterns import Pattern
@@ -188,6 +189,8 @@ class Training:
         if dotted is not None:
             optimizer = call.args[0] if call.args else None
             return Step(call, optimizer, migrated=True) if dotted in _RUNTIME_STEPS else None
+        if is_lightnings(self.script, call):
+            return None  # `self.optimizers()` gives Lightning's own, which reduce and mark
         owner = func.value
         if func.attr == "step" and self.script.is_scaler(owner):
             return Step(

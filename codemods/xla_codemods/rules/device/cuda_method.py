@@ -87,7 +87,8 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     text, holes = script.devices.given(device_argument(call))
     text = text.replace("{0}", "{1}")
-    edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
+    device = script.devices.placed(call, text)
+    edit = Replace(call, f"{{0}}.to({device})", (owner, *holes))
     yield RULE.at(script, call, "`.cuda()` needs a CUDA device", edit)
 
 

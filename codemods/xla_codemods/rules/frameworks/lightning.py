@@ -17,6 +17,25 @@ spelling of the same. `strategy="ddp"` is what "auto" means with several devices
 +trainer = Trainer(devices=1, max_epochs=3, accelerator="auto")
 ```
 
+Lightning moves a LightningModule, steps its optimizers and marks its steps: what CUDA is asked for there is the
+module's own device, and steps stay as they are.
+
+```diff
+ import lightning as L
+ import torch
+
+ class Net(L.LightningModule):
+     def training_step(self, batch, index):
+         optimizer = self.optimizers()
+-        noise = torch.randn(4, device="cuda")
++        noise = torch.randn(4, device=self.device)
+-        loss = self(batch + noise + torch.ones(4).cuda()).mean()
++        loss = self(batch + noise + torch.ones(4).to(self.device)).mean()
+         optimizer.zero_grad()
+         self.manual_backward(loss)
+         optimizer.step()
+```
+
 float16 is left to a person: Lightning spells bfloat16 "bf16-mixed" on CUDA, and takes "bf16-true" alone on TPU.
 Strategies of DeepSpeed and torch's FSDP are, too ("xla_fsdp" is Lightning's own for XLA). Lightning drives TPUs only:
 on Trainium, and on the CPU, its XLA support finds no device.
@@ -63,6 +82,8 @@ _HOMES = (
 )
 _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
 _PLAIN = frozenset({"ddp", "dp"})
+_STRATEGIES = frozenset({"DDPStrategy", "DDPPlugin", "FSDPStrategy", "DeepSpeedStrategy"})
+_OLD = ("amp_backend", "amp_level", "distributed_backend", "auto_select_gpus")
 _SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 
 
@@ -81,16 +102,33 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     elif strategy is not None and name and name.startswith(_SHARDED):
         message = f'`{name}` needs CUDA: Lightning\'s own for XLA is "xla_fsdp"'
         yield RULE.at(script, strategy, message, effort=HIGH)
+    elif strategy is not None and _is_made(script, strategy):
+        yield RULE.at(script, strategy, 'needs CUDA or the CPU: leave it to "auto"', effort=MEDIUM)
+    for name in _OLD:
+        argument = keyword_argument(call, name)
+        if argument is not None and not _is_off(argument.value):
+            message = f"`{name}` is of CUDA, in a spelling that Lightning 2 has no more"
+            yield RULE.at(script, argument.value, message, effort=MEDIUM)
     precision = keyword(call, "precision")
     if precision is not None and _is_half(precision):
         message = 'float16 needs a GradScaler: "bf16-mixed" on CUDA, "bf16-true" on TPU'
         yield RULE.at(script, precision, message, effort=MEDIUM)
 
 
+def _is_made(script: Script, strategy: ast.expr) -> bool:
+    """`strategy=DDPStrategy(...)`."""
+    name = script.dotted(strategy.func) if isinstance(strategy, ast.Call) else None
+    return name is not None and name.rpartition(".")[2] in _STRATEGIES
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
 def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Iterator[Finding]:
     """`gpus=2`, and `gpus=-1` for all."""
     gpus = keyword_argument(call, "gpus")
-    if gpus is None or (isinstance(gpus.value, ast.Constant) and not gpus.value.value):
+    if gpus is None or _is_off(gpus.value):
         return
     message = "counts CUDA devices, in a spelling that Lightning 2 has no more"
     if keyword(call, "devices") is not None:

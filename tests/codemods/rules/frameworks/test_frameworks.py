@@ -216,3 +216,25 @@ def test_quantized(source: str) -> None:
 )
 def test_not_quantized(source: str) -> None:
     assert findings(source) == []
+
+
+def test_what_lightning_made_is_lightnings_to_step() -> None:
+    source = """import pytorch_lightning as pl
+from pytorch_lightning.strategies import DDPStrategy
+class Base(pl.LightningModule):
+    pass
+class Net(Base):
+    def training_step(self, batch, index):
+        opt = self.optimizers()
+        opt.zero_grad()
+        self.manual_backward(self(batch.cuda()))
+        opt.step()
+trainer = pl.Trainer(strategy=DDPStrategy(), amp_backend="native", amp_level=None)
+"""
+    assert findings(source) == [(9, "XLA101"), (11, "XLA803"), (11, "XLA803")]
+    assert "self(batch.to(self.device))" in migrated(source)
+
+
+def test_before_lightning_has_placed_a_module_it_is_not_asked_where_it_is() -> None:
+    source = "import lightning as L\nclass N(L.LightningModule):\n    def __init__(self):\n        self.w = w.cuda()\n"
+    assert "w.to(xla.xla_device())" in migrated(source)
