@@ -62,7 +62,7 @@ def uses(script: Script) -> list[Use]:
     if unused:
         named = {node.id for node, _ in script.index.of(ast.Name)}
         for statement, name, dotted in unused:
-            if name == "*" or name not in named:
+            if name == "*" or not (name in named or script.is_imported_elsewhere(name)):
                 found.append(Use(statement, dotted, False))
     found.sort(key=lambda use: (use.node.lineno, use.node.col_offset))
     return found

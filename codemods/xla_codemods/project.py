@@ -20,10 +20,11 @@ from .patterns import Pattern
 from .source import Source, SourceError
 from .triggers import LISTENED
 
-_FROM = Pattern(
-    r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\((?:[^)#]|#[^\n]*)*\)|[^\n#;]*)", re.MULTILINE
+_IMPORT = Pattern(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\((?:[^)#]|#[^\n]*)*\)|[^\n#;]*)"
+    r"|import[ \t]+([^\n#;]+))",
+    re.MULTILINE,
 )
-_IMPORT = Pattern(r"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
 _COMMENT = Pattern(r"#[^\n]*")
 _TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _TRAINS = (".backward(", ".step(")
@@ -179,6 +180,8 @@ class Modules:
 
     def _imported(self, path: str) -> Iterator[str]:
         for home, name, _ in self.imports(path):
+            if _is_of_others(home.partition(".")[0]):
+                continue
             dotted = f"{home}{'' if home.endswith('.') else '.'}{name}" if name != "*" else home
             found = self.locate(dotted.rstrip(".") if name else home, path)
             if found is not None and found[0] != path:
@@ -214,14 +217,15 @@ class Modules:
     def accelerated(self) -> frozenset[str]:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
+        texts = {path: self.text(path) for path in self.files}
+        train = {p for p, text in texts.items() if any(word in text for word in _TRAINS)}
+        speak = {p for p, text in texts.items() if speaks_of_an_accelerator(text)}
         for path in self.files:
-            if _TEST.search(path) or (self.importers[path] and "__main__" not in self.text(path)):
+            if _TEST.search(path) or (self.importers[path] and "__main__" not in texts[path]):
                 continue
             reached = self.reached(path)
-            texts = [self.text(other) for other in reached]
-            if any(word in text for word in _TRAINS for text in texts):
-                if any(speaks_of_an_accelerator(text) for text in texts):
-                    found |= reached
+            if reached & train and reached & speak:
+                found |= reached
         return frozenset(found)
 
 
@@ -245,8 +249,9 @@ class Project:
         """Whether `dotted` begins with a module of the project."""
         root = dotted.partition(".")[0]
         if root not in self._roots:
-            known = root in _OTHERS or root in sys.stdlib_module_names
-            self._roots[root] = not known and (not root or self.modules.has(root, self.path))
+            self._roots[root] = not root or (
+                not _is_of_others(root) and self.modules.has(root, self.path)
+            )
         return self._roots[root]
 
     def starred(self, home: str, name: str) -> str | None:
@@ -292,6 +297,10 @@ class Project:
         return any(_uses(self.modules.text(other), name) for other in others)
 
 
+def _is_of_others(root: str) -> bool:
+    return root in _OTHERS or root in sys.stdlib_module_names
+
+
 def _uses(text: str, attribute: str) -> bool:
     return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
 
@@ -310,14 +319,13 @@ def _interesting() -> set[str]:
 def _imports(text: str) -> Iterator[Import]:
     if "\\\n" in text:
         text = text.replace("\\\n", " ")
-    for home, names in _FROM.compiled.findall(text):
+    for home, names, modules in _IMPORT.compiled.findall(text):
         if "#" in names:
             names = _COMMENT.compiled.sub("", names)
         for part in names.strip("() \t\r\n").split(","):
             words = part.split()
             if words:
                 yield Import(home, words[0], words[2] if len(words) == 3 else words[0])
-    for modules in _IMPORT.findall(text):
         for part in modules.split(","):
             words = part.split()
             if words:

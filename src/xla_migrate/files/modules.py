@@ -151,5 +151,6 @@ def _is_skipped(entry: os.DirEntry[str]) -> bool:
 
 
 def _within(path: str, root: str) -> str:
-    inside = os.path.relpath(path, root)
+    """The way from `root` to `path`, which lies below it."""
+    inside = path[len(root) :].lstrip(os.sep)
     return inside if os.sep == "/" else inside.replace(os.sep, "/")
