@@ -244,11 +244,25 @@ def growing(script: Script) -> Iterator[Finding]:
         yield RULE.at(script, call, message)
 
 
-def _is_repeated(script: Script, node: ast.AST) -> bool:
-    """In a loop, or in what a module computes."""
-    return any(isinstance(a, _LOOPS) for a in script.ancestors(node)) or _is_in_forward(
-        script, node
-    )
+def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
+    """In a loop, in what a module computes, or in a function that is called there."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, _LOOPS):
+            return True
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return _is_in_forward(script, node) or (
+                depth < 3
+                and any(_is_repeated(script, call, depth + 1) for call in _calls(script, ancestor))
+            )
+    return False
+
+
+def _calls(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+    """The calls of this function, or of this method, in the file."""
+    for call, scope in script.index.calls_of(function.name):
+        method = script.training.local_method(call.func, scope)
+        if method is function or script.value(call.func, scope).definition is function:
+            yield call
 
 
 def _is_in_forward(script: Script, node: ast.AST) -> bool:

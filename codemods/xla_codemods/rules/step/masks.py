@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...syntax import keyword
 from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
             return is_mask(script, left, depth) and is_mask(script, right, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
             return may_be_read(script, node)
+        case ast.Call() if _has_type_bool(script, node):
+            return may_be_read(script, node)
         case ast.Name() if depth < 3:
             found = script.index.scope(node).find(node.id)
             bindings = flow.reaching(found[1], node, found[0], script.parents) if found else []
@@ -41,6 +44,14 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
                 for b in bindings
             )
     return False
+
+
+def _has_type_bool(script: Script, call: ast.Call) -> bool:
+    """`torch.zeros(8, dtype=torch.bool)`, `x.to(torch.bool)`."""
+    given = keyword(call, "dtype")
+    if given is None and isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "type"}:
+        given = call.args[-1] if call.args else None
+    return script.dotted(given) in {"torch.bool", "torch.BoolTensor"}
 
 
 def is_about(script: Script, mask: ast.expr, tensor: ast.expr) -> bool:

@@ -80,3 +80,39 @@ class Collator:
 )
 def test_collation(collate: str, line: int) -> None:
     assert found(f"{COLLATE}loader = DataLoader(data, collate_fn={collate})\n") == [line]
+
+
+MASKED = """import torch
+device = torch.device("cuda")
+net = torch.nn.Linear(4, 4).to(device)
+
+def learn(batch):
+    mask = {mask}
+    values = torch.zeros(8, device=device)
+    values[mask] = net(batch).max(1).values
+    values.sum().backward()
+
+def act():
+    return learn([1])
+
+{caller}
+"""
+CALLED = "for _ in range(9):\n    act()"
+TYPED = "torch.tensor([b is None for b in batch], device=device, dtype=torch.bool)"
+
+
+@pytest.mark.parametrize(
+    ("mask", "caller", "lines"),
+    [
+        (TYPED, CALLED, [8]),
+        ("torch.ones(8, device=device).to(torch.bool)", CALLED, [8]),
+        (TYPED, "act()", []),  # once
+        (TYPED, "for memory in memories:\n    memory.act()", []),  # another `act`
+        (TYPED.replace("device=device, ", ""), CALLED, []),  # on the host
+        (TYPED.replace("torch.bool", "torch.long"), CALLED, []),  # of a known size
+    ],
+)
+def test_a_mask_in_a_function_that_is_called_in_a_loop(
+    mask: str, caller: str, lines: list[int]
+) -> None:
+    assert found(MASKED.replace("{mask}", mask).replace("{caller}", caller)) == lines
