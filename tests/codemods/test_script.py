@@ -32,7 +32,10 @@ def test_spell(imports: str, spelled: str) -> None:
         ("import torch\nx = torch.rand(2).cuda()", True),
         ("import torch\nmodel.to(device)", True),
         ("import torch\nx = torch.zeros(2, device=d)", True),
+        ("import torch\nimport torch.distributed as dist\ndist.broadcast(x, 0)", True),
+        ("import torch\nfrom torch import nn, distributed\ndistributed.broadcast(x, 0)", True),
         ("import torch\nx = torch.rand(2)", False),
+        ("import torch\nx = torch.distributions.Normal(0, 1)", False),
         ("import torch\nmodel.to(torch.float64)", False),
     ],
 )
@@ -54,3 +57,14 @@ def test_is_pure() -> None:
 def test_modules_that_new_text_needs_are_imported() -> None:
     after = migrated("from apex.optimizers import FusedAdam\noptimizer = FusedAdam(params)\n")
     assert after.startswith("import torch\n")
+
+
+def test_what_the_runtime_is_used_for_does_not_make_a_second_run_find_more() -> None:
+    before = (
+        "import torch\nimport torch.distributed as dist\n\ndef gather(state, path):\n"
+        "    dist.broadcast(state, src=0)\n    torch.save(state, path)\n"
+    )
+    once = migrated(before)
+    assert "xla.broadcast(" in once
+    assert "xla.save(" in once
+    assert migrated(once) == once
