@@ -308,6 +308,7 @@ _WRAPPERS = frozenset(
         "apex.parallel.convert_syncbn_model",
         "torch.compile",
         f"{known.RUNTIME}.compile",
+        f"{known.RUNTIME}.DataParallel",
         f"{known.RUNTIME}.DistributedDataParallel",
         "torch.jit.script",
         "apex.amp.initialize",

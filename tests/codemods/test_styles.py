@@ -16,7 +16,7 @@ LEFT = {
     "accumulation_sync": {},
     "compiled_flags": {"XLA503": 1, "XLA504": 1},
     "contrastive_queue": {"XLA503": 4},
-    "data_parallel_yaml": {"XLA503": 2, "XLA504": 1, "XLA605": 1, "XLA912": 2},
+    "data_parallel_yaml": {"XLA503": 2, "XLA504": 1, "XLA912": 2},
     "detection": {},
     "distillation": {"XLA503": 1},
     "dqn_replay": {},

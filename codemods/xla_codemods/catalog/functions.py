@@ -160,18 +160,26 @@ FUNCTIONS: tuple[Row, ...] = (
     ),
     *rows(
         "torch.nn",
-        RUNTIME,
-        CONTEXT,
-        SILENT,
+        REWRITTEN,
+        RENAMED,
+        RAISES,
         dict.fromkeys(
-            ("DataParallel", "parallel.DataParallel", "parallel.data_parallel"),
+            ("DataParallel", "parallel.DataParallel"),
             (
-                "xla.DistributedDataParallel(model)",
-                "runs on one device without a word: for several, one process each (`xla.launch`)",
+                "xla.DataParallel(model)",
+                "leaves inputs on the CPU, and uses one device: for several, `xla.DistributedDataParallel`",
             ),
         ),
         rule="XLA605",
-        evidence="fact 2",
+        evidence="fact 3.4",
+    ),
+    *rows(
+        "torch.nn.parallel",
+        ABSENT,
+        NONE,
+        RAISES,
+        {"data_parallel": ("module(inputs)", "asks for CUDA devices")},
+        rule="XLA605",
     ),
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._parameters import keep_identity
+from ._single_process import DataParallel
 from .checkpoints import clone_state, load, save
 from .collectives import (
     all_gather,
@@ -84,6 +85,7 @@ keep_identity()
 
 __all__ = [
     "CheckpointError",
+    "DataParallel",
     "DistributedDataParallel",
     "Event",
     "MpDeviceLoader",

@@ -110,7 +110,7 @@ class DistributedDataParallel(_TorchDDP):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._size() == 1:
-            return self.module(*args, **kwargs)
+            return self.module(*self._moved(args), **self._moved(kwargs))
         trains = torch.is_grad_enabled() and self.require_backward_grad_sync
         if trains:
             self._reduction.check_complete()

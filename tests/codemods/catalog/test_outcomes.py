@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 GRAPH = "torch.cuda.CUDAGraph()"
 # Arguments by the name's last part; by its whole name where two names share the last part.
 ARGUMENTS = {
+    "data_parallel": "torch.nn.Linear(1, 1), torch.ones(1)",
     "set_device": "0",
     "set_device_index": "0",
     "set_device_idx": "0",

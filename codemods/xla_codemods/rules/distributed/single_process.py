@@ -1,16 +1,29 @@
-"""`nn.DataParallel` uses one XLA device, and says nothing.
+"""`nn.DataParallel` passes inputs from the CPU to a module that is on XLA.
 
-It splits batches over the CUDA devices of one process. On XLA it passes everything to the one module
-(xla-facts, section 2): right, but on one device. To use several, wrap with `DistributedDataParallel` and start one process
-per device (`xla.launch`, `torchrun`), or migrate with `--parallel spmd`, where one process drives all devices.
+It splits batches over the CUDA devices of one process, and brings them there. On XLA it hands everything to the one
+module as it is, which fails where a batch is still on the CPU. `xla.DataParallel` brings inputs to the module's device;
+on CUDA it is torch's.
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+-model = nn.DataParallel(nn.Linear(4, 2)).cuda()
++model = xla.DataParallel(nn.Linear(4, 2)).to(xla.xla_device())
+-torch.save(model.module.state_dict(), "model.pt")
++xla.save(model.module.state_dict(), "model.pt")
+```
+
+It uses one XLA device. To use several, wrap with `DistributedDataParallel` and start one process per device
+(`xla.launch`, `torchrun`), or migrate with `--parallel spmd`, where one process drives all devices.
+
+The function, which takes module and inputs at once, is left to a person; classes of other makes stay:
 
 ```python
-import torch
-from torch import nn
-from xla_migrate import runtime as xla
+from mylib import DataParallel
 
-model = nn.DataParallel(nn.Linear(4, 2)).to(xla.xla_device())
-xla.save(model.module.state_dict(), "model.pt")
+model = DataParallel(net, device_ids=[0, 1])
 ```
 """
 
@@ -20,22 +33,38 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import INFO, MEDIUM, Finding
+from ...edits import Replace
+from ...findings import Finding
 from ...rule import Rule
+from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
     from ...names import Scope
     from ...script import Script
 
-RULE = Rule("XLA605", "single-process-data-parallel", severity=INFO, effort=MEDIUM)
+RULE = Rule("XLA605", "single-process-data-parallel")
 
-
-@RULE.call(
+_CLASSES = (
     "torch.nn.DataParallel",
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.data_parallel.DataParallel",
-    "torch.nn.parallel.data_parallel",
 )
+_MESSAGE = "`DataParallel` leaves inputs on the CPU, and uses one XLA device (DistributedDataParallel uses all)"
+
+
+@RULE.call(*_CLASSES)
 def data_parallel(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "`DataParallel` uses one XLA device: use DistributedDataParallel with `xla.launch` for several"
+    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.DataParallel"))
+
+
+@RULE.reference(*_CLASSES)
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`wrap = nn.DataParallel`; `isinstance(model, nn.DataParallel)` stays true."""
+    if is_handed_on(node, script.parents):
+        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
+
+
+@RULE.call("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
+def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "`data_parallel` needs CUDA devices: call the module itself"
     yield RULE.at(script, call, message)
