@@ -13,6 +13,7 @@ from torch import nn
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
+from xla_migrate.runtime import step as room
 
 
 def _launches() -> int:
@@ -200,3 +201,30 @@ def test_torch_xla_sync_is_what_a_mark_is(device: torch.device) -> None:
     xm.add_step_closure(lambda: called.append(1))
     xla.mark_step()
     assert called == [1]
+
+
+def test_a_training_that_the_script_put_on_the_cpu_is_told_once(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_is_warned", False)
+    parameter = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    with pytest.warns(UserWarning, match="runs on the CPU, not on the 'xla' device"):
+        xla.optimizer_step(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xla.optimizer_step(optimizer)
+
+
+def test_a_training_on_the_device_or_without_one_is_no_news(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xla_migrate.runtime import _eager
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for where, chosen in ((device, _backend._chosen), (torch.device("cpu"), _eager)):
+            monkeypatch.setattr(_backend, "_chosen", chosen)
+            monkeypatch.setattr(room, "_is_warned", False)
+            parameter = nn.Parameter(torch.ones(2, device=where))
+            xla.optimizer_step(torch.optim.SGD([parameter], lr=0.5))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from . import _gradients
 from ._backend import backend
+from .devices import device_type
 from .processes import world_size
 
 
@@ -34,6 +36,7 @@ def optimizer_step(optimizer: Any, closure: Callable[[], Any] | None = None, **k
     Returns:
         What ``optimizer.step`` returned.
     """
+    _warn_of_the_host(optimizer)
     if closure is None:
         reduce_gradients(optimizer)
         return optimizer.step(**kwargs)
@@ -44,6 +47,24 @@ def optimizer_step(optimizer: Any, closure: Callable[[], Any] | None = None, **k
         return loss
 
     return optimizer.step(reduced_closure, **kwargs)
+
+
+_is_warned = False
+
+
+def _warn_of_the_host(optimizer: Any) -> None:
+    """Once: a script whose own switch has chosen the CPU trains there, and nobody would know."""
+    global _is_warned
+    if _is_warned:
+        return
+    _is_warned = True
+    kinds = {p.device.type for group in optimizer.param_groups for p in group["params"]}
+    if kinds == {"cpu"} and device_type() != "cpu":
+        warnings.warn(
+            f"this training runs on the CPU, not on the {device_type()!r} device that is there: the script put its"
+            " model on the CPU (an option or a count of GPUs chooses it?)",
+            stacklevel=3,
+        )
 
 
 def reduce_gradients(optimizer: Any) -> None:

@@ -2,13 +2,15 @@
 
 Setting one does no harm, but what it was set for has to be done another way: devices are chosen by
 `NEURON_RT_VISIBLE_CORES` (Trainium) or `TPU_VISIBLE_CHIPS` (TPU). Reading one is another matter: it is not set on an
-XLA host, so `os.environ["CUDA_VISIBLE_DEVICES"]` raises, and a number of devices counted from it is wrong.
+XLA host, so `os.environ["CUDA_VISIBLE_DEVICES"]` raises, and a number of devices counted from it is wrong. So is the
+number of GPUs that SageMaker and SLURM tell: on Trainium it is 0, and a script that asks it trains on the CPU.
 
 ```python
 import os
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 devices = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+use_gpu = int(os.environ.get("SM_NUM_GPUS", 0)) > 0
 ```
 
 Other variables, and dictionaries of one's own, are no finding:
@@ -60,6 +62,16 @@ _OTHERS = frozenset(
         "PYTORCH_NVML_BASED_CUDA_CHECK",
     ]
 )
+# How many GPUs there are, and what tells it of Trainium.
+_COUNTS = {
+    "SM_NUM_GPUS": "; on Trainium SageMaker tells SM_NUM_NEURONS",
+    "SLURM_GPUS": "",
+    "SLURM_GPUS_ON_NODE": "",
+    "SLURM_GPUS_PER_NODE": "",
+    "SLURM_GPUS_PER_TASK": "",
+    "SLURM_JOB_GPUS": "",
+    "SLURM_STEP_GPUS": "",
+}
 
 
 @RULE.reference("os.environ")
@@ -96,6 +108,8 @@ def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[F
 
 
 def _read(script: Script, node: ast.expr, name: str, *, raises: bool) -> Finding:
+    if name in _COUNTS:
+        return RULE.at(script, node, f"`{name}` counts GPUs: none on an XLA host{_COUNTS[name]}")
     message = f"`{name}` is not set on an XLA host"
     return RULE.at(script, node, message, severity=WARNING if raises else INFO)
 
@@ -110,4 +124,4 @@ def _set(script: Script, node: ast.expr, name: str) -> Finding:
 
 
 def _is_cuda(name: str) -> bool:
-    return name.startswith(_BEGIN) or name in _OTHERS
+    return name.startswith(_BEGIN) or name in _OTHERS or name in _COUNTS
