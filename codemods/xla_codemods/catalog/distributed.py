@@ -142,13 +142,14 @@ ROWS: tuple[Row, ...] = (
     ),
     *rows(
         "torch.distributed.fsdp",
-        ABSENT,
+        REWRITTEN,
         CONTEXT,
         RAISES,
         {
-            "FullyShardedDataParallel": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
-            "fully_shard": "use torch_xla's XlaFullyShardedDataParallel, or FSDPv2 under SPMD",
+            "FullyShardedDataParallel": "xla.FullyShardedDataParallel",
+            "fully_shard": "xla.fully_shard",
         },
+        rule="XLA610",
         evidence="fact 1.105",
     ),
     *rows(

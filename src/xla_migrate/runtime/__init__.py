@@ -79,6 +79,7 @@ from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 
 if TYPE_CHECKING:
     from ._data_parallel import DistributedDataParallel
+    from ._xla_fully_sharded import FullyShardedDataParallel, fully_shard
     from .normalization import SyncBatchNorm
 
 keep_identity()
@@ -88,6 +89,7 @@ __all__ = [
     "DataParallel",
     "DistributedDataParallel",
     "Event",
+    "FullyShardedDataParallel",
     "MpDeviceLoader",
     "NativeScaler",
     "NovoGrad",
@@ -113,6 +115,7 @@ __all__ = [
     "device_name",
     "device_type",
     "fork_rng",
+    "fully_shard",
     "gather",
     "gather_object",
     "generator",
@@ -163,11 +166,26 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("DistributedDataParallel", "SyncBatchNorm"):
         return _class_for_this_device(name)
+    if name in ("FullyShardedDataParallel", "fully_shard"):
+        return getattr(_fully_sharded(), name)
     import difflib
 
     close = difflib.get_close_matches(name, __all__, n=1)
     hint = f"; did you mean {close[0]}?" if close else f". It has: {', '.join(__all__)}"
     raise AttributeError(f"xla_migrate.runtime has no {name!r}{hint}")
+
+
+def _fully_sharded() -> Any:
+    """The module with these names: torch's own where torch's work."""
+    from ._backend import uses_torch_xla
+
+    if uses_torch_xla():
+        from . import _xla_fully_sharded
+
+        return _xla_fully_sharded
+    from . import _eager_fully_sharded
+
+    return _eager_fully_sharded
 
 
 def _class_for_this_device(name: str) -> Any:

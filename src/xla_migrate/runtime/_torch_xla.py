@@ -60,6 +60,8 @@ def device(index: int | None = None) -> torch.device:
 
 def device_count() -> int:
     """What torch_xla.launch would start, as far as it can be told without starting the runtime."""
+    if xr.is_spmd():
+        return 1
     started = os.environ.get("LOCAL_WORLD_SIZE")
     if started:
         return int(started)
@@ -312,6 +314,11 @@ def _samples(metric: str) -> int:
 
 
 def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+    if xr.is_spmd():
+        raise RuntimeError(
+            f"launch(nprocs={options['nprocs']}) after use_spmd(): one process drives all devices; "
+            "take nprocs=xla.device_count(), which is 1"
+        )
     return _xla_replicas.spawn(function, args, device_count(), options)
 
 

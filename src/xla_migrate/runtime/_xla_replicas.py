@@ -52,8 +52,6 @@ def _replica_of_runtime() -> tuple[int, int, int]:
 
 def own_count() -> int:
     """How many processes a launch starts on the CPU, or a launcher has started."""
-    if xr.is_spmd():
-        return 1
     return int(os.environ.get("CPU_NUM_DEVICES") or _launchers.local_size() or 1)
 
 

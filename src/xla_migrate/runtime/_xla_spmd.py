@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ._xla_modules import xr
+from ._xla_modules import torch_xla, xr
 
 _devices = 0
 
@@ -35,6 +35,33 @@ def along_the_batch(tensor: torch.Tensor) -> Any:
 
 @functools.cache
 def _spec(devices: int, dims: int) -> Any:
-    sharding: Any = importlib.import_module("torch_xla.distributed.spmd")
-    mesh = sharding.Mesh(list(range(devices)), (devices,), ("data",))
-    return sharding.ShardingSpec(mesh, ("data", *[None] * (dims - 1)))
+    return _sharding().ShardingSpec(_mesh(devices), ("data", *[None] * (dims - 1)))
+
+
+def shard(tensor: torch.Tensor) -> None:
+    """Split a parameter over the devices, along its longest dimension that they divide.
+
+    One without such a dimension stays on all of them, as does one that is split already.
+    """
+    lengths = [n if n % _devices == 0 else 0 for n in tensor.shape]
+    if not any(lengths) or torch_xla._XLAC._get_xla_sharding_spec(tensor):
+        return
+    longest = lengths.index(max(lengths))
+    split = ["data" if dim == longest else None for dim in range(tensor.dim())]
+    _sharding().mark_sharding(tensor, _mesh(_devices), tuple(split))
+
+
+def split_activation(tensor: torch.Tensor) -> None:
+    """Tell the compiler that this is split along the batch: it then brings weights to the data."""
+    if tensor.device.type == "xla" and tensor.dim() and tensor.shape[0] % _devices == 0:
+        split = ("data", *[None] * (tensor.dim() - 1))
+        _sharding().mark_sharding(tensor, _mesh(_devices), split)
+
+
+def _sharding() -> Any:
+    return importlib.import_module("torch_xla.distributed.spmd")
+
+
+@functools.cache
+def _mesh(devices: int) -> Any:
+    return _sharding().Mesh(list(range(devices)), (devices,), ("data",))

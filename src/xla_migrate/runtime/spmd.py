@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
-from ._backend import backend
+from ._backend import backend, uses_torch_xla
 from .processes import world_size
+
+# What torchrun would say: scripts for several processes ask for it.
+_ONE_REPLICA = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 # Whether device loaders put one batch for each device together, and how many that makes.
 _batches = 1
@@ -31,10 +35,16 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
     Returns:
         How many devices there are: what ``world_size`` was in the script for DDP.
 
+    On eager devices a script for ``DistributedDataParallel`` or ``FullyShardedDataParallel`` goes on
+    having one process for each, and ``use_spmd(batch_per_device=True)`` does nothing.
+
     Raises:
-        RuntimeError: where several processes have been started, or the backend is eager.
+        RuntimeError: where several processes have been started on XLA; on eager devices for a
+            script of one device.
     """
     global _batches
+    if batch_per_device and not uses_torch_xla():
+        return world_size()
     if world_size() > 1:
         raise RuntimeError(
             "use_spmd() is for one process that drives all devices: start the script with python, "
@@ -42,6 +52,9 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
         )
     count = backend().use_spmd()
     _batches = count if batch_per_device else 1
+    if batch_per_device:
+        for name, value in _ONE_REPLICA.items():
+            os.environ.setdefault(name, value)
     return count
 
 

@@ -7,6 +7,7 @@ from . import (
     backend_test,
     collective,
     data_parallel,
+    fully_sharded,
     launch,
     process_group,
     rank_guard,
@@ -26,5 +27,6 @@ RULES: tuple[Rule, ...] = (
     unsharded_loader.RULE,
     backend_test.RULE,
     sync_batch_norm.RULE,
+    fully_sharded.RULE,
     spmd.RULE,
 )

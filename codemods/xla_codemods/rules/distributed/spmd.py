@@ -3,8 +3,8 @@
 `xla-migrate --parallel spmd train.py` puts `xla.use_spmd()` at the beginning of a script that trains. Its device loader then
 splits each batch over the devices, and the compiler adds up the gradients. In a script for
 `DistributedDataParallel` it is `xla.use_spmd(batch_per_device=True)`: batches of all devices are put together, so that
-batch size, steps and learning rate mean what they meant. Without the option nothing is put anywhere, and a script that says
-it already stays:
+batch size, steps and learning rate mean what they meant. Without the option it is put into scripts for FSDP alone (XLA610),
+and a script that says it already stays:
 
 ```python
 from torch.utils.data import DataLoader
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ...edits import InsertBefore
 from ...findings import INFO, Finding
 from ...rule import Rule
+from . import fully_sharded
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -38,12 +39,13 @@ _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.
 @RULE.whole
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
-    if script.parallel != "spmd":
+    shards = fully_sharded.wraps(script)
+    if script.parallel != "spmd" and not shards:
         return
     first = _first_statement(script.tree)
     if first is None or script.index.calls_of("use_spmd"):
         return
-    shares = any(script.index.calls_of(name) for name in _OF_REPLICAS)
+    shares = shards or any(script.index.calls_of(name) for name in _OF_REPLICAS)
     text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"
     message = "one process is to drive all devices"
     yield RULE.at(script, first, message, InsertBefore(first, text))
