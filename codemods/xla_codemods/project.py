@@ -276,13 +276,20 @@ class Project:
         for found in self.modules.imports(other):
             if found.name not in {"*", name, ""} and not self._is_me(found, other):
                 continue
-            if found.name == "*" or found.name == name:
+            if found.name == name or (found.name == "*" and self._is_public(name)):
                 home = self.modules.locate(found.home, other)
                 if home is not None and home[0] == self.path:
                     return True
             elif self._is_me(found, other) and _uses(self.modules.text(other), name):
                 return True
         return False
+
+    def _is_public(self, name: str) -> bool:
+        """Whether a star import brings `name`: `__all__` names it, or there is none."""
+        text = self.modules.text(self.path)
+        if "__all__" in text:
+            return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
+        return not name.startswith("_")
 
     def _is_me(self, found: Import, other: str) -> bool:
         """Whether `found` imports this whole module: `import utils`, `from lib import utils`."""

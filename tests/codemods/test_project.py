@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -221,6 +222,15 @@ def test_what_others_import_stays(importing: str) -> None:
     assert "import torch.backends.cudnn as cudnn" in after(files)["common.py"]
 
 
+@pytest.mark.parametrize(
+    ("public", "stays"), [("['device']", False), ("('device', 'cudnn')", True)]
+)
+def test_a_star_brings_what_all_names(public: str, stays: bool) -> None:
+    common = textwrap.dedent(COMMON) + f"__all__ = {public}\n"
+    result = after({"common.py": common, "other.py": "from common import *"})["common.py"]
+    assert ("cudnn as cudnn" in result) == stays
+
+
 def test_what_others_import_under_that_name_from_elsewhere_is_not_meant() -> None:
     files = {"common.py": COMMON, "other.py": "import common\nfrom torch.backends import cudnn"}
     assert "cudnn as cudnn" not in after(files)["common.py"]
@@ -328,6 +338,32 @@ def test_the_seed_of_a_program_that_trains_on_an_accelerator() -> None:
 )
 def test_other_seeds_stay(files: dict[str, str]) -> None:
     assert after({"seed.py": SEED, **files})["seed.py"] == SEED
+
+
+# Whole projects.
+
+PROJECTS = Path(__file__).parents[2] / "fixtures" / "projects"
+
+
+@pytest.mark.parametrize("name", ["ddp_package", "factory", "hooks"])
+def test_nothing_is_left(name: str) -> None:
+    root = PROJECTS / name
+    files = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
+    result = after(files)
+    for path, text in result.items():
+        assert "cuda" not in text or path == "vision/compat.py"
+        assert left(result, path) == []
+
+
+def test_a_trainer_over_seven_modules() -> None:
+    root = PROJECTS / "hooks"
+    files = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
+    result = after(files)
+    assert "xla.manual_seed(seed)" in result["vision/seeding.py"]
+    assert "self.scaler = GradScaler(enabled=False)" in result["vision/core/base.py"]
+    assert "with xla.autocast(enabled=self.args.amp):" in result["vision/core/trainer.py"]
+    assert "compat" not in result["vision/core/trainer.py"]
+    assert result["vision/compat.py"] == files["vision/compat.py"]
 
 
 def test_only_what_other_modules_decide_depends_on_them() -> None:
