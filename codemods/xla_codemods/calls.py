@@ -29,6 +29,7 @@ from .values import (
     PARAMETERS,
     SAMPLER,
     SCHEDULER,
+    SETTINGS,
     STRING,
     TENSOR,
     UNKNOWN,
@@ -103,6 +104,8 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _factory(values, node, scope)
     if dotted in _WRAPPERS and node.args:
         return _wrapped(values, dotted, node, scope)
+    if dotted in known.SETTINGS_OF:
+        return _settings(values, node, scope)
     value = known.result(dotted)
     if value != UNKNOWN:
         return value
@@ -110,6 +113,13 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         value = Value(frozenset({TENSOR, *_place(values, node, scope)}))
         return Value(value.kinds, element=value) if last in _TUPLE_RETURNING else value
     return UNKNOWN
+
+
+def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:
+    """`EasyDict(config)`, `Namespace(**config)`, `OmegaConf.create(config)`: settings where `config` is."""
+    given = [*node.args, *(k.value for k in node.keywords if k.arg is None)]
+    found = (values.value(argument, scope) for argument in given)
+    return next((value for value in found if value.has(ARGUMENTS)), UNKNOWN)
 
 
 def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
@@ -172,6 +182,8 @@ def _builtin(values: Inference, name: str, node: ast.Call, scope: Scope) -> Valu
             if not value.has(PARAMETERS)
             else value
         )
+    if name == "vars":
+        return _settings(values, node, scope)
     if name == "dict":
         return Value(fields={k.arg: values.value(k.value, scope) for k in node.keywords if k.arg})
     if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1], ast.Constant):
@@ -208,6 +220,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return _accelerator_method(values, name, node, scope)
     if base.fields is not None:
         return _dict_method(base, name, node)
+    if name == "get" and len(node.args) == 1 and is_settings(base):
+        return section(base)
     if name in {"parse_args", "parse_known_args"}:
         return of(ARGUMENTS) if name == "parse_args" else Value(items=(of(ARGUMENTS), UNKNOWN))
     if name == "items" and base.element is not None:
@@ -336,6 +350,16 @@ def _dict_method(base: Value, name: str, node: ast.Call) -> Value:
     return UNKNOWN
 
 
+def is_settings(base: Value) -> bool:
+    """Parsed options, settings, or a section of them: `args`, `config`, `config.train`."""
+    return base.has(ARGUMENTS) or (base.has(GIVEN) and not base.kinds - {GIVEN, SETTINGS})
+
+
+def section(base: Value) -> Value:
+    """One entry of settings."""
+    return Value(frozenset({GIVEN, *(base.kinds & {SETTINGS})}))
+
+
 def attribute_of(base: Value, name: str) -> Value:
     """An attribute by the kind of its owner."""
     if base.has(LOADER) or base.has(DEVICE_LOADER):
@@ -348,8 +372,8 @@ def attribute_of(base: Value, name: str) -> Value:
         return _tensor_attribute(base, name)
     if base.has(ACCELERATOR):
         return of(DEVICE, ACCEL) if name == "device" else UNKNOWN
-    if base.has(ARGUMENTS):
-        return of(GIVEN)
+    if is_settings(base):
+        return section(base)
     if base.has(DEVICE) and name == "type":
         return Value(frozenset({STRING, DEVICE, *(base.kinds & {ACCEL, HOST})}))
     return UNKNOWN

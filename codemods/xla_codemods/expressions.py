@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import known
-from .calls import attribute_of, call
+from .calls import attribute_of, call, is_settings, section
 from .names import Scope, resolve
 from .syntax import is_cuda_string
 from .values import (
@@ -82,6 +82,8 @@ def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
             return base.item(index.value)
         if isinstance(index.value, str) and _is_environment(node.value, scope):
             return of(STRING, GIVEN)
+        if isinstance(index.value, str) and is_settings(base):
+            return section(base)
     if base.fields is not None and not isinstance(index, ast.Constant):
         return join(*base.fields.values()) if base.fields else base.element or UNKNOWN
     if isinstance(index, ast.UnaryOp) and base.element is not None:

@@ -15,6 +15,7 @@ from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from .syntax import argument_for, is_static, statements, walk_body
 from .values import (
     ACCEL,
+    ARGUMENTS,
     BATCH,
     CLASS,
     DATASET,
@@ -30,6 +31,7 @@ from .values import (
     SAMPLER,
     SCALER,
     SCHEDULER,
+    SETTINGS,
     TENSOR,
     UNKNOWN,
     Value,
@@ -237,6 +239,8 @@ class Inference:
         first = function.args.args[0] if function.args.args else None
         if isinstance(owner, ast.ClassDef) and binding.node is first and not is_static(function):
             return self.instance(owner, outer.parent or outer)
+        if any(_is_hydras(d, outer) for d in function.decorator_list):
+            return of(ARGUMENTS, SETTINGS)
         values = [self._annotated(binding.node.annotation, scope)]
         if binding.value is not None:
             values.append(self.value(binding.value, outer))
@@ -329,6 +333,12 @@ class Inference:
             if isinstance(parent, ast.ClassDef) and parent is not definition:
                 return self.method(parent, name)
         return None
+
+
+def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:
+    """`@hydra.main(...)`: what it decorates is given the settings."""
+    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return resolve(callee, scope) == "hydra.main"
 
 
 _BASES: tuple[tuple[str, str], ...] = (

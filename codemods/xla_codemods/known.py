@@ -24,6 +24,7 @@ from .values import (
     SAMPLER,
     SCALER,
     SCHEDULER,
+    SETTINGS,
     STATE_DICT,
     STREAM,
     STRING,
@@ -34,6 +35,19 @@ from .values import (
 )
 
 RUNTIME = "xla_migrate.runtime"
+
+# What reads settings from files.
+_SETTINGS = frozenset(
+    "yaml.load yaml.safe_load yaml.full_load yaml.unsafe_load json.load json.loads toml.load toml.loads tomli.load"
+    " tomli.loads tomllib.load tomllib.loads omegaconf.OmegaConf.load omegaconf.OmegaConf.from_cli"
+    " omegaconf.OmegaConf.from_dotlist omegaconf.OmegaConf.merge hydra.compose hydra.experimental.compose".split()
+)
+# What hands settings on in another form.
+SETTINGS_OF = frozenset(
+    "easydict.EasyDict box.Box addict.Dict munch.munchify munch.Munch munch.Munch.fromDict"
+    " types.SimpleNamespace argparse.Namespace omegaconf.OmegaConf.create omegaconf.OmegaConf.to_container"
+    " omegaconf.DictConfig ml_collections.ConfigDict".split()
+)
 
 _RESULTS: dict[str, Value] = {
     # devices
@@ -213,6 +227,8 @@ def result(dotted: str) -> Value:
         return _transformers(dotted, last)
     if last in {"parse_args", "parse_known_args"}:
         return of(ARGUMENTS)
+    if dotted in _SETTINGS:
+        return of(ARGUMENTS, SETTINGS)
     if dotted.startswith("numpy."):
         return of(ARRAY)
     return UNKNOWN

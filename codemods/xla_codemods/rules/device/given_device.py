@@ -29,6 +29,39 @@ Where it never becomes a `torch.device`, it does where it is used:
 +model = torch.nn.Linear(2, 2).to(xla.xla_device(args.device))
 ```
 
+What a file of settings says of it is taken where it gets a name, as a string:
+
+```diff
+ import torch
+ import yaml
++from xla_migrate import runtime as xla
+
+ config = yaml.safe_load(open("train.yaml"))
+-device = config["device"] if torch.cuda.is_available() else "cpu"
++device = xla.device_type(config["device"]) if xla.is_available() else "cpu"
+ model = torch.nn.Linear(2, 2).to(device)
+```
+
+So is that of options that come from another file, where it may be a device already:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Trainer:
+     def __init__(self, model, config):
+-        self.device = config.device
++        self.device = xla.xla_device(config.device)
+-        self.model = model.to(config.device)
++        self.model = model.to(xla.xla_device(config.device))
+
+     def step(self, x, optimizer):
+         self.model(x.to(self.device)).sum().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
 What is a device already stays:
 
 ```python
@@ -45,12 +78,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument, leaves
+from ...availability import asks_availability
+from ...devices import device_argument, is_device_name, leaves, named_like_a_device
 from ...edits import Edit, Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...values import ARGUMENTS, DEVICE, DTYPE, GIVEN, HOST, MODULE, NUMBER, STRING, TENSOR
+from ...values import (
+    ARGUMENTS,
+    DEVICE,
+    DTYPE,
+    GIVEN,
+    HOST,
+    MODULE,
+    NUMBER,
+    SETTINGS,
+    STRING,
+    TENSOR,
+)
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -103,18 +148,69 @@ def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
     if not isinstance(given, (ast.Attribute, ast.Subscript)):
         return
     value = script.value(given)
+    if _is_from_elsewhere(script, given):
+        yield RULE.at(script, given, _MESSAGE, _as_device(script, given))
     if not value.has(GIVEN) or not script.devices.is_device(given):
         return
     if not value.has(DEVICE) and not _is_made_device(script, given):
-        edit = Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
-        yield RULE.at(script, given, _MESSAGE, edit)
+        yield RULE.at(script, given, _MESSAGE, _as_device(script, given))
+
+
+@RULE.node(ast.Assign)
+def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`device = config["device"]`, be it on a condition."""
+    chosen = isinstance(assign.value, ast.IfExp) and asks_availability(script, assign.value.test)
+    if len(assign.targets) != 1 or not (chosen or script.devices.is_device(assign.targets[0])):
+        return
+    for part in leaves(assign.value):
+        if not isinstance(part, (ast.Attribute, ast.Subscript, ast.Call)):
+            continue
+        value = script.value(part, scope)
+        if value.has(SETTINGS) and value.has(GIVEN) and _is_named(part):
+            edit = Replace(part, f"{script.xla}.device_type({{0}})", (part,))
+            yield RULE.at(script, part, _MESSAGE, edit)
+        elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
+            text = "device_type" if chosen else "xla_device"
+            edit = Replace(part, f"{script.xla}.{text}({{0}})", (part,))
+            yield RULE.at(script, part, _MESSAGE, edit)
+
+
+def _is_named(part: ast.expr) -> bool:
+    """`config.device`, `config["device"]`, `config.get("device")`."""
+    match part:
+        case ast.Call(args=[ast.Constant(value=str(name))]):
+            return is_device_name(name)
+    return named_like_a_device(part)
+
+
+def _is_from_elsewhere(script: Script, part: ast.expr) -> bool:
+    """`cfg.device`, where the file trains and does not say where `cfg` comes from."""
+    match part:
+        case (
+            ast.Attribute(value=owner, attr=name)
+            | ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
+        ):
+            pass
+        case _:
+            return False
+    if name.lower() != "device" or not _is_settings(owner) or not script.trains:
+        return False
+    if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
+        return False
+    known = script.value(part).kinds or script.value(owner).kinds
+    return not known and script.dotted(owner) is None and not _is_made_device(script, part)
+
+
+def _as_device(script: Script, given: ast.expr) -> Edit:
+    return Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
 
 
 def _is_made_device(script: Script, given: ast.expr) -> bool:
     """Whether the file puts a torch.device in its place: `args.device = torch.device(...)`."""
     text = ast.unparse(given)
+    short = ".".join(text.split(".")[-2:])  # `args.device` and `self.args.device` are one
     for statement, scope in script.index.of(ast.Assign):
-        if any(ast.unparse(target) == text for target in statement.targets):
+        if any(ast.unparse(target) in {text, short} for target in statement.targets):
             value = script.value(statement.value, scope)
             if value.has(DEVICE) and not value.has(STRING):
                 return True

@@ -63,3 +63,49 @@ def test_what_is_a_device_already_stays(source: str) -> None:
 def test_options_that_the_file_turns_into_a_device_are_turned_once() -> None:
     before = ARGS + "args.device = torch.device(args.device)\nx.to(args.device)"
     assert line(before).endswith("args.device = xla.xla_device(args.device)\nx.to(args.device)")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import yaml\ncfg = yaml.safe_load(f)",
+        "import json\ncfg = json.load(f)",
+        "from omegaconf import OmegaConf\ncfg = OmegaConf.load(f)",
+        "import yaml\nfrom easydict import EasyDict\ncfg = EasyDict(yaml.load(f, yaml.Loader))",
+        "import yaml\nfrom argparse import Namespace\ncfg = Namespace(**yaml.safe_load(f))",
+    ],
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("device = cfg.device", "device = xla.device_type(cfg.device)"),
+        ('device = cfg["device"]', 'device = xla.device_type(cfg["device"])'),
+        ('device = cfg.get("device")', 'device = xla.device_type(cfg.get("device"))'),
+        ('d = cfg.device if torch.cuda.is_available() else "cpu"',
+         'd = xla.device_type(cfg.device) if xla.is_available() else "cpu"'),
+        ("x.to(cfg.train.device)", "x.to(xla.xla_device(cfg.train.device))"),
+        ('x = torch.ones(2, device=cfg["train"]["device"])', 'x = torch.ones(2, device=xla.xla_device(cfg["train"]["device"]))'),
+        ("lr = cfg.lr", "lr = cfg.lr"),
+        ("x.to(cfg.dtype)", "x.to(cfg.dtype)"),
+    ],
+)  # fmt: skip
+def test_settings_that_are_read_from_a_file(head: str, before: str, after: str) -> None:
+    assert line(f"{head}\n{before}").endswith(after)
+
+
+def test_what_hydra_hands_to_main() -> None:
+    head = "import hydra\n@hydra.main(config_path='conf')\ndef main(cfg):\n"
+    assert line(f"{head}    model.to(cfg.device)").endswith("model.to(xla.xla_device(cfg.device))")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x, cfg):\n    return x.to(self.device), x.to(y.device), x.to(model.config.dtype)",
+        "def f(x, batch):\n    device = batch.device\n    return x.to(device)",
+        "args.device = torch.device('cpu')\ndef f(self, x):\n    return x.to(self.args.device)",
+        "device = torch.ones(2).device",
+    ],
+)
+def test_devices_of_things_are_no_settings(source: str) -> None:
+    assert line(source) == source
