@@ -18,6 +18,21 @@ on CUDA it is torch's.
 It uses one XLA device. To use several, wrap with `DistributedDataParallel` and start one process per device
 (`xla.launch`, `torchrun`), or migrate with `--parallel spmd`, where one process drives all devices.
 
+Where the type itself is compared, the runtime's is meant; `isinstance(model, nn.DataParallel)` stays true:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ def unwrap(model):
+-    return model.module if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel) else model
++    return model.module if type(model) in (xla.DataParallel, xla.DistributedDataParallel) else model
+
+ def unwrap_one(model):
+     return model.module if isinstance(model, nn.DataParallel) else model
+```
+
 The function, which takes module and inputs at once, is left to a person; classes of other makes stay:
 
 ```python
@@ -60,8 +75,16 @@ def data_parallel(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.reference(*_CLASSES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`wrap = nn.DataParallel`; `isinstance(model, nn.DataParallel)` stays true."""
-    if is_handed_on(node, script.parents):
+    if is_handed_on(node, script.parents) or _is_compared(script, node):
         yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
+
+
+def _is_compared(script: Script, node: ast.expr) -> bool:
+    """`type(model) is nn.DataParallel`, `type(model) in (nn.DataParallel, ...)`."""
+    parent = script.parent(node)
+    if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.Compare)
 
 
 @RULE.call("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")

@@ -51,7 +51,7 @@ def train(model, batches, optimizer, schedule):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Edit
@@ -108,15 +108,30 @@ def _reads(script: Script, node: ast.AST) -> Iterator[str]:
             yield from _of_call(script, node)
         case ast.FormattedValue(value=value) if is_device_tensor(script, value):
             yield "formatting a tensor fetches it from the device"
-        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
+        case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
             shown = right.elts if isinstance(right, ast.Tuple) else [right]
-            if any(is_device_tensor(script, value) for value in shown):
+            if any(is_device_tensor(script, value) for value in _each(shown)):
                 yield "formatting a tensor fetches it from the device"
         case (
             ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
         ):
             if _asks(script, test):
                 yield "a condition on a tensor fetches it from the device"
+
+
+def _is_text(node: ast.expr) -> bool:
+    """`"%s"`, `"%10s" * 4 + "%8.3f"`."""
+    if isinstance(node, ast.BinOp):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    """`nodes`, those below a star included."""
+    for node in nodes:
+        yield node.value if isinstance(node, ast.Starred) else node
 
 
 def _asks(script: Script, test: ast.expr) -> bool:
@@ -145,7 +160,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             yield f"`{dotted}` fetches from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
-        if looked_at and any(is_device_tensor(script, argument) for argument in call.args):
+        if looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
             yield f"`{func.id}` of a tensor fetches it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):
@@ -157,7 +172,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:
     """The arguments, and the values of dicts among them."""
-    for argument in (*call.args, *(k.value for k in call.keywords)):
+    for argument in _each((*call.args, *(k.value for k in call.keywords))):
         if isinstance(argument, ast.Dict):
             yield from argument.values
         else:

@@ -124,14 +124,24 @@ def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
 
 
 def _is_rare(script: Script, test: ast.expr) -> bool:
-    """`step % 10 == 0`, `step == 0`, `if args.log:`."""
+    """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
     for node in walk(test):
         match node:
             case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
                 return True
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]):
+            case ast.Compare(
+                left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]
+            ) if not _asks_for_rank(left):
                 if script.value(left).has(NUMBER) or script.value(right).has(NUMBER):
                     return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
                 return True
     return False
+
+
+def _asks_for_rank(node: ast.expr) -> bool:
+    """`rank`, `args.local_rank`, `dist.get_rank()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return "rank" in name.lower()
