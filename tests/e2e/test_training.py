@@ -19,10 +19,12 @@ pytest.importorskip("torch_xla")
 LIMIT = 300.0  # seconds of one run
 
 
-def observe(fixture: Fixture, mode: str, name: str, place: Path, precision: str) -> Run:
+def observe(
+    fixture: Fixture, mode: str, name: str, place: Path, precision: str, shake: int = 0
+) -> Run:
     """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla)."""
     script = fixture.hand if name == "hand" else fixture.script
-    out = place / f"{name}-{precision}-out"
+    out = place / f"{name}-{precision}-{shake}-out"
     out.mkdir()
     return run(
         script,
@@ -33,20 +35,22 @@ def observe(fixture: Fixture, mode: str, name: str, place: Path, precision: str)
         cwd=fixture.folder,
         replace=migrated(fixture) if name == "migrated" else None,
         timeout=LIMIT,
-        folder=place / f"{name}-{precision}",
+        shake=shake,
+        folder=place / f"{name}-{precision}-{shake}",
         env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
     )
 
 
 def observe_all(
-    fixture: Fixture, mode: str, place: Path, asked: list[tuple[str, str]]
+    fixture: Fixture, mode: str, place: Path, asked: list[tuple[str, str]], shake: int = 0
 ) -> list[Run]:
     """Runs side by side, two at a time."""
     if missing := fixture.missing():
         pytest.skip(f"needs {', '.join(missing)}")
     with ThreadPoolExecutor(2) as pool:
         waiting = [
-            pool.submit(observe, fixture, mode, name, place, precision) for name, precision in asked
+            pool.submit(observe, fixture, mode, name, place, precision, shake)
+            for name, precision in asked
         ]
         return [future.result() for future in waiting]
 
@@ -78,10 +82,14 @@ def test_float32(fixture: Fixture, tmp_path: Path) -> None:
     "fixture", [f for f in SINGLE if "bf16" in dict(f.modes)], ids=lambda f: f.name
 )
 def test_bf16(fixture: Fixture, tmp_path: Path) -> None:
-    """In mixed precision, R = |target - fp32| / |bf16 - fp32| <= 1.2."""
+    """In mixed precision, R = |target - fp32| / |bf16 - fp32| <= 1.2; where not, of three trainings."""
     asked = [("original", "bfloat16"), ("migrated", "bfloat16"), ("original", "float32")]
     reference, target, exact = observe_all(fixture, "bf16", tmp_path, asked)
     assert exact.failure is None, told(exact)
     result = compare(reference, target, fp32=exact)
+    if "bf16" in {verdict.name for verdict in result.failed}:
+        shaken = [observe_all(fixture, "bf16", tmp_path, asked, seed) for seed in (1, 2)]
+        more = [(float32, original, migrated) for original, migrated, float32 in shaken]
+        result = compare(reference, target, fp32=exact, shaken=more)
     assert result.proven, f"{result}\n{told(reference, target)}"
     assert result.r is not None

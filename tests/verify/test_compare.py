@@ -170,13 +170,31 @@ def test_a_metric_that_is_no_number_is_told() -> None:
     assert "'high' is no number" in str(comparison)
 
 
-def test_noise_allows_what_this_training_amplifies() -> None:
-    other = target([1.0, 0.9, 0.8, 0.7001, 0.6001, 0.5])
+AMPLIFIED = [1.0, 0.9, 0.8, 0.7001, 0.61, 0.55]
+
+
+def test_what_training_amplifies_is_compared_from_the_originals_weights() -> None:
+    other = target(AMPLIFIED)
     assert not compare(run(), other).proven
-    shaken = run([1.0, 0.9, 0.8, 0.70004, 0.60004, 0.5])
-    comparison = compare(run(), other, noise=shaken)
+    comparison = compare(run(), other, followed=(run(), target()))
     assert comparison.proven
-    assert "widened" in str([v.detail for v in comparison.verdicts if v.name == "numbers"])
+    (numbers,) = [v for v in comparison.verdicts if v.name == "numbers"]
+    assert "left alone they part by 1.0e-01: this training amplifies rounding" in numbers.detail
+
+
+def test_what_differs_from_the_originals_weights_too_is_a_difference() -> None:
+    comparison = compare(
+        run(), target(AMPLIFIED), followed=(run(), target([1, 0.9, 0.8, 0.7, 0.6001, 0.5]))
+    )
+    assert not comparison.proven
+    assert comparison.divergence is not None
+    assert comparison.divergence.step == 5
+    assert "also from the original's own weights, step 5: loss" in str(comparison)
+
+
+def test_runs_that_followed_on_another_course_prove_nothing() -> None:
+    comparison = compare(run(), target(AMPLIFIED), followed=(run(), target(LOSSES[:3])))
+    assert "from the original's weights, the original took 6" in str(comparison)
 
 
 def test_performance_can_be_left_out() -> None:

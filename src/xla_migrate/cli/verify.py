@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 import sys
 import tempfile
 import time
@@ -12,6 +14,7 @@ from ..settings import SettingsError
 from ..verify import Comparison, Failure, Progress, Run, compare
 from ..verify import run as observe
 from ..verify.report import Report, as_json, page, text
+from ..verify.tolerances import R_BY_CHANCE
 from .arguments import fail
 from .verify_arguments import Asked, parse
 from .verify_migration import Migrated, given, migrated
@@ -146,41 +149,71 @@ def _compared(asked: Asked, proposed: Migrated) -> Comparison:
                 return compare(exact, not_run)
         target = run("migrated", asked.precision, side="target", replace=proposed.files)
 
-        explained: Run | None = None
+        more: dict[str, Any] = {}
 
-        def judged(noise: Run | None) -> Comparison:
+        def judged() -> Comparison:
             return compare(
                 reference,
                 target,
                 tolerance=asked.tolerance,
                 metric=asked.metric,
                 fp32=exact,
-                noise=noise,
-                explained=explained,
+                **more,
             )
 
-        comparison = judged(None)
+        migrated: dict[str, Any] = {"side": "target", "replace": proposed.files}
+        comparison = judged()
         if any(v.name == "static shapes" for v in comparison.failed):
-            more = {"side": "target", "replace": proposed.files, "explain": True}
-            explained = run("migrated, explained", asked.precision, **more)
-            comparison = judged(None)
-        if not (asked.amplification or _may_be_amplified(comparison)):
-            return comparison
-        shaken = run("original, shaken", asked.precision, perturb=_SHAKE)
-        return judged(shaken) if shaken.failure is None else comparison
+            more["explained"] = run(
+                "migrated, explained", asked.precision, explain=True, **migrated
+            )
+        if _is_to_shake(comparison):
+            more["shaken"] = [
+                (
+                    run(f"original in float32, shaken {seed}", "float32", shake=seed),
+                    run(f"original, shaken {seed}", asked.precision, shake=seed),
+                    run(f"migrated, shaken {seed}", asked.precision, shake=seed, **migrated),
+                )
+                for seed in _SHAKES
+            ]
+        if _is_to_follow(comparison, asked) and _fits(reference, base):
+            kept = base / "weights"
+            again = run("original, again", asked.precision, keep=kept)
+            following = run("migrated, following", asked.precision, follow=kept, **migrated)
+            if again.failure is None and following.failure is None:
+                more["followed"] = again, following
+        return judged() if more else comparison
 
 
-def _may_be_amplified(comparison: Comparison) -> bool:
-    """Whether the runs part as rounding would have it that this training amplifies: little, and not at once."""
-    found = comparison.divergence
-    if found is None or found.step <= 1 or found.quantity not in ("loss", "gradient", "weights"):
+_SHAKES = (1, 2)
+
+
+def _is_to_shake(comparison: Comparison) -> bool:
+    """Whether chance may be why R exceeds its limit."""
+    r = comparison.r
+    return r is not None and r <= R_BY_CHANCE and "bf16" in {v.name for v in comparison.failed}
+
+
+def _fits(reference: Run, place: Path) -> bool:
+    """Whether the disk holds the weights of all steps, twice."""
+    size = sum(
+        4 * math.prod(p.shape)
+        for trace in reference.traces
+        for step in trace.steps
+        for p in trace.parameters[step.optimizer]
+    )
+    return 2 * size < shutil.disk_usage(place).free
+
+
+def _is_to_follow(comparison: Comparison, asked: Asked) -> bool:
+    """Whether rounding that this training amplifies may be why the runs part: not at once, that is."""
+    if asked.precision != "float32" or not comparison.could_run:
         return False
-    return abs(found.reference - found.target) <= _LITTLE * abs(found.reference)
-
-
-_LITTLE = 0.05
-# Eight units in the last place of float32: what sums of some hundred terms are rounded by.
-_SHAKE = 2.0**-20
+    found = comparison.divergence
+    late = found is not None and found.step > 1
+    return asked.amplification or (
+        late and found is not None and found.quantity in ("loss", "gradient", "weights")
+    )
 
 
 def _shower(name: str) -> Callable[[Progress], None]:

@@ -25,8 +25,8 @@ project, and compares them step by step. The second form writes the migration wh
   --precision NAME       float32 (default: autocast off, losses to 1e-5), or bfloat16 (by the R criterion)
   --dropout NAME         off (default), or same: the same masks in both
   --tolerance X          relative, of losses in float32 (1e-5)
-  --amplification        measure how this training amplifies rounding, and allow for it, in any case (a third run;
-                         without, only where the runs part little and not at once)
+  --amplification        compare each step from the original's own weights in any case (two more runs; without, only
+                         where the runs part, but not at once: training may amplify rounding)
   --metric REGEX         a number that both print (the first group), to agree to 0.1 %
   --nproc N              processes: a rehearsal of a distributed script
   --data-shim FILE       Python that is run before training, as a stand-in for data

@@ -13,7 +13,6 @@ from .tolerances import (
     NORM_PATH_SHARE,
     PATH_SHARE,
     TENSOR_GRADIENT_FACTOR,
-    Tolerance,
     relative,
 )
 from .trace import Optimizer, Parameter, Step, Trace
@@ -54,22 +53,35 @@ class Divergence:
         return f"{at}: {self.quantity}{of}: {values}; {self.hint}"
 
 
-def first_divergence(reference: Trace, target: Trace, limits: Tolerance) -> Divergence | None:
-    """The first difference between two processes' traces, or None."""
-    for found in _differences(reference, target, limits):
+def first_divergence(
+    reference: Trace, target: Trace, allowed: float, *, followed: bool = False
+) -> Divergence | None:
+    """The first difference between two processes' traces, or None.
+
+    Args:
+        reference: the trace to compare with.
+        target: the trace that is compared.
+        allowed: the relative tolerance of losses.
+        followed: the target took each step from the reference's weights. What its weights are off
+            after a step is that step's alone then, and the steps' are summed up: so a small error
+            that is always the same one is found, as it is between runs that are left alone.
+    """
+    for found in _differences(reference, target, allowed, followed):
         return found
     return None
 
 
-def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator[Divergence]:
+def _differences(
+    reference: Trace, target: Trace, allowed: float, followed: bool
+) -> Iterator[Divergence]:
     for optimizer in sorted(reference.parameters):
         yield from _structure(reference, target, optimizer)
-        yield from _initial(reference, target, optimizer, limits)
+        yield from _initial(reference, target, optimizer, allowed)
     scale = max((abs(s.loss) for s in reference.steps if s.loss is not None), default=0.0)
     steepest = max((s.gradient_norm or 0.0 for s in reference.steps), default=0.0)
     paths: dict[int, list[float]] = {}
-    for number, (a, b) in enumerate(zip(reference.steps, target.steps, strict=False)):
-        allowed = limits.at(number)
+    off: dict[int, list[tuple[float, float]]] = {}
+    for a, b in zip(reference.steps, target.steps, strict=False):
         parameters = reference.parameters.get(a.optimizer, [])
         yield from _loss(a, b, allowed, scale)
         built = _built(target, b.optimizer) or b.where
@@ -82,7 +94,9 @@ def _differences(reference: Trace, target: Trace, limits: Tolerance) -> Iterator
         option = _option(a, b, kinds)
         if option is not None and kinds[0] and kinds[1] and kinds[0].kind == kinds[1].kind:
             yield option
-        for found in _weights(a, b, allowed, path, parameters, start):
+        before = off.get(a.optimizer, []) if followed else []
+        off[a.optimizer] = _off(a, b, before)
+        for found in _weights(a, b, allowed, path, off[a.optimizer], parameters, start):
             if option is not None and found.hint.startswith(_OPTIONS):
                 yield replace(found, hint=option.hint, where=option.where)
             else:
@@ -137,7 +151,7 @@ def _without(these: list[Parameter], those: list[Parameter]) -> list[str]:
 
 
 def _initial(
-    reference: Trace, target: Trace, optimizer: int, limits: Tolerance
+    reference: Trace, target: Trace, optimizer: int, allowed: float
 ) -> Iterator[Divergence]:
     if optimizer not in reference.initial or optimizer not in target.initial:
         return
@@ -146,7 +160,7 @@ def _initial(
     names = [p.name for p in reference.parameters[optimizer]]
     for i, name in enumerate(names[: len(norms[1])]):
         off = max(abs(norms[0][i] - norms[1][i]), abs(projections[0][i] - projections[1][i]))
-        if off > limits.relative * max(norms[0][i], 1e-30):
+        if off > allowed * max(norms[0][i], 1e-30):
             hint = "other initial weights: another order of random draws, or of loading"
             where = _built(target, optimizer)
             yield Divergence(
@@ -234,24 +248,32 @@ def _apart(a: Step, b: Step, steepest: float) -> float:
     return distance / max(x, FLOOR * steepest) if distance else 0.0
 
 
+def _off(a: Step, b: Step, before: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """By how much each weight's norm and projection are off, with what they were `before`."""
+    pairs = zip(a.norms, b.norms, a.projections, b.projections, strict=False)
+    now = [(y - x, q - p) for x, y, p, q in pairs]
+    if len(before) != len(now):
+        return now
+    return [(n + m, p + q) for (n, p), (m, q) in zip(now, before, strict=True)]
+
+
 def _weights(
     a: Step,
     b: Step,
     allowed: float,
     path: list[float],
+    off: list[tuple[float, float]],
     parameters: list[Parameter],
     start: tuple[list[float], list[float]],
 ) -> Iterator[Divergence]:
     excess: list[tuple[float, int]] = []
     for i, parameter in enumerate(parameters):
-        if i >= min(len(a.norms), len(b.norms), len(path)) or not _judged(a, i, parameters):
+        if i >= min(len(off), len(path)) or not _judged(a, i, parameters):
             continue
         n = math.prod(parameter.shape)
         rounding = allowed * max(a.norms[i], 1e-30)
-        by_norm = abs(a.norms[i] - b.norms[i]) / (
-            rounding + NORM_PATH_SHARE * path[i] / math.sqrt(n)
-        )
-        by_place = abs(a.projections[i] - b.projections[i]) / (rounding + PATH_SHARE * path[i])
+        by_norm = abs(off[i][0]) / (rounding + NORM_PATH_SHARE * path[i] / math.sqrt(n))
+        by_place = abs(off[i][1]) / (rounding + PATH_SHARE * path[i])
         excess.append((max(by_norm, by_place), i))
     worst, i = max(excess, default=(0.0, 0))
     if worst <= 1:

@@ -24,8 +24,9 @@ class Plan:
         dropout: "off" or "same".
         precision: "as written", "float32" or "bfloat16".
         redirect: send CUDA calls to the CPU; None: if there is no CUDA.
-        perturb: relative size of random noise on the weights after the first step, to measure how
-            this training amplifies rounding.
+        keep: a folder to write the weights to, after each step.
+        follow: a folder that they were kept in, to go on from them after each step.
+        shake: change the weights a little after the first step, by this seed; 0: do not.
         device_count: how many CUDA devices a redirected script sees.
         shim: a Python file to execute before the script trains (the user's stand-in for data).
         explain: note what the script calls, to find what made it compile again.
@@ -41,7 +42,9 @@ class Plan:
     dropout: str = "off"
     precision: str = "as written"
     redirect: bool | None = False
-    perturb: float = 0.0
+    keep: str | None = None
+    follow: str | None = None
+    shake: int = 0
     device_count: int = 1
     shim: str | None = None
     explain: bool = False

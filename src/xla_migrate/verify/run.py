@@ -107,7 +107,9 @@ def run(
     timeout: float | None = None,
     python: str = sys.executable,
     redirect: bool | None = None,
-    perturb: float = 0.0,
+    keep: str | Path | None = None,
+    follow: str | Path | None = None,
+    shake: int = 0,
     folder: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -132,8 +134,11 @@ def run(
         timeout: seconds after which it is ended.
         python: the interpreter.
         redirect: send a reference's CUDA to the CPU; by default where there is no CUDA.
-        perturb: relative noise on the weights after the first step: how does this training amplify
-            rounding? (`compare(noise=...)`)
+        keep: a folder that the weights after each step are written to.
+        follow: a folder that another run kept them in: each step begins from those, and takes their
+            file away (`compare(followed=...)`).
+        shake: a seed to change the weights by a unit in bfloat16's last place after the first step, so
+            that all later rounding is another (`compare(shaken=...)`).
         folder: where the copy and the records go (by default a new temporary folder).
         env: more environment variables.
         progress: called with how far it is, a few times a second.
@@ -167,7 +172,9 @@ def run(
         dropout=dropout,
         precision=precision,
         redirect=redirect if side == "reference" else False,
-        perturb=perturb,
+        keep=_folder(keep),
+        follow=_folder(follow),
+        shake=shake,
         device_count=nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,
         explain=explain,
@@ -179,6 +186,13 @@ def run(
     inside = copy / _relative(Path(cwd).resolve() if cwd else Path.cwd(), project)
     _execute(result, command, inside, _environment(plan, base, env), base, timeout, progress)
     return result
+
+
+def _folder(place: str | Path | None) -> str | None:
+    if place is None:
+        return None
+    Path(place).mkdir(parents=True, exist_ok=True)
+    return str(Path(place).resolve())
 
 
 def _relative(cwd: Path, project: Path) -> Path:

@@ -13,16 +13,14 @@ Losses agree to the asked relative tolerance. What derives from them is less pre
   (xla-facts 4.8). So biases and scales are not judged one by one, weights are: by their norm, which
   a wrong weight decay moves and noise hardly does, and by a projection, within a part of the distance
   that the optimizer has moved them.
-- Everything grows as training amplifies rounding. `noise` measures that: a second reference run
-  whose weights were shaken by a few units in the last place.
+- Training may amplify rounding: everything grows then, the more the longer. No tolerance is right for
+  that: such runs are compared step by step, each from the original's own weights (`compare`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
-NOISE_FACTOR = 10.0  # times the measured amplification
 GRADIENT_FACTOR = {True: 10.0, False: 100.0}  # at the first step, later
 TENSOR_GRADIENT_FACTOR = {True: 10.0, False: 1000.0}
 PATH_SHARE = 2e-2  # of the distance moved, for a projection
@@ -30,30 +28,8 @@ NORM_PATH_SHARE = 3e-3  # of the distance moved per element, for a norm
 NOISE_GRADIENT = 1e-5  # a tensor's gradient per element, of the model's: below, it is rounding
 FLOOR = 1e-2  # of the largest loss: a loss near 0 has no meaningful relative error
 R_LIMIT = 1.2  # |target - fp32| / |bf16 - fp32|
+R_BY_CHANCE = 2.5  # above, it is no chance
 METRIC = 1e-3  # evaluation metrics, as production migrations demand
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """The allowed relative difference, step by step.
-
-    Attributes:
-        relative: of losses, before any amplification.
-        noise: how far the shaken reference was from the reference, per step.
-    """
-
-    relative: float
-    noise: list[float] = field(default_factory=list)
-
-    def at(self, step: int) -> float:
-        """The relative tolerance of losses at a step: it never shrinks again."""
-        seen = self.noise[: step + 1]
-        return max(self.relative, NOISE_FACTOR * max(seen, default=0.0))
-
-    @property
-    def amplified(self) -> bool:
-        """Whether the measured noise widened it."""
-        return max(self.noise, default=0.0) * NOISE_FACTOR > self.relative
 
 
 def relative(reference: float, target: float, scale: float) -> float:

@@ -17,11 +17,12 @@ import torch
 from .device_values import real_device
 
 _signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
-_randn = torch.randn
 _ROW = 512  # elements whose norm float32 sums up to seven digits
 _SAMPLE = 1 << 13  # elements by which a tensor's movement is measured
 _randint = torch.randint  # the harness's own draws must not be the script's
 _tensor = torch.tensor
+_randn = torch.randn
+_BF16_UNIT = 2.0**-7
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, int]:
@@ -143,13 +144,13 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
     return flat[:: (flat.numel() // _SAMPLE - 1) | 1]
 
 
-def perturb(parameters: Sequence[torch.Tensor], relative: float) -> None:
-    """Random relative noise on every weight, the same in every run."""
+def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
+    """Random noise of about a unit in bfloat16's last place on every weight, the same in every run."""
     generator = torch._C.Generator()
-    generator.manual_seed(1)
+    generator.manual_seed(seed)
     for p in parameters:
-        noise = _randn(p.shape, generator=generator, device="cpu").to(p.dtype)
-        p.mul_(1 + relative * torch._C.TensorBase.to(noise, real_device(p)))
+        noise = _randn(p.shape, generator=generator, device="cpu").mul_(_BF16_UNIT).add_(1)
+        p.mul_(torch._C.TensorBase.to(noise.to(p.dtype), real_device(p)))
 
 
 def moved(parameters: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) -> torch.Tensor:

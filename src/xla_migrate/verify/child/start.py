@@ -97,7 +97,14 @@ def _guard_saving(torch: Any) -> None:
 def _tap(plan: plans.Plan, redirected: bool) -> None:
     from . import steps
 
-    tap = steps.Tap(plan.steps, finish, perturb=plan.perturb, redirected=redirected)
+    tap = steps.Tap(
+        plan.steps,
+        finish,
+        keep=plan.keep,
+        follow=plan.follow,
+        shake=plan.shake,
+        redirected=redirected,
+    )
     manual = steps.install(_patches, tap)
     _finish.append(lambda: _end(tap))
     _finish.append(lambda: None if tap.stopped else manual.close())

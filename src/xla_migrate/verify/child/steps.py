@@ -20,7 +20,19 @@ import torch
 from torch.optim import optimizer as optimizer_module
 
 from ..patching import Patches
-from . import clock, counters, device_values, losses, names, options, reads, records, sketch, where
+from . import (
+    clock,
+    counters,
+    device_values,
+    losses,
+    names,
+    options,
+    reads,
+    records,
+    sketch,
+    weights,
+    where,
+)
 from .stop import TrainingStopped
 
 
@@ -32,12 +44,16 @@ class Tap:
         steps: int | None,
         finish: Callable[[], None],
         *,
-        perturb: float = 0.0,
+        keep: str | None = None,
+        follow: str | None = None,
+        shake: int = 0,
         redirected: bool = False,
     ) -> None:
         self.limit = steps
         self.finish = finish
-        self.perturb = perturb
+        self.keep = keep
+        self.follow = follow
+        self.shake = shake
         self.redirected = redirected
         self.events = 0
         self.done: dict[int, int] = {}  # optimizer -> steps
@@ -88,8 +104,12 @@ class Tap:
             if self.gradients is None:  # a closure computed them inside
                 self.gradients = _off_mode(sketch.gradients, parameters)
             self.event(number, parameters)
-            if self.perturb and self.done[number] == 1:
-                _off_mode(sketch.perturb, parameters, self.perturb)
+            if self.shake and self.done[number] == 1:
+                _off_mode(sketch.shake, parameters, self.shake)
+            if self.keep is not None:
+                _off_mode(weights.keep, self.keep, self.events - 1, parameters)
+            if self.follow is not None:
+                _off_mode(weights.take, self.follow, self.events - 1, parameters)
             if self._enough(number):
                 self._stop()
 
