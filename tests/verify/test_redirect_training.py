@@ -7,6 +7,8 @@ import io
 import pytest
 import torch
 
+from xla_migrate.verify.child import losses
+from xla_migrate.verify.patching import Patches
 from xla_migrate.verify.redirect import amp
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -199,3 +201,27 @@ def test_cuda_files_of_real_gpus_load() -> None:
     assert b"cuda:0" in buffer.getvalue()
     buffer.seek(0)
     assert torch.load(buffer).device == torch.device("cuda", 0)
+
+
+def test_gradients_of_gradients() -> None:
+    """`torch.autograd.grad` hands itself to every mode, as it is found in its module."""
+    x = torch.full((2, 2), 3.0, device="cuda", requires_grad=True)
+    (slope,) = torch.autograd.grad((x * x).sum(), x, create_graph=True)
+    assert slope.is_cuda
+    assert slope.tolist() == [[6.0, 6.0], [6.0, 6.0]]
+    slope.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_a_loss_that_is_differentiated_by_grad_is_recorded_once() -> None:
+    patches = Patches()
+    losses.install(patches)
+    try:
+        losses.forget()
+        w = torch.ones(2, device="cuda", requires_grad=True)
+        torch.autograd.grad((w * 2).sum(), w)
+        assert [value.item() for value, _ in losses.since_step] == [4.0]
+    finally:
+        losses.forget()
+        patches.undo()

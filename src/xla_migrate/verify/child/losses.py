@@ -85,11 +85,16 @@ def _grad(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        global _depth
         roots = _listed(outputs)
         trains = not kwargs.get("create_graph") and all(r.numel() == 1 for r in roots)
         if not _depth and trains:
             _record(roots, [None] * len(roots))
-        return original(outputs, inputs, *args, **kwargs)
+        _depth += 1  # where a mode is on, torch calls this a second time
+        try:
+            return original(outputs, inputs, *args, **kwargs)
+        finally:
+            _depth -= 1
 
     return grad
 

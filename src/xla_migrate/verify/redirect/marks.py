@@ -112,7 +112,8 @@ class PassMarksOn(TorchFunctionMode):
 def _with_marks(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Pass marks on inside as well: `loss.backward()` is a torch function, the mode is off in it.
 
-    Hooks, custom functions and recomputation run in there, and compare devices with the forward pass.
+    Hooks, custom functions and recomputation run in there, and compare devices with the forward pass. `fn` is what
+    runs the engine, not `torch.autograd.grad`: that hands itself, as it is found in its module, to every mode.
     """
 
     @functools.wraps(fn)
@@ -128,8 +129,8 @@ def install(patches: Patches) -> None:
     mode = PassMarksOn()
     mode.__enter__()  # type: ignore[no-untyped-call]
     patches.on_undo(lambda: mode.__exit__(None, None, None))  # type: ignore[no-untyped-call]
-    for name in ("backward", "grad"):
-        patches.put(torch.autograd, name, _with_marks(getattr(torch.autograd, name)))
+    engine = "_engine_run_backward"
+    patches.put(torch.autograd, engine, _with_marks(getattr(torch.autograd, engine)))
     bootstrap: Callable[[threading.Thread], None] = vars(threading.Thread)["_bootstrap_inner"]
 
     def bootstrap_with_marks(self: threading.Thread) -> None:
