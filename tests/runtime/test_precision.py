@@ -7,6 +7,7 @@ import logging
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch_xla.backends
@@ -200,3 +201,25 @@ def test_mixed_precision_of_several_and_of_none(device: torch.device) -> None:
     for model in (*models, plain):
         model(torch.ones(1, 2, device=device))
     assert [model.seen[0] for model in (*models, plain)] == [torch.bfloat16] * 2 + [torch.float32]
+
+
+def test_arrays_of_bfloat16_tensors_are_float32(device: torch.device) -> None:
+    """The CUDA script's were float16, which numpy has."""
+    tensor = torch.tensor([1.5, -2.25], dtype=torch.bfloat16)
+    with xla.autocast(dtype=torch.float16):
+        made = torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)
+    for array in (tensor.numpy(), np.asarray(tensor), np.concatenate([tensor, tensor])[:2]):
+        assert array.dtype == np.float32
+        assert array.tolist() == [1.5, -2.25]
+    assert made.detach().cpu().numpy().tolist() == [[2, 2], [2, 2]]
+    assert tensor.requires_grad_().numpy(force=True).tolist() == [1.5, -2.25]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        tensor.numpy()
+
+
+def test_other_arrays_share_their_memory_as_ever() -> None:
+    tensor = torch.zeros(2)
+    tensor.numpy()[0] = 3
+    assert tensor.tolist() == [3, 0]
+    assert torch.ones(1, dtype=torch.float16).numpy().dtype == np.float16
+    assert torch.ones(1, dtype=torch.int64).numpy().dtype == np.int64

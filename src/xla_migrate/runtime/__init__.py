@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._numpy import give_single_for_bfloat16
 from ._parameters import keep_identity
 from ._single_process import DataParallel
 from .checkpoints import clone_state, load, save
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from .normalization import SyncBatchNorm
 
 keep_identity()
+give_single_for_bfloat16()
 
 __all__ = [
     "CheckpointError",
