@@ -82,7 +82,7 @@ def test_float32(fixture: Fixture, tmp_path: Path) -> None:
     "fixture", [f for f in SINGLE if "bf16" in dict(f.modes)], ids=lambda f: f.name
 )
 def test_bf16(fixture: Fixture, tmp_path: Path) -> None:
-    """In mixed precision, R = |target - fp32| / |bf16 - fp32| <= 1.2; where not, of three trainings."""
+    """In mixed precision, R = |target - fp32| / |bf16 - fp32| <= 1.2; where it is not, over three trainings."""
     asked = [("original", "bfloat16"), ("migrated", "bfloat16"), ("original", "float32")]
     reference, target, exact = observe_all(fixture, "bf16", tmp_path, asked)
     assert exact.failure is None, told(exact)

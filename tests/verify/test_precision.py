@@ -64,6 +64,7 @@ def test_more_trainings_leave_less_to_chance() -> None:
     assert abs(three.r - 1) < 0.1
     assert three.within
     assert not one.within
+    assert (one.limit, three.limit) == (1.2, pytest.approx(1.2 * (1 + 1 / three.quantities**0.5)))
 
 
 def test_losses_alone_would_fail_equally_precise_runs_one_time_in_four() -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from . import performance, precision
 from .divergence import Divergence, first_divergence
 from .run import Run
-from .tolerances import METRIC, R_LIMIT, relative
+from .tolerances import METRIC, relative
 from .trace import Step, Trace
 from .verdict import Verdict
 
@@ -242,7 +242,7 @@ def _judge_bf16(out: Comparison, trainings: Sequence[tuple[Run, Run, Run]]) -> N
     out.r = found.r
     detail = (
         f"R = |target - fp32| / |bf16 - fp32| = {found.r:.3f} over {found.quantities} quantities,"
-        f" allowed {R_LIMIT:g}; {found.of_losses:.3f} over {found.count} losses alone,"
+        f" allowed {found.limit:.2f}; {found.of_losses:.3f} over {found.count} losses alone,"
         f" allowed {found.limit_of_losses:.2f}"
     )
     if len(trainings) > 1:

@@ -11,8 +11,9 @@ that of both runs together: with t and b a quantity's squared errors over all st
 which is R^2 = t / b for one quantity, and bounded in what one quantity can do.
 
 Where R exceeds 1.2 by no more than chance may make it, the three runs are made twice more with weights
-that are shaken after the first step, so that all rounding is another, and R is taken over all nine: a
-limit that allows for chance would miss more (docs/bench/bf16.py simulates both).
+that are shaken after the first step, so that all rounding is another, and R is taken over all nine. For
+their K quantities 1.2 (1 + 1/sqrt K) is allowed, what is left of chance. Allowing as much for one
+training raises more false alarms and misses more (docs/bench/bf16.py simulates both).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Ratios:
         count: how many losses.
         as_precise: the bf16 run's losses are those of float32: there is no R.
         alike: in that case, whether the target's are too.
+        trainings: over how many.
     """
 
     r: float
@@ -48,11 +50,19 @@ class Ratios:
     count: int
     as_precise: bool = False
     alike: bool = True
+    trainings: int = 1
 
     @property
     def within(self) -> bool:
         """Whether the target errs no more than it may."""
-        return self.r <= R_LIMIT and self.of_losses <= self.limit_of_losses
+        return self.r <= self.limit and self.of_losses <= self.limit_of_losses
+
+    @property
+    def limit(self) -> float:
+        """R_LIMIT; of several trainings also what is left of chance, over all their quantities."""
+        if self.trainings == 1:
+            return R_LIMIT
+        return R_LIMIT * (1 + 1 / math.sqrt(max(self.quantities, 1)))
 
     @property
     def limit_of_losses(self) -> float:
@@ -86,7 +96,8 @@ def ratios(*trainings: tuple[Run, Run, Run]) -> Ratios | None:
     size, theirs, ours = map(math.sqrt, (size, theirs, ours))
     if theirs <= _PRECISE * size:
         return Ratios(0.0, 0, 0.0, count, True, ours <= _ALIKE * size)
-    return Ratios(pooled(rows), sum(b + t > 0 for b, t in rows), ours / theirs, count)
+    quantities = sum(b + t > 0 for b, t in rows)
+    return Ratios(pooled(rows), quantities, ours / theirs, count, trainings=len(trainings))
 
 
 def pooled(rows: Iterable[tuple[float, float]]) -> float:
