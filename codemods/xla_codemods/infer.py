@@ -39,6 +39,7 @@ from .values import (
     of,
 )
 
+_PROPERTIES = frozenset({"property", "cached_property", "lazy_property"})
 _MAX_DEPTH = 60
 _MAX_WORK = 20_000  # evaluations
 
@@ -172,7 +173,7 @@ class Inference:
             return UNKNOWN
         bindings = self.class_attributes(definition).get(name)
         if bindings:
-            return join(*(self.bound(binding, home) for binding, home in bindings))
+            return join(*(self._attribute(binding, home) for binding, home in bindings))
         for base in definition.bases:
             parent = self.value(base, scope.parent or scope).definition
             if isinstance(parent, ast.ClassDef) and parent is not definition:
@@ -180,6 +181,15 @@ class Inference:
                 if found != UNKNOWN:
                     return found
         return UNKNOWN
+
+    def _attribute(self, binding: Binding, home: Scope) -> Value:
+        """What one binding in a class gives where it is read: of a property, what that returns."""
+        if binding.how == "def" and isinstance(
+            binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            if any(_last_name(d) in _PROPERTIES for d in binding.node.decorator_list):
+                return self.returned(binding.node, home)
+        return self.bound(binding, home)
 
     def class_attributes(self, definition: ast.ClassDef) -> dict[str, list[tuple[Binding, Scope]]]:
         """`self.<name> = ...` in any method, and the class's own names."""
@@ -333,6 +343,11 @@ class Inference:
             if isinstance(parent, ast.ClassDef) and parent is not definition:
                 return self.method(parent, name)
         return None
+
+
+def _last_name(decorator: ast.expr) -> str:
+    """The last part of a decorator's name."""
+    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
 
 
 def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:

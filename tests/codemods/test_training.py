@@ -402,3 +402,21 @@ def test_accelerate_is_left_alone() -> None:
             optimizer.step()
         """)
     assert migrated(source) == source
+
+
+def test_a_property_that_gives_the_optimizer() -> None:
+    source = """
+        import torch
+        class Trainer:
+            @property
+            def optimizer(self):
+                if self._optimizer is None:
+                    self._optimizer = torch.optim.Adam(self.model.parameters())
+                return self._optimizer
+            def train_step(self, x):
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+        """
+    after = migrated(textwrap.dedent(source))
+    assert "xla.optimizer_step(self.optimizer)\n        xla.mark_step()" in after
