@@ -112,7 +112,7 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     if known.is_tensor_function(dotted):
         value = Value(frozenset({TENSOR, *_place(values, node, scope)}))
         return Value(value.kinds, element=value) if last in _TUPLE_RETURNING else value
-    return UNKNOWN
+    return values.elsewhere(dotted) if values.elsewhere is not None else UNKNOWN
 
 
 def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:

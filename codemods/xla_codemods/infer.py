@@ -57,6 +57,7 @@ class Inference:
         self.calls = calls
         self.parents = parents
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
+        self.elsewhere: Callable[[str], Value] | None = None  # what those of other modules return
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
         self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth

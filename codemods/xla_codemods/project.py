@@ -8,40 +8,40 @@ promise.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
+from . import values
 from .accelerators import speaks_of_an_accelerator
+from .import_lines import Import, imports_in
+from .index import build
+from .infer import Inference
 from .names import LOCAL, MODULES, STAR_EXPORTS, Scope
 from .patterns import Pattern
 from .source import Source, SourceError
 from .triggers import LISTENED
+from .values import UNKNOWN, Value
 
-_IMPORT = Pattern(
-    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\((?:[^)#]|#[^\n]*)*\)|[^\n#;]*)"
-    r"|import[ \t]+([^\n#;]+))",
-    re.MULTILINE,
-)
-_COMMENT = Pattern(r"#[^\n]*")
 _TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _TRAINS = (".backward(", ".step(")
 # What people call things of torch where they hand them on.
 _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
 
 
+_MOST_HANDS = 8  # through which a name comes
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset({"numpy", "torch", "torchvision", "transformers", "xla_migrate"})
 
 
-class Import(NamedTuple):
-    """`from home import name as local`; of `import home as local` there is no name."""
-
-    home: str
-    name: str
-    local: str
+# What a value of another module can be here.
+_THINGS = frozenset(
+    (values.DATASET, values.DEVICE, values.LOADER, values.MODULE, values.OPTIMIZER)
+    + (values.SAMPLER, values.SCHEDULER, values.TENSOR)
+)
+_KINDS = _THINGS | {values.ACCEL, values.BATCH, values.HOST}
 
 
 class Modules:
@@ -53,6 +53,7 @@ class Modules:
         self._imports: dict[str, tuple[Import, ...]] = {}
         self._scopes: dict[str, Scope | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
+        self._returned: dict[tuple[str, str], Value] = {}
 
     def text(self, path: str) -> str:
         """The file at `path`, good for searching."""
@@ -63,7 +64,7 @@ class Modules:
     def imports(self, path: str) -> tuple[Import, ...]:
         """Its imports, anywhere in it, read off its lines."""
         if path not in self._imports:
-            self._imports[path] = tuple(_imports(self.text(path)))
+            self._imports[path] = tuple(imports_in(self.text(path)))
         return self._imports[path]
 
     def locate(self, dotted: str, path: str) -> tuple[str, list[str]] | None:
@@ -148,6 +149,48 @@ class Modules:
             return ""
         full = ".".join((inner, *more))
         return self.origin(full, home) or ("" if self._is_own(full, home) else full)
+
+    def defined(self, dotted: str, path: str) -> tuple[ast.AST, str] | None:
+        """The function or class that `dotted` names in the file at `path`, and the file that it stands in."""
+        for _ in range(_MOST_HANDS):
+            found = self.locate(dotted, path)
+            if found is None or len(found[1]) != 1:
+                return None
+            path, (name,) = found
+            scope = self.scope(path)
+            bindings = scope.bindings.get(name, ()) if scope is not None else ()
+            if len(bindings) != 1:
+                return None
+            if bindings[0].how in {"def", "class"}:
+                return bindings[0].node, path
+            dotted = bindings[0].dotted
+            if not dotted:
+                return None
+        return None
+
+    def returned(self, dotted: str, path: str) -> Value:
+        """What calling `dotted`, imported in the file at `path`, gives: as its own module tells."""
+        key = (dotted, path)
+        if key not in self._returned:
+            self._returned[key] = UNKNOWN  # modules that call each other
+            found = self.defined(dotted, path)
+            if found is not None:
+                self._returned[key] = _outside(self._result(*found))
+        return self._returned[key]
+
+    def _result(self, node: ast.AST, path: str) -> Value:
+        scope = self.scope(path)
+        if scope is None or not isinstance(scope.node, ast.Module):
+            return UNKNOWN
+        if isinstance(node, ast.ClassDef):
+            return Inference(scope, lambda name: [], {}).instance(node, scope)
+        if not isinstance(node, ast.FunctionDef):
+            return UNKNOWN
+        start, end = node.lineno, node.end_lineno or node.lineno
+        index = build(scope.node, scope.text, lambda first, last: first <= end and last >= start)
+        index.module.elsewhere = project = Project(self, path)
+        index.inference.elsewhere = project.returned
+        return index.inference.returned(node, index.module)
 
     def _is_own(self, dotted: str, path: str) -> bool:
         return dotted.startswith(".") or self.locate(dotted, path) is not None
@@ -261,6 +304,21 @@ class Project:
         self.asked = True
         return self.modules.starred(home, name, self.path)
 
+    def function(self, dotted: str) -> ast.FunctionDef | None:
+        """The function of another module that `dotted` names."""
+        if not self._has(dotted):
+            return None
+        self.asked = True
+        found = self.modules.defined(dotted, self.path)
+        return found[0] if found is not None and isinstance(found[0], ast.FunctionDef) else None
+
+    def returned(self, dotted: str) -> Value:
+        """See `Modules.returned`."""
+        if not self._has(dotted):
+            return UNKNOWN
+        self.asked = True
+        return self.modules.returned(dotted, self.path)
+
     @property
     def runs_accelerated(self) -> bool:
         """Whether a program that trains on an accelerator loads this module."""
@@ -304,6 +362,19 @@ class Project:
         return any(_uses(self.modules.text(other), name) for other in others)
 
 
+def _outside(value: Value) -> Value:
+    """`value` as another module can use it: what it is, without the places in the source that it comes from."""
+    kinds = value.kinds & _KINDS
+    if not kinds & _THINGS:
+        kinds = frozenset()
+    items = tuple(_outside(item) for item in value.items) if value.items is not None else None
+    fields = None
+    if value.fields is not None:
+        fields = {name: _outside(field) for name, field in value.fields.items()}
+    element = _outside(value.element) if value.element is not None else None
+    return Value(kinds, items, element, fields)
+
+
 def _is_of_others(root: str) -> bool:
     return root in _OTHERS or root in sys.stdlib_module_names
 
@@ -321,20 +392,3 @@ def _interesting() -> set[str]:
         _names.update(name.rpartition(".")[2] for name in (*LISTENED, *MODULES))
         _names.update(_ALIASES, *STAR_EXPORTS.values())
     return _names
-
-
-def _imports(text: str) -> Iterator[Import]:
-    if "\\\n" in text:
-        text = text.replace("\\\n", " ")
-    for home, names, modules in _IMPORT.compiled.findall(text):
-        if "#" in names:
-            names = _COMMENT.compiled.sub("", names)
-        for part in names.strip("() \t\r\n").split(","):
-            words = part.split()
-            if words:
-                yield Import(home, words[0], words[2] if len(words) == 3 else words[0])
-        for part in modules.split(","):
-            words = part.split()
-            if words:
-                local = words[2] if len(words) == 3 else words[0].partition(".")[0]
-                yield Import(words[0], "", local)

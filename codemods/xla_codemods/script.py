@@ -86,6 +86,8 @@ class Script:
         self.parents = self.index.parents
         self.module = self.index.module
         self.module.elsewhere = project
+        if project is not None and hot.trains:  # others are not worth the looking
+            self.inference.elsewhere = project.returned
         self.needed: set[str] = set()  # modules that new text names and the file does not import
 
     # Names and values.

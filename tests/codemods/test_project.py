@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from xla_codemods.engine import Options, migrate
 from xla_codemods.findings import Finding
 from xla_codemods.project import Modules, Project
+from xla_codemods.script import Script
+from xla_codemods.source import Source
+from xla_codemods.values import ACCEL, DEVICE, LOADER, MODULE, OPTIMIZER, TENSOR
 
 LOOP = """
     import torch
@@ -338,6 +342,78 @@ def test_the_seed_of_a_program_that_trains_on_an_accelerator() -> None:
 )
 def test_other_seeds_stay(files: dict[str, str]) -> None:
     assert after({"seed.py": SEED, **files})["seed.py"] == SEED
+
+
+# Slices in functions of other modules.
+
+BATCH = """
+    def get_batch(source, i, length):
+        length = min(length, len(source) - 1 - i)
+        return source[i : i + length], source[i + 1 : i + 1 + length].view(-1)
+    """
+SLICED = """
+    import torch
+    from lib import get_batch
+
+    def train(model, optimizer, device):
+        source = torch.arange(1000).to(device)
+        for i in range(0, 900, 10):
+            x, y = get_batch({arguments})
+            loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+    """
+
+
+@pytest.mark.parametrize("arguments", ["source, i, 10", "i=i, length=10, source=source"])
+def test_a_function_that_slices_what_it_is_given(arguments: str) -> None:
+    """Compiles in every step (xla-facts 3.31); here nothing is sliced, and there nothing is on a device."""
+    files = {
+        "lib/__init__.py": "from .batches import get_batch",
+        "lib/batches.py": BATCH,
+        "train.py": SLICED.format(arguments=arguments),
+    }
+    (finding,) = left(files, "train.py")
+    assert (finding.code, finding.edits) == ("XLA506", ())
+    assert "`get_batch` slices what it is given at another place" in finding.message
+
+
+@pytest.mark.parametrize("arguments", ["source, 5, 10", "list(range(900)), i, 10", "source, 0, i"])
+def test_one_that_does_not(arguments: str) -> None:
+    batch = BATCH.replace("source[i : i + length], source[i + 1 : i + 1 + length]", "source[i:]")
+    files = {"lib.py": batch, "train.py": SLICED.format(arguments=arguments)}
+    assert left(files, "train.py") == []
+
+
+# What functions and classes of other modules give.
+
+
+def value(called: str, lib: str) -> frozenset[str]:
+    """The kinds of `called`, in a script that trains, after `from lib import *names of lib*`."""
+    names = sorted(set(re.findall(r"(?:def|class) (\w+)", lib)))
+    script = f"import torch\nfrom lib import {', '.join(names)}\nloss.backward()\nx = {called}\n"
+    given = modules({"lib.py": lib, "train.py": script})
+    model = Script(Source(given.files["train.py"]), project=Project(given, "train.py"))
+    (binding,) = model.module.bindings["x"]
+    return model.value(binding.value).kinds
+
+
+@pytest.mark.parametrize(
+    ("lib", "called", "kinds"),
+    [
+        ("from torch.optim import Adam\ndef make(m): return Adam(m.parameters())", "make(m)", {OPTIMIZER}),
+        ("from torch import nn\nclass Net(nn.Module): pass", "Net()", {MODULE}),
+        ("from torch import nn\nclass Net(nn.Module): pass\ndef make(): return Net().cuda()", "make()", {MODULE}),
+        ("import torch\ndef get(): return torch.device('cuda')", "get()", {DEVICE, ACCEL}),
+        ("from torch.utils.data import DataLoader as D\ndef make(): return D(1), D(2)", "make()[1]", {LOADER}),
+        ("import torch\ndef put(x, device): return torch.ones(2).to(device)", "put(1, 2)", {TENSOR, ACCEL}),
+        ("class Env:\n    def step(self): pass", "Env()", set()),
+        ("def make(name): return globals()[name]()", "make('x')", set()),
+        ("def a(): return b()\ndef b(): return a()", "a()", set()),
+    ],
+)  # fmt: skip
+def test_what_a_call_gives(lib: str, called: str, kinds: set[str]) -> None:
+    assert value(called, lib) == kinds
 
 
 # Whole projects.

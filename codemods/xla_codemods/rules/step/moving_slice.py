@@ -41,6 +41,8 @@ reached, the fix is made only when asked for. Positions counted by `torch.arange
 +        xla.mark_step()
 ```
 
+Where a function of another module of the project slices what it is given, the call is a finding, without a fix.
+
 Slices at fixed places, and those of lists and of tensors on the host, stay:
 
 ```python
@@ -65,6 +67,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
+from ...syntax import argument_for, walk_body
 from ...values import ACCEL, BATCH, TENSOR
 from .counters import Counters, is_sum
 
@@ -87,8 +90,35 @@ def moving_slice(script: Script) -> Iterator[Finding]:
         if isinstance(node.ctx, ast.Load) and _is_on_device(script, node.value):
             yield from _of_subscript(script, node, counters)
     for call, scope in script.index.of(ast.Call):
-        if script.dotted(call.func, scope) == "torch.arange":
+        dotted = script.dotted(call.func, scope)
+        if dotted == "torch.arange":
             yield from _of_range(script, call, counters)
+        elif dotted is not None and script.project is not None:
+            yield from _of_call(script, call, dotted, counters)
+
+
+def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) -> Iterator[Finding]:
+    """`get_batch(source, i)`, where another module has `source[i : i + n]` in it."""
+    assert script.project is not None
+    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if _is_on_device(script, a)]
+    if not given:
+        return
+    function = script.project.function(dotted)
+    if function is None:
+        return
+    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    handed = {name: argument_for(name, function, call, skip_self=False) for name in names}
+    tensors = {name for name, value in handed.items() if value in given}
+    moving = {name for name, v in handed.items() if v is not None and counters.changes(v)}
+    for node in walk_body(function.body):
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in tensors:
+            if any(isinstance(n, ast.Name) and n.id in moving for n in ast.walk(node.slice)):
+                message = (
+                    f"`{function.name}` slices what it is given at another place in every step, "
+                    f"a new graph each time: let it use `{script.xla}.narrow`"
+                )
+                yield RULE.at(script, call, message)
+                return
 
 
 def _is_on_device(script: Script, node: ast.expr) -> bool:
