@@ -37,9 +37,9 @@ _OTHERS = frozenset({"numpy", "torch", "torchvision", "transformers", "xla_migra
 
 
 # What a value of another module can be here.
+_PARTS_OF_TRAINING = (values.DATASET, values.LOADER, values.MODULE, values.OPTIMIZER)
 _THINGS = frozenset(
-    (values.DATASET, values.DEVICE, values.LOADER, values.MODULE, values.OPTIMIZER)
-    + (values.SAMPLER, values.SCHEDULER, values.TENSOR)
+    (*_PARTS_OF_TRAINING, values.DEVICE, values.SAMPLER, values.SCHEDULER, values.TENSOR)
 )
 _KINDS = _THINGS | {values.ACCEL, values.BATCH, values.HOST}
 
