@@ -37,7 +37,9 @@ def cuda_type(script: Script, node: ast.expr) -> TensorType | None:
 
 
 def host_type(script: Script, node: ast.expr) -> TensorType | None:
-    """The CPU's tensor type that `node` is, or names."""
+    """The CPU's tensor type that `node` is, or names; `torch.Tensor` is the default one, a FloatTensor."""
+    if not isinstance(node, ast.Constant) and script.dotted(node) == "torch.Tensor":
+        return TensorType(node, "FloatTensor", "float32")
     return _type(script, node, "torch.")
 
 

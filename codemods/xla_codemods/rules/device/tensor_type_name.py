@@ -34,6 +34,20 @@ A choice by anything but availability is made where the name is used:
 +    return Long(n).to(xla.xla_device() if args.cuda else "cpu").zero_()
 ```
 
+`torch.Tensor` is the CPU's FloatTensor, too:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Model:
+     def __init__(self, opt):
+-        self.Tensor = torch.cuda.FloatTensor if opt.gpu_ids else torch.Tensor
++        self.Tensor = torch.FloatTensor
+-        self.input = self.Tensor(opt.batch, 3)
++        self.input = self.Tensor(opt.batch, 3).to(xla.xla_device() if opt.gpu_ids else "cpu")
+```
+
 Names for the CPU's types stay.
 
 ```python
