@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _xla_groups, _xla_replicas
+from xla_migrate.runtime import _torch_xla, _xla_groups, _xla_replicas
 from xla_migrate.runtime._torch_xla import xm, xr
 
 
@@ -112,6 +113,46 @@ def test_fact_1_21_neurons_buckets(
     gradients = [torch.ones(200_000, device=device) for _ in range(3)]
     _xla_replicas.total(gradients, 0.25)
     assert [count for count, _, _ in reductions.calls] == [1, 1, 1]
+
+
+@pytest.fixture
+def four(reductions: Reductions, monkeypatch: pytest.MonkeyPatch) -> Reductions:
+    """Among 4 replicas that all hold the same."""
+    monkeypatch.setattr(_xla_replicas, "_check_everyone_comes", lambda *given: None)
+    monkeypatch.setattr(_torch_xla, "replica", lambda: (0, 0, 4))
+
+    def everyones(answers: list[Any], mine: Any, group: Any = None) -> None:
+        answers[:] = [mine] * len(answers)
+
+    monkeypatch.setattr(dist, "all_gather_object", everyones)
+    return reductions
+
+
+def test_fact_3_11_replicas_begin_with_the_parameters_and_buffers_of_the_first(
+    four: Reductions, device: torch.device
+) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to(device)
+    xla.DistributedDataParallel(model)
+    held = len(list(model.parameters())) + len(list(model.buffers()))
+    assert four.calls == [(held, 1.0, None)]
+
+
+def test_fact_5_4_gradients_are_averaged_in_backward_and_not_again(
+    four: Reductions, device: torch.device
+) -> None:
+    """Experts take the wrapper away on XLA; with ours the script keeps it."""
+    model = xla.DistributedDataParallel(nn.Linear(2, 1).to(device), broadcast_buffers=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    four.calls.clear()
+    with model.no_sync():
+        model(torch.ones(1, 2)).sum().backward()
+    assert four.calls == []
+    model(torch.ones(1, 2)).sum().backward()
+    assert four.calls == [(2, 0.25, None)]
+    xla.reduce_gradients(optimizer)
+    xla.optimizer_step(optimizer)
+    assert len(four.calls) == 1
+    assert set(model.state_dict()) == {"module.weight", "module.bias"}
 
 
 @pytest.mark.parametrize("sends", [True, False])

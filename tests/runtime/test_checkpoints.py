@@ -18,7 +18,7 @@ import torch_xla.core.xla_model as xm
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _backend, checkpoints
+from xla_migrate.runtime import _backend, _torch_xla, checkpoints
 
 
 class Net(nn.Module):
@@ -219,6 +219,18 @@ def test_fact_1_41_every_replica_launches_and_the_master_alone_writes(
     xla.save({"x": pending}, tmp_path / "x.pt")
     assert xla.metrics()["launches"] == (before or 0) + 1
     assert not (tmp_path / "x.pt").exists()
+
+
+def test_fact_1_40_the_master_is_one_among_all_hosts(
+    device: torch.device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch_xla's own `save` writes on every host, to the same file where they share a disk."""
+    monkeypatch.setattr(_torch_xla, "replica", lambda: (4, 0, 8))
+    xla.save({"x": 1}, tmp_path / "of the second host.pt")
+    xla.save({"x": 1}, tmp_path / "asked for.pt", master_only=False)
+    monkeypatch.setattr(_torch_xla, "replica", lambda: (0, 0, 8))
+    xla.save({"x": 1}, tmp_path / "of the first.pt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asked for.pt", "of the first.pt"]
 
 
 # Loading

@@ -190,6 +190,16 @@ def test_xla_starts_a_process_for_each_device_or_one(
         xla.launch(print, join=False)
 
 
+def test_fact_1_8_a_function_is_given_its_rank_on_this_host(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch_xla hands it the rank among all hosts, but under torchrun the one on its host."""
+    monkeypatch.setattr(_xla_replicas.xr, "local_ordinal", lambda: 2)
+    seen: list[Any] = []
+    _xla_replicas._Process(lambda *args: seen.append(args))(6, "n")
+    assert seen == [(2, "n")]
+
+
 def test_eager_processes_know_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_RANK", "unset")
     ranks: list[Any] = []

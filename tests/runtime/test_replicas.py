@@ -90,10 +90,23 @@ xla.rendezvous("here")
 
 # What torch_xla and gloo do by themselves.
 gloo = dist.new_group(backend="gloo")
+try:
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1).to(device), process_group=gloo)
+except RuntimeError as error:
+    report("torch's DDP", str(error))
 x = mine(2)
 dist.all_reduce(x, group=gloo)
 report("gloo", x.tolist())
 in_place("a group of the script's", lambda x: xla.all_reduce(x, group=gloo), mine(2))
+
+import torch.distributed.nn.functional as differentiable
+leaf = mine(2).requires_grad_()
+parts = differentiable.all_gather(leaf)
+(parts[0] * parts[1]).sum().backward()
+report("gathered features", [[part.tolist() for part in parts], leaf.grad.tolist()])
+leaf = mine(2).requires_grad_()
+(differentiable.all_reduce(leaf) * (rank + 1)).sum().backward()
+report("summed features", leaf.grad.tolist())
 
 sampler = DistributedSampler(range(8), shuffle=True, seed=3)
 loader = xla.MpDeviceLoader(DataLoader(range(8), batch_size=2, sampler=sampler))
@@ -150,6 +163,27 @@ def test_collectives_in_place(both: list[dict[str, Any]], name: str) -> None:
 
 def test_fact_3_9_gloo_alone_does_nothing_to_xla_tensors(both: list[dict[str, Any]]) -> None:
     assert [report["gloo"] for report in both] == [[1, 1], [2, 2]]
+
+
+def test_fact_5_2_torchs_own_wrapper_cannot_begin(both: list[dict[str, Any]]) -> None:
+    """Its check of the parameters gathers XLA tensors through gloo; so ours has its own (_data_parallel.py)."""
+    for report in both:
+        assert "torch's DDP" in report, "it could"
+        assert "allgather" in report["torch's DDP"] or "XLA" in report["torch's DDP"]
+
+
+def test_fact_5_5_objects_and_barriers_go_through_gloo(both: list[dict[str, Any]]) -> None:
+    for rank, report in enumerate(both):
+        assert report["broadcast_object_list"] == [["settings", 1]]
+        assert report["all_gather_object"] == [{"rank": 0}, {"rank": 1}]
+        assert report["after"] == [False, rank, 2], "behind two barriers"
+
+
+def test_gradients_come_back_through_collectives(both: list[dict[str, Any]]) -> None:
+    """torch.distributed.nn, as contrastive losses use it: each replica's loss has its part in each gradient."""
+    for report, gradient in zip(both, ([4, 4], [2, 2]), strict=True):
+        assert report["gathered features"] == [[[1, 1], [2, 2]], gradient]
+        assert report["summed features"] == [3, 3]
 
 
 def test_some_replicas_only(both: list[dict[str, Any]]) -> None:

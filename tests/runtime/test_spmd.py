@@ -24,6 +24,9 @@ if how != "one device":
     report("devices", xla.use_spmd(batch_per_device=how == "share"))
 xla.init_process_group("nccl")
 report("replicas", [xla.rank(), xla.world_size(), xla.device_count()])
+import torch_xla.runtime as xr
+of_torch_xla = [xr.world_size(), xr.global_ordinal(), xr.global_runtime_device_count()]
+report("of torch_xla", of_torch_xla)
 torch.manual_seed(0)
 data = TensorDataset(torch.randn(48, 6), torch.randint(0, 3, (48,)))
 sampler = DistributedSampler(data, seed=5)
@@ -63,8 +66,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.e2e
+def test_fact_1_10_one_replica_drives_all_devices(runs: dict[str, dict[str, Any]]) -> None:
+    for how in ("whole", "share"):
+        assert runs[how]["of torch_xla"] == [1, 0, 4]
+        assert runs[how]["replicas"] == [0, 1, 1]
+
+
+@pytest.mark.e2e
+def test_fact_1_22_the_compiler_reduces_and_the_step_does_not(
+    runs: dict[str, dict[str, Any]],
+) -> None:
+    """Averaged again over the devices, gradients and so the weights would be others."""
+    for how in ("whole", "share"):
+        assert runs[how]["weight"] == pytest.approx(runs["one device"]["weight"], abs=1e-5)
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("how", ["whole", "share"])
-def test_losses_are_those_of_one_device(runs: dict[str, dict[str, Any]], how: str) -> None:
+def test_fact_5_6_losses_are_those_of_one_device(runs: dict[str, dict[str, Any]], how: str) -> None:
     one, run = runs["one device"], runs[how]
     assert run["devices"] == 4
     assert run["replicas"] == [0, 1, 1]

@@ -99,7 +99,19 @@ def test_gradients_are_averaged_before_the_step(monkeypatch: pytest.MonkeyPatch)
     assert notes == ["reduce", "step"]
 
 
-def test_reducing_again_does_nothing_until_the_next_backward(
+def test_fact_1_24_an_accumulation_is_averaged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(_backend, "_chosen", Replicas(notes))
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    for _ in range(3):
+        (parameter / 3).sum().backward()
+    assert notes == [], "no micro-batch by itself"
+    xla.optimizer_step(optimizer)
+    assert notes == ["reduce"]
+
+
+def test_fact_3_13_reducing_again_does_nothing_until_the_next_backward(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes: list[str] = []

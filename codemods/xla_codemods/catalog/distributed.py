@@ -160,7 +160,6 @@ ROWS: tuple[Row, ...] = (
         {
             "default_hooks.fp16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
             "default_hooks.bf16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
-            "powerSGD_hook.powerSGD_hook": "gradients are reduced within the graph: there is no hook",
         },
         evidence="docs",
     ),

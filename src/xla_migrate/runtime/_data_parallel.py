@@ -156,7 +156,12 @@ class DistributedDataParallel(_TorchDDP):
         """Hooks that send gradients in another type have no effect; others are refused."""
         name = getattr(hook, "__name__", repr(hook))
         if name not in ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"):
-            raise NotImplementedError(f"register_comm_hook({name}): XLA reduces without hooks")
+            raise NotImplementedError(
+                f"register_comm_hook({name}): XLA averages gradients within the graph, without "
+                "hooks. Leave it out where it saves traffic (PowerSGD); what it does to gradients, "
+                "do between backward and step, where they are averages; for sums of your own, "
+                "forward under no_sync() and xla.all_reduce each gradient after backward"
+            )
 
     def _set_static_graph(self) -> None:
         self.static_graph = self.find_unused_parameters = True

@@ -18,6 +18,18 @@ names in `state_dict`. On CUDA it is torch's.
 +    return model.module if isinstance(model, xla.DistributedDataParallel) else model
 ```
 
+Hooks that send gradients in 16 bits have no effect on XLA, and no harm. Others, which change what is summed up, are left:
+leave them out, or change the averages between backward and step. So is `with model.join():`, since XLA
+replicas run the same number of steps: give them batches of equal number (`drop_last=True`).
+
+```python
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+def tell(model):
+    model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    return ", ".join(model.names)
+```
+
 A wrapper of your own with that name stays:
 
 ```python
@@ -34,8 +46,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropArgument, Edit, Replace
-from ...findings import Finding
+from ...findings import MEDIUM, Finding
 from ...rule import Rule
+from ...syntax import keyword
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -48,8 +61,11 @@ _NAMES = (
     "torch.nn.parallel.distributed.DistributedDataParallel",
     "apex.parallel.DistributedDataParallel",
 )
+# Hooks that only say in which type gradients travel.
+_HARMLESS_HOOKS = frozenset({"allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"})
 # Positional parameters behind the module that concern CUDA devices.
 _DEVICES = ("device_ids", "output_device")
+_JOIN = "XLA replicas have to run the same number of steps: give them batches of equal number (drop_last=True)"
 _APEX = frozenset(
     (
         "message_size delay_allreduce shared_param allreduce_trigger_params retain_allreduce_buffers "
@@ -77,3 +93,27 @@ def wrapped(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     edit = Replace(node, f"{script.xla}.DistributedDataParallel")
     yield RULE.at(script, node, "it is the runtime's class that wraps models", edit)
+
+
+@RULE.method("register_comm_hook")
+def hooked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    hook = call.args[1] if len(call.args) > 1 else keyword(call, "hook")
+    name = ast.unparse(hook).rpartition(".")[2] if hook is not None else "a hook"
+    if name not in _HARMLESS_HOOKS:
+        message = (
+            f"`{name}`: XLA averages gradients within the graph, without hooks; leave it out, or change the averages "
+            "between backward and step"
+        )
+        yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+@RULE.node(ast.withitem)
+def joined(script: Script, item: ast.withitem, scope: Scope) -> Iterator[Finding]:
+    """`with model.join():`, and `with Join([model, optimizer]):`."""
+    match item.context_expr:
+        case ast.Call(func=ast.Attribute(value=model, attr="join")) as call:
+            if not (isinstance(model, ast.Constant) or script.uses_accelerate):
+                yield RULE.at(script, call, _JOIN, effort=MEDIUM)
+        case ast.Call() as call:
+            if script.dotted(call.func, scope) == "torch.distributed.algorithms.join.Join":
+                yield RULE.at(script, call, _JOIN, effort=MEDIUM)

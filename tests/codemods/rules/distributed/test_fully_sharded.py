@@ -52,7 +52,11 @@ CALL = "FSDP(torch.nn.Linear(2, 1), device_id=0)"
         (CALL, "FSDP(m, ignored_modules=[m])", "`ignored_modules`"),
         (CALL, "FSDP(m, sharding_strategy=strategy)", "a strategy that cannot be seen"),
         (CALL, "FSDP(m, sharding_strategy=ShardingStrategy.HYBRID_SHARD)", "a hybrid strategy"),
-        ("torch.ones(1, 1).cuda())", 'torch.ones(1, 1).cuda(), reduction="sum")', "a loss that is a sum"),
+        (
+            "torch.ones(1, 1).cuda())",
+            'torch.ones(1, 1).cuda(), reduction="sum")',
+            "a loss that is a sum",
+        ),
         ("lr=0.1", "lr=0.1 * dist.get_world_size()", "which counts processes"),
         ("lr=0.1", "lr=0.1 / world_size", "which counts processes"),
         (
