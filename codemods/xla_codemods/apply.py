@@ -225,9 +225,17 @@ class Transformer(cst.CSTTransformer):
         compound: list[Node] | None = None
         for k, edit in moved:
             if isinstance(edit, InsertBefore):
-                before += self._parsed(edit.text)
+                new = self._parsed(edit.text)
+                if k == 0:
+                    before += new
+                else:
+                    body[k] = [*small_statements(new), *body[k]]
             elif isinstance(edit, InsertAfter):
-                after += self._parsed(edit.text)
+                new = self._parsed(edit.text)
+                if k == len(smalls) - 1:
+                    after += new
+                else:  # `step(); return`: behind the line it would not be reached
+                    body[k] = [*body[k], *small_statements(new)]
             elif isinstance(edit, ReplaceStatement):
                 new = self._parsed(edit.text, edit.holes)
                 if len(smalls) == 1 and new:

@@ -265,7 +265,7 @@ def test_remove(source: str, expected: str) -> None:
         ("# c\nb()  # d\n", InsertAfter, "# c\nb()  # d\nm()\n"),
         ("if x:\n    b()\n", InsertAfter, "if x:\n    b()\n    m()\n"),
         ("if x: b()\n", InsertAfter, "if x: b(); m()\n"),
-        ("a(); b(); c()\n", InsertAfter, "a(); b(); c()\nm()\n"),
+        ("a(); b(); c()\n", InsertAfter, "a(); b(); m(); c()\n"),
         ("b()", InsertAfter, "b()\nm()"),
     ],
 )

@@ -41,6 +41,21 @@ The function itself, called or handed on, is the same:
 +torch.nn.Linear(4, 2).to(xla.xla_device())
 ```
 
+A module that has a `cuda` of its own may hand on to nn.Module's:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ class Net(nn.Module):
+     def cuda(self, device=None):
+-        self.cache = self.cache.cuda(device)
++        self.cache = self.cache.to(xla.xla_device(device))
+-        return super().cuda(device)
++        return super().to(xla.xla_device(device))
+```
+
 A class's own `cuda`, and the attribute `cuda` of anything, are left alone.
 
 ```python
@@ -150,11 +165,23 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     """Whether `owner` is of a local class that is no tensor, no module, or defines `cuda` on its own."""
     value = script.value(owner, scope)
+    if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
+        return not value.has(MODULE) or _inherits_it(script, value.definition)
     if isinstance(value.definition, ast.ClassDef) and script.inference.method(
         value.definition, "cuda"
     ):
         return True
     return bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
+
+
+def _inherits_it(script: Script, definition: ast.AST | None) -> bool:
+    """Whether what `super().cuda()` calls is in this file: of another class than nn.Module."""
+    bases = definition.bases if isinstance(definition, ast.ClassDef) else []
+    parents = [script.value(base).definition for base in bases]
+    return any(
+        isinstance(parent, ast.ClassDef) and script.inference.method(parent, "cuda") is not None
+        for parent in parents
+    )
 
 
 def _takes_torchs_arguments(call: ast.Call) -> bool:

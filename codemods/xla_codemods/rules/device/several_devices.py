@@ -46,6 +46,7 @@ from ...known import RUNTIME
 from ...places import NAME, SINK
 from ...rule import Rule
 from ...syntax import keyword
+from ...values import CLASS, INSTANCE, MODULE, TENSOR
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -92,6 +93,8 @@ def _called(
     if last not in {"device", "xla_device", "cuda", "to"}:
         return
     dotted = script.dotted(func, scope)
+    if dotted is None and isinstance(func, ast.Attribute) and _is_anothers(script, func.value):
+        return
     given = device_argument(call)
     if dotted == f"{RUNTIME}.xla_device" or (dotted is None and last == "cuda"):
         if given is None:
@@ -111,6 +114,12 @@ def _called(
             yield call, given.value
     elif isinstance(given, ast.Name) and last != "to":
         yield call, given
+
+
+def _is_anothers(script: Script, owner: ast.expr) -> bool:
+    """Whether `owner` is of a local class that is no tensor and no module: its `cuda` is its own affair."""
+    kinds = script.value(owner).kinds
+    return bool(kinds & {INSTANCE, CLASS}) and not kinds & {MODULE, TENSOR}
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:

@@ -168,3 +168,14 @@ def test_averages_of_weights_run_with_the_step(first: str, second: str, marked: 
         line.strip() for line in migrated(UPDATES.format(first=first, second=second)).splitlines()
     ]
     assert lines[lines.index("xla.mark_step()") - 1] == marked
+
+
+def test_a_mark_stands_before_what_leaves_on_the_same_line() -> None:
+    source = """import torch
+def step(optimizer, last):
+    if last: optimizer.step(); return
+    optimizer.step(); print("on")
+"""
+    after = migrated(source)
+    assert "xla.optimizer_step(optimizer); xla.mark_step(); return" in after
+    assert 'xla.optimizer_step(optimizer); xla.mark_step(); print("on")' in after
