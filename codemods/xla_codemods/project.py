@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from . import values
 from .accelerators import speaks_of_an_accelerator
 from .import_lines import Import, imports_in
 from .index import build
@@ -23,7 +22,7 @@ from .names import LOCAL, MODULES, STAR_EXPORTS, Scope
 from .patterns import Pattern
 from .source import Source, SourceError
 from .triggers import LISTENED
-from .values import UNKNOWN, Value
+from .values import UNKNOWN, Value, for_others
 
 _TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _TRAINS = (".backward(", ".step(")
@@ -34,14 +33,6 @@ _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "
 _MOST_HANDS = 8  # through which a name comes
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset({"numpy", "torch", "torchvision", "transformers", "xla_migrate"})
-
-
-# What a value of another module can be here.
-_PARTS_OF_TRAINING = (values.DATASET, values.LOADER, values.MODULE, values.OPTIMIZER)
-_THINGS = frozenset(
-    (*_PARTS_OF_TRAINING, values.DEVICE, values.SAMPLER, values.SCHEDULER, values.TENSOR)
-)
-_KINDS = _THINGS | {values.ACCEL, values.BATCH, values.HOST}
 
 
 class Modules:
@@ -175,7 +166,7 @@ class Modules:
             self._returned[key] = UNKNOWN  # modules that call each other
             found = self.defined(dotted, path)
             if found is not None:
-                self._returned[key] = _outside(self._result(*found))
+                self._returned[key] = for_others(self._result(*found))
         return self._returned[key]
 
     def _result(self, node: ast.AST, path: str) -> Value:
@@ -328,11 +319,20 @@ class Project:
     def wants(self, name: str) -> bool:
         """Whether another module imports `name` from this one, or all that it has."""
         self.asked = True
-        return any(self._wants(other, name) for other in self.modules.importers.get(self.path, ()))
+        # What a module that imports this one calls it; inside a package, `from . import` does without.
+        *folders, own = self.path.removesuffix(".py").split("/")
+        me = own if own != "__init__" else (folders or [""])[-1]
+        return any(
+            self._wants(other, name, me)
+            for other in self.modules.files
+            if other != self.path
+            and (name in (text := self.modules.text(other)) or "import *" in text)
+            and (me in text or own == "__init__")
+        )
 
-    def _wants(self, other: str, name: str) -> bool:
+    def _wants(self, other: str, name: str, me: str) -> bool:
         for found in self.modules.imports(other):
-            if found.name not in {"*", name, ""} and not self._is_me(found, other):
+            if found.name != me and found.home.rpartition(".")[2] not in {me, ""}:
                 continue
             if found.name == name or (found.name == "*" and self._is_public(name)):
                 home = self.modules.locate(found.home, other)
@@ -358,21 +358,9 @@ class Project:
     def uses_attribute(self, name: str) -> bool:
         """Whether another module of the same programs has `.name` of anything."""
         self.asked = True
-        others = self.modules.reached(self.path, both_ways=True) - {self.path}
-        return any(_uses(self.modules.text(other), name) for other in others)
-
-
-def _outside(value: Value) -> Value:
-    """`value` as another module can use it: what it is, without the places in the source that it comes from."""
-    kinds = value.kinds & _KINDS
-    if not kinds & _THINGS:
-        kinds = frozenset()
-    items = tuple(_outside(item) for item in value.items) if value.items is not None else None
-    fields = None
-    if value.fields is not None:
-        fields = {name: _outside(field) for name, field in value.fields.items()}
-    element = _outside(value.element) if value.element is not None else None
-    return Value(kinds, items, element, fields)
+        modules = self.modules
+        using = {other for other in modules.files if _uses(modules.text(other), name)} - {self.path}
+        return bool(using) and not using.isdisjoint(modules.reached(self.path, both_ways=True))
 
 
 def _is_of_others(root: str) -> bool:
@@ -380,6 +368,8 @@ def _is_of_others(root: str) -> bool:
 
 
 def _uses(text: str, attribute: str) -> bool:
+    if f".{attribute}" not in text:
+        return False
     return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
 
 

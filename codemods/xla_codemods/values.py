@@ -130,3 +130,21 @@ def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
     if ACCEL in kinds and HOST in kinds:
         kinds -= {ACCEL, HOST}
     return kinds
+
+
+# What a value of another module can be: the kinds that say what to do with it by themselves.
+_THINGS = frozenset(
+    {DATASET, DEVICE, LOADER, MODULE, OPTIMIZER, SAMPLER, SCHEDULER, TENSOR},
+)
+_TRAVELLING = _THINGS | {ACCEL, BATCH, HOST}
+
+
+def for_others(value: Value) -> Value:
+    """`value` as another module can use it: what it is, without the places in the source that it comes from."""
+    kinds = value.kinds & _TRAVELLING if value.kinds & _THINGS else frozenset()
+    items = tuple(for_others(item) for item in value.items) if value.items is not None else None
+    fields = None
+    if value.fields is not None:
+        fields = {name: for_others(field) for name, field in value.fields.items()}
+    element = for_others(value.element) if value.element is not None else None
+    return Value(kinds, items, element, fields)
