@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from xla_migrate.cli.doctor import FAULT, NOTE, OK, Check, diagnose, lines
 from xla_migrate.cli.doctor_checks import ANSWER
+from xla_migrate.verify import probe
 
 from .conftest import Runner
 
@@ -173,6 +176,29 @@ def test_fact_5_7_the_cpu_has_no_collectives() -> None:
 )
 def test_compile_cache(changes: dict[str, Any], status: str) -> None:
     assert checked({}, **changes)["compile cache"].status == status
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "file"])
+def test_a_cache_that_cannot_be_written_is_left_out_of_the_rest(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = place if place.startswith("/") else str(tmp_path / place)
+    monkeypatch.setenv("XLA_PERSISTENT_CACHE_PATH", path)
+    probe.cache()
+    found = json.loads(capsys.readouterr().out)
+    assert (found["cache"], found["cache_writable"]) == (path, False)
+    assert "XLA_PERSISTENT_CACHE_PATH" not in os.environ
+    assert checked({}, **found)["compile cache"].status == FAULT
+
+
+def test_a_cache_that_is_not_there_yet_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XLA_PERSISTENT_CACHE_PATH", str(tmp_path / "new" / "cache"))
+    probe.cache()
+    assert json.loads(capsys.readouterr().out)["cache_writable"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_probe_that_said_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
@@ -109,7 +110,10 @@ def collectives() -> None:
 
 
 def cache() -> None:
-    """The persistent compile cache that XLA_PERSISTENT_CACHE_PATH asks for."""
+    """The persistent compile cache that XLA_PERSISTENT_CACHE_PATH asks for.
+
+    One that cannot be written is not used in what follows: every compilation would fail for it.
+    """
     path = os.environ.get("XLA_PERSISTENT_CACHE_PATH")
     if not path:
         tell(cache=None)
@@ -118,9 +122,15 @@ def cache() -> None:
     existing = folder
     while not os.path.exists(existing):
         existing = os.path.dirname(existing)
+    try:  # what the rights say is not all: some file systems take no files
+        with tempfile.TemporaryFile(dir=existing):
+            writable = True
+    except OSError:
+        writable = False
+        del os.environ["XLA_PERSISTENT_CACHE_PATH"]
     tell(
         cache=path,
-        cache_writable=os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK),
+        cache_writable=writable,
         cache_entries=len(os.listdir(folder)) if os.path.isdir(folder) else 0,
     )
 
