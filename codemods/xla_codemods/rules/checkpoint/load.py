@@ -80,7 +80,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
     if is_cpu(location) or not (script.trains or script.runs_accelerated):
         return
-    if script.value(location, scope).has(HOST) or _loads_samples(script, call):
+    if _is_surely_cpu(script, location, scope) or _loads_samples(script, call):
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.load")]
     if location is not None:
@@ -94,6 +94,19 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     given = location is not None and not _is_none(location)
     severity = ERROR if given else WARNING  # without one it depends on where the file comes from
     yield RULE.at(script, call, _MESSAGE, *edits, severity=severity)
+
+
+def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> bool:
+    """`torch.device("cpu")`, or a name for it; not what is the CPU in one case, as in `device if cuda else "cpu"`."""
+    if location is None or not script.value(location, scope).has(HOST):
+        return False
+    if not isinstance(location, ast.Name):
+        return isinstance(location, ast.Call)
+    found = scope.find(location.id)
+    return found is not None and all(
+        isinstance(binding.value, (ast.Constant, ast.Call)) and not binding.path
+        for binding in found[1]
+    )
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -57,6 +57,17 @@ Where a flag decides whether the batch is moved, it decides about the loader:
 +        xla.optimizer_step(optimizer)
 ```
 
+So is what torch itself loops over, which would be one graph of the whole epoch (xla-facts 3.32):
+
+```diff
+ import torch
+ from torch.optim.swa_utils import update_bn
++from xla_migrate import runtime as xla
+
+-update_bn(loader, swa_model, device="cuda")
++update_bn(xla.MpDeviceLoader(loader), swa_model, device=xla.xla_device())
+```
+
 Loops that compute no step and no prediction are left alone:
 
 ```python
@@ -69,16 +80,20 @@ def mean(dataset):
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
+from ...syntax import keyword
 from ...training import Driver, Loop
+from ...values import DEVICE_LOADER
 from .flags import flag_of_moves
 
 if TYPE_CHECKING:
+    from ...names import Scope
     from ...script import Script
 
 _MOVES = (".to(", ".cuda(", "device")
@@ -101,6 +116,16 @@ def device_loader(script: Script) -> Iterator[Finding]:
                 seen.add(driver.node)
                 edit = _wrapped(script, loop, driver)
                 yield RULE.at(script, driver.node, "batches are moved by the loop itself", edit)
+
+
+@RULE.call("torch.optim.swa_utils.update_bn")
+def update_bn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    loader = call.args[0] if call.args else keyword(call, "loader")
+    if loader is None or script.uses_accelerate or not script.accelerated:
+        return
+    if not script.value(loader, scope).has(DEVICE_LOADER):
+        edit = Replace(loader, f"{script.xla}.MpDeviceLoader({{0}})", (loader,))
+        yield RULE.at(script, loader, "torch's loop over the batches cuts no graph", edit)
 
 
 def _wrapped(script: Script, loop: Loop, driver: Driver) -> Replace:

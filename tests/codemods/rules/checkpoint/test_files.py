@@ -195,3 +195,40 @@ def test_what_each_replica_writes_is_written_by_each(lines: str) -> None:
 )
 def test_what_one_replica_writes_is_written_by_the_master(lines: str) -> None:
     assert "master_only" not in migrated(HEAD + lines)
+
+
+LOADS = """import torch
+
+class Trainer:
+    def __init__(self, cfg):
+        self.device = cfg.device if torch.cuda.is_available() else "cpu"
+
+def load(path, cfg, cpu):
+    {lines}
+
+model.cuda().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'd = torch.device("cpu") if cpu else torch.device("cuda")\n    torch.load(path, map_location=d)',
+        'd = "cpu"\n    if cfg.gpu: d = cfg.gpu\n    torch.load(path, map_location=d)',
+        "torch.load(path, map_location=Trainer(cfg).device)",
+    ],
+)
+def test_a_place_that_is_the_cpu_in_one_case_is_not_the_cpu(lines: str) -> None:
+    assert "xla.load(path, " in migrated(LOADS.replace("{lines}", lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'd = torch.device("cpu")\n    torch.load(path, map_location=d)',
+        'torch.load(path, map_location=torch.device("cpu"))',
+        'd = "cpu"\n    torch.load(path, map_location=d)',
+    ],
+)
+def test_the_cpu_under_a_name_is_the_cpu(lines: str) -> None:
+    assert "xla.load" not in migrated(LOADS.replace("{lines}", lines))
