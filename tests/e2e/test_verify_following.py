@@ -157,6 +157,38 @@ def test_a_late_fault_is_caught_at_its_step(name: str, runs: dict[str, Run]) -> 
     assert (found.step, found.quantity) == (late.step, late.quantity), str(comparison)
 
 
+BY_HAND = (
+    "    model.zero_grad()\n"
+    "    loss.backward()\n"
+    "    for p in model.parameters():\n"
+    "        p.data.add_(p.grad, alpha=-RATE)\n"
+)
+
+
+def by_hand(script: str, rate: str) -> str:
+    """The same training without an optimizer."""
+    build = "optimizer = torch.optim.SGD(model.parameters(), lr=6.0, momentum=0.9)\n"
+    step = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    assert build in script
+    assert step in script
+    return script.replace(build, "").replace(step, BY_HAND.replace("RATE", rate))
+
+
+def test_weights_that_are_updated_by_hand_are_exchanged_too(tmp_path: Path) -> None:
+    kept = tmp_path / "weights"
+    original = observed(by_hand(ORIGINAL, "9"), "reference", tmp_path / "original", keep=kept)
+    scripts = {
+        "same": by_hand(MIGRATED, "9"),
+        "late": by_hand(MIGRATED, "(9 if step < 9 else 9.5)"),
+    }
+    runs = followers(scripts, kept, tmp_path)
+    same = compare(original, runs["same"], followed=(original, runs["same"]))
+    assert same.proven, str(same)
+    late = compare(original, runs["late"], followed=(original, runs["late"]))
+    assert late.divergence is not None
+    assert (late.divergence.step, late.divergence.quantity) == (10, "weights")
+
+
 NUMERIC = {name: fault for name, fault in faults.FAULTS.items() if fault.verdict == "numbers"}
 
 

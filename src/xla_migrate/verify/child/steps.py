@@ -106,12 +106,16 @@ class Tap:
             self.event(number, parameters)
             if self.shake and self.done[number] == 1:
                 _off_mode(sketch.shake, parameters, self.shake)
-            if self.keep is not None:
-                _off_mode(weights.keep, self.keep, self.events - 1, parameters)
-            if self.follow is not None:
-                _off_mode(weights.take, self.follow, self.events - 1, parameters)
+            self.exchange(parameters)
             if self._enough(number):
                 self._stop()
+
+    def exchange(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Keep the weights after the step that was recorded last, or take the original's."""
+        if self.keep is not None:
+            _off_mode(weights.keep, self.keep, self.events - 1, parameters)
+        if self.follow is not None:
+            _off_mode(weights.take, self.follow, self.events - 1, parameters)
 
     def _enough(self, number: int) -> bool:
         """With several optimizers, each gets its steps: the first to want one more ends the run."""
@@ -279,6 +283,9 @@ def install(patches: Patches, tap: Tap) -> ManualSteps:
 
     patches.put(scaler, "step", scaled_step)
     manual = ManualSteps(tap)
+    if tap.keep is not None or tap.follow is not None:
+        hook = torch.nn.modules.module.register_module_forward_pre_hook(manual.before_forward)
+        patches.on_undo(hook.remove)
     losses.listen(manual.before_backward, manual.after_backward)
     return manual
 
@@ -300,6 +307,13 @@ class ManualSteps:
             self.tap.event(0, self.parameters)
             if self.tap.limit is not None and self.tap.done[0] >= self.tap.limit:
                 self.tap._stop()
+
+    def before_forward(self, module: Any, args: Any) -> None:
+        """Weights are exchanged between their update and their next use: the step ends here then."""
+        if self.open and not self.tap.live:
+            self.before_backward()
+            with clock.harness():
+                self.tap.exchange(self.parameters)
 
     def after_backward(self) -> None:
         """Gradients are there; the script will use them its own way."""
