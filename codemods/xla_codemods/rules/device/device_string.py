@@ -98,6 +98,10 @@ def device_string(script: Script) -> Iterator[Finding]:
             yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
 
 
+# What makes an option something else than one value.
+_NOT_ONE = ("nargs", "action", "multiple", "is_flag", "callback")
+
+
 def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
     """For the default of a command-line option: the names of CUDA among its choices, and its type."""
     argument = script.parent(default)
@@ -105,11 +109,16 @@ def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
     if not (isinstance(call, ast.Call) and isinstance(argument, ast.keyword)):
         return
     func = call.func
-    if not (isinstance(func, ast.Attribute) and func.attr == "add_argument"):
+    clicks = script.dotted(func) == "click.option"
+    if not (clicks or (isinstance(func, ast.Attribute) and func.attr == "add_argument")):
         return
-    if argument.arg != "default" or keyword(call, "nargs") or keyword(call, "action"):
+    if argument.arg != "default" or any(keyword(call, name) for name in _NOT_ONE):
         return
     kind = keyword(call, "type")
+    if clicks and isinstance(kind, ast.Call) and kind.args:  # click.Choice(["cuda", "cpu"])
+        own = f"{script.xla}.device_type()"
+        yield from (Replace(choice, own) for choice in _cuda_choices(kind.args[0]))
+        return
     if kind is not None and not (isinstance(kind, ast.Name) and kind.id == "str"):
         return
     takes = f"{script.xla}.device_type"

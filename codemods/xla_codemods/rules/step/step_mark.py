@@ -229,9 +229,10 @@ def _reads(script: Script, statement: ast.stmt) -> bool:
 
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
-    """`continue` before the mark would skip it (xla-facts 3.34)."""
+    """`continue` before the mark, which stands behind `anchor`, would skip it (xla-facts 3.34)."""
+    end = anchor.end_lineno or anchor.lineno
     for node in outside_loops(loop.body):
-        if isinstance(node, ast.Continue) and node.lineno < anchor.lineno:
+        if isinstance(node, ast.Continue) and node.lineno <= end and node is not anchor:
             yield InsertBefore(node, f"{script.xla}.mark_step()")
 
 

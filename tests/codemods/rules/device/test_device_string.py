@@ -105,3 +105,18 @@ def test_what_cannot_be_told_is_reported_and_changed_only_when_asked(
     assert line(before) == before
     assert codes(before) == ["XLA105"]
     assert line(before, unsafe=True) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('default="cuda"', "default=xla.device_type(), type=xla.device_type"),
+        ('type=click.Choice(["cuda", "cpu"]), default="cuda"',
+         'type=click.Choice([xla.device_type(), "cpu"]), default=xla.device_type()'),
+    ],
+)  # fmt: skip
+def test_options_of_click(before: str, after: str) -> None:
+    """A default that is no choice is refused by click itself."""
+    end = ")\ndef f(device): pass"
+    made = line(f'import click\n@click.option("--device", {before}{end}')
+    assert made.endswith(f'@click.option("--device", {after}{end}')

@@ -179,3 +179,23 @@ def step(optimizer, last):
     after = migrated(source)
     assert "xla.optimizer_step(optimizer); xla.mark_step(); return" in after
     assert 'xla.optimizer_step(optimizer); xla.mark_step(); print("on")' in after
+
+
+def test_what_goes_on_inside_the_block_of_the_step_is_marked_too() -> None:
+    source = """import torch
+def train(model, optimizer, batches, amp):
+    for i in range(9):
+        loss = model(batches[i])
+        if amp:
+            loss.backward()
+            if i % 3:
+                continue
+            optimizer.step()
+        else:
+            loss.backward()
+            optimizer.step()
+        print(i)
+"""
+    after = migrated(source)
+    assert "                xla.mark_step()\n                continue\n" in after
+    assert after.count("mark_step()") == 2
