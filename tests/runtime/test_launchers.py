@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import torch.distributed as dist
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _launchers
@@ -71,6 +72,21 @@ def test_what_a_script_says_is_what_the_environment_says(monkeypatch: pytest.Mon
     _launchers.tell(3, 4)
     assert [os.environ[name] for name in TORCHRUNS[:4]] == ["3", "1", "4", "2"]
     assert _launchers.replica_of_environment() == (3, 1, 4)
+
+
+def test_under_torchrun_replicas_meet_at_its_agent(
+    eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At an address of the script's own all would call, and none listen."""
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(dist, "init_process_group", lambda **options: asked.append(options))
+    for name in TORCHRUNS:
+        monkeypatch.setenv(name, "")
+    for agent, address in (("True", "env://"), ("", "tcp://localhost:1")):
+        monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", agent)
+        xla.init_process_group("nccl", "tcp://localhost:1", rank=1, world_size=2)
+        assert asked[-1]["init_method"] == address
+        assert (asked[-1]["rank"], asked[-1]["world_size"]) == (1, 2)
 
 
 def test_addresses_may_name_them() -> None:

@@ -55,6 +55,15 @@ def tell(rank: int, size: int) -> None:
     os.environ.update({name: str(value) for name, value in told.items() if value is not None})
 
 
+def has_agent() -> bool:
+    """Whether torchrun's agent is where replicas meet.
+
+    At any other address torch has all of them call, and none listen: a script that was made for
+    ``mp.spawn`` and has an address of its own would wait for ever under torchrun.
+    """
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
 def of_address(address: str | None, rank: int, size: int) -> tuple[int, int]:
     """Rank and world size, which an address may name: ``tcp://host:port?rank=0&world_size=2``."""
     named = dict(parse_qsl(urlsplit(address or "").query))

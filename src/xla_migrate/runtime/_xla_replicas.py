@@ -122,7 +122,7 @@ def init_process_group(options: dict[str, Any]) -> None:
         return
     kept |= {name: options[name] for name in _OF_CALLER if options.get(name) is not None}
     if "store" not in kept and kept.get("init_method", "env://").startswith("env://"):
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        if _launchers.has_agent():
             kept = {**_agents(), "timeout": kept.get("timeout")}
     dist.init_process_group(groups.NAME, **kept)
 
