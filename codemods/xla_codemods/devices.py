@@ -27,6 +27,8 @@ _INDEX_NAME = Pattern(
     r"^(?:\w*_)?(?:local_?)?rank$|^(?:local_)?gpu(?:_?(?:id|idx|index|num|no))?$|^(?:cuda|device)_?(?:id|idx|index|ordinal)$",
     re.IGNORECASE,
 )
+# What `torch.cuda.current_device()` is kept under where its number is wanted.
+INDEX_OF_CURRENT = Pattern(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
 # Lists of them: `gpu_ids[0]`.
 _INDICES_NAME = Pattern(
     r"^(?:\w*_)?(?:gpus?_?(?:ids?|idxs?|indices|list)|gpus|(?:cuda|device)_?(?:ids|idxs|indices|ordinals))$",
@@ -243,6 +245,10 @@ class Devices:
                 return False  # a tensor's, most often by far
         if isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT:
             return True
+        if isinstance(node, ast.Name) and INDEX_OF_CURRENT.search(node.id):
+            found = self.script.index.scope(node).find(node.id)
+            if found and all(self._is_current(binding.value) for binding in found[1]):
+                return True
         value = self.script.value(node)
         if value.has(NUMBER) and not value.kinds - {NUMBER, STRING, DEVICE, HOST, ACCEL}:
             return True
@@ -252,6 +258,10 @@ class Devices:
         if last is None:
             return isinstance(node, ast.Subscript) and _is_one_of_indices(node)
         return _INDEX_NAME.match(last) is not None
+
+
+    def _is_current(self, node: ast.expr | None) -> bool:
+        return isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT
 
 
 def _is_one_of_indices(node: ast.Subscript) -> bool:

@@ -46,15 +46,13 @@ else:
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...availability import chooses_kernels
-from ...devices import device_argument, last_name
+from ...devices import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove
 from ...findings import Finding
-from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -81,7 +79,6 @@ _INDICES = (
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
 )
-_INDEX = Pattern(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
 _NONE = "is False on an XLA host"
 
 
@@ -215,7 +212,7 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
     if isinstance(parent, ast.Subscript):
         return parent.slice is call
     if isinstance(parent, ast.Assign):
-        return any(_INDEX.search(last_name(target) or "") for target in parent.targets)
+        return any(INDEX_OF_CURRENT.search(last_name(target) or "") for target in parent.targets)
     if isinstance(parent, ast.Call):
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}

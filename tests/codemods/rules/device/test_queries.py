@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -184,3 +185,16 @@ def test_several_devices_in_one_process(source: str, several: bool) -> None:
 )
 def test_whether_memory_can_be_pinned_is_cudas_question(before: str, left: bool) -> None:
     assert ("XLA102" not in codes(before)) is left
+
+
+def test_the_number_of_the_current_device_is_a_device_again_where_one_is_made_of_it() -> None:
+    before = (
+        "import torch\n"
+        "def here(other):\n"
+        "    current_idx = torch.cuda.current_device()\n"
+        "    print(other.index != current_idx)\n"
+        "    return torch.device(current_idx)\n"
+    )
+    once = migrated(before)
+    assert "return xla.xla_device(current_idx)" in once
+    assert migrated(once) == once
