@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from xla_migrate.cli.verify_migration import migrated
+
 from .conftest import Runner
 
 COMPAT = "from torch.cuda.amp import autocast\n"
@@ -84,3 +86,16 @@ def test_it_is_rewritten_as_one(run: Runner, here: Path) -> None:
         ast.parse(text)
     assert run(".").code == 0
     assert {path.name: path.read_text() for path in here.glob("*.py")} == texts
+
+
+def test_what_is_verified_is_what_a_run_over_the_folder_writes(run: Runner, here: Path) -> None:
+    """The script lies in a folder of the project, and a module that it needs does not."""
+    (here / "compat.py").write_text(COMPAT)
+    (here / "tools").mkdir()
+    (here / "tools" / "train.py").write_text(TRAIN)
+    _settle()
+    verified = migrated(Path("tools/train.py"), unsafe=False).files
+    assert run(".").code == 0
+    assert {"tools/train.py"} == verified.keys()
+    assert (here / "tools" / "train.py").read_bytes() == verified["tools/train.py"]
+    assert b"with xla.autocast():" in verified["tools/train.py"]

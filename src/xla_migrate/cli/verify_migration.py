@@ -61,6 +61,8 @@ def migrated(script: Path, unsafe: bool, only: Sequence[Path] | None = None) -> 
         name = os.path.relpath(os.path.realpath(found.path), project)
         if found.path.endswith(".ipynb") or name.startswith(os.pardir):
             continue
+        if found.path.startswith(f"{project}{os.sep}"):
+            found.base = str(project)  # of the script, too, which is named
         verdict, data = _judged(found, order)
         is_script = os.path.samefile(found.path, script)
         if verdict.failed and is_script:
