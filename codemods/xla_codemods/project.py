@@ -32,7 +32,9 @@ _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "
 
 _MOST_HANDS = 8  # through which a name comes
 # Never looked for in a project: nearly every name begins with one of them.
-_OTHERS = frozenset({"numpy", "torch", "torchvision", "transformers", "xla_migrate"})
+_OTHERS = frozenset(
+    "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate yaml".split()
+)
 
 
 class Modules:
@@ -276,16 +278,16 @@ class Project:
         """See `Modules.origin`; empty for names that no rule knows."""
         if dotted.rpartition(".")[2] not in _interesting() or not self._has(dotted):
             return ""
-        self.asked = True
         return self.modules.origin(dotted, self.path)
 
     def _has(self, dotted: str) -> bool:
-        """Whether `dotted` begins with a module of the project."""
+        """Whether `dotted` begins with a module of the project. Even the answer no is one of the project."""
         root = dotted.partition(".")[0]
+        if root and _is_of_others(root):
+            return False
+        self.asked = True
         if root not in self._roots:
-            self._roots[root] = not root or (
-                not _is_of_others(root) and self.modules.has(root, self.path)
-            )
+            self._roots[root] = not root or self.modules.has(root, self.path)
         return self._roots[root]
 
     def starred(self, home: str, name: str) -> str | None:
@@ -299,7 +301,6 @@ class Project:
         """The function of another module that `dotted` names."""
         if not self._has(dotted):
             return None
-        self.asked = True
         found = self.modules.defined(dotted, self.path)
         return found[0] if found is not None and isinstance(found[0], ast.FunctionDef) else None
 
@@ -307,7 +308,6 @@ class Project:
         """See `Modules.returned`."""
         if not self._has(dotted):
             return UNKNOWN
-        self.asked = True
         return self.modules.returned(dotted, self.path)
 
     @property

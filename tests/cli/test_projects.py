@@ -99,3 +99,14 @@ def test_what_is_verified_is_what_a_run_over_the_folder_writes(run: Runner, here
     assert {"tools/train.py"} == verified.keys()
     assert (here / "tools" / "train.py").read_bytes() == verified["tools/train.py"]
     assert b"with xla.autocast():" in verified["tools/train.py"]
+
+
+def test_what_was_found_of_a_part_says_nothing_of_the_whole(run: Runner, here: Path) -> None:
+    """Alone, the folder is all there is; within the whole, the module that it imports is there."""
+    (here / "compat.py").write_text(COMPAT)
+    (here / "tools").mkdir()
+    (here / "tools" / "predict.py").write_text(TRAIN)
+    _settle()
+    assert run("check", "tools").code == 0
+    assert "XLA201" in run("check", ".").out
+    assert run("check", "tools").code == 0
