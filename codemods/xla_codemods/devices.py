@@ -236,8 +236,8 @@ class Devices:
 
     # Integers.
 
-    def is_index(self, node: ast.expr) -> bool:
-        """Whether `node` is a device given as a number: by its value, or by what it is called."""
+    def is_index(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether `node` is a device given as a number: by its value, or by what it, or its source, is called."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
         if isinstance(node, ast.Attribute) and node.attr in {"device", "dtype"}:
@@ -254,10 +254,26 @@ class Devices:
             return True
         if value.kinds - {"none", "from outside"}:
             return False
+        match node:
+            case ast.BinOp(left=left, op=ast.Mod()):  # `rank % torch.cuda.device_count()`
+                return depth < 3 and self.is_index(left, depth + 1)
         last = last_name(node)
         if last is None:
             return isinstance(node, ast.Subscript) and _is_one_of_indices(node)
-        return _INDEX_NAME.match(last) is not None
+        return _INDEX_NAME.match(last) is not None or self._is_bound_to_index(node, depth)
+
+    def _is_bound_to_index(self, node: ast.expr, depth: int) -> bool:
+        """`device = rank`, and nothing else."""
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        if found is None or depth >= 3:
+            return False
+        return all(
+            binding.how == "assign"
+            and not binding.path
+            and isinstance(binding.value, (ast.Name, ast.Attribute, ast.BinOp))
+            and self.is_index(binding.value, depth + 1)
+            for binding in found[1]
+        )
 
 
     def _is_current(self, node: ast.expr | None) -> bool:

@@ -75,3 +75,18 @@ def test_files_without_torch_stay() -> None:
     from ...helpers import findings
 
     assert findings("import cuda_money\ncuda_money.Euro().to(0)\n") == []
+
+
+@pytest.mark.parametrize(
+    "source", ["rank", "local_rank", "args.gpu", "rank % torch.cuda.device_count()"]
+)
+def test_a_number_by_another_name(source: str) -> None:
+    after = line(f"device = {source}\nx = x.to(device)\ny = torch.ones(2, device=device)")
+    assert after.endswith(
+        "\nx = x.to(xla.xla_device(device))\ny = torch.ones(2, device=xla.xla_device(device))"
+    )
+
+
+def test_a_name_that_is_not_always_a_number_stays() -> None:
+    source = "device = rank\nif host:\n    device = 'cpu'\nx = x.to(device)"
+    assert line(source) == source
