@@ -275,7 +275,6 @@ class Devices:
             for binding in found[1]
         )
 
-
     def _is_current(self, node: ast.expr | None) -> bool:
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT
 
