@@ -93,7 +93,7 @@ LAUNCHERS = {
 )
 def test_two_processes_are_two_replicas(launcher: str, address: str, tmp_path: Path) -> None:
     result = migrate(SCRIPT.encode())
-    assert not result.left
+    assert not [f for f in result.left if f.severity == "error"]
     script = tmp_path / "train.py"
     script.write_bytes(result.data)
     port = free_port()
