@@ -57,6 +57,9 @@ PACKAGES = frozenset(
         "transformer_engine_torch",
         "triton",
         "unsloth",
+        "warp_rnnt",
+        "warpctc_pytorch",
+        "warprnnt_pytorch",
         "xformers",
     }
 )
