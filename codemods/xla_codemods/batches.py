@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from .loops import LoopNode, body_of
 from .names import FunctionNode
 from .nodes import walk
 from .patterns import Pattern
@@ -20,7 +21,6 @@ from .values import DEVICE, HOST, MODULE, NUMBER
 
 if TYPE_CHECKING:
     from .script import Script
-    from .training import LoopNode
 
 _MOVING = Pattern(
     r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",
@@ -74,8 +74,6 @@ class Batches:
     def flow(self, loop: LoopNode) -> Flow:
         """What the body of `loop` does with the batches that it is fed."""
         if loop not in self._flows:
-            from .training import body_of  # the two rooms ask each other
-
             uses = _Uses()
             for name, start in self._fed_names(loop):
                 self._follow(name, start, body_of(loop), uses, 0)

@@ -9,51 +9,44 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import known
 from .batches import Batches
+from .feeding import Driver, Feeding
 from .lightning import is_lightnings
+from .loops import (
+    BACKWARD,
+    DEFINITIONS,
+    FORWARD,
+    LOOPS,
+    MARK,
+    STEP,
+    LoopNode,
+    body_of,
+    outside_loops,
+)
 from .names import FunctionNode, Scope
-from .nodes import CHILDREN
 from .patterns import Pattern
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
-    DATASET,
-    DEVICE_LOADER,
     INSTANCE,
-    LOADER,
     MODULE,
-    NUMBER,
-    PARAMETERS,
     SCALER,
     TENSOR,
-    UNKNOWN,
 )
 
 if TYPE_CHECKING:
     from .script import Script
-
-# A loop statement, or a comprehension: `[step(x) for x in loader]`.
-LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_BARRIERS = frozenset({*_LOOPS, *_DEFINITIONS})
-
-BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
 
 _MODEL_NAME = Pattern(
     r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
     r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
     re.IGNORECASE,
 )
-_LOADER_NAME = Pattern(
-    r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
-)
-
 _MARKS = frozenset(
     {
         f"{known.RUNTIME}.mark_step",
@@ -76,14 +69,6 @@ class Step(NamedTuple):
     scaled: bool = False  # through a GradScaler
 
 
-class Driver(NamedTuple):
-    """What a loop is fed from: the expression that is iterated, below `enumerate`, `tqdm` and the like."""
-
-    node: ast.expr
-    scope: Scope
-    cached: bool = False  # `itertools.cycle`: the loader itself is only read once
-
-
 class Loop:
     """One loop with its effects."""
 
@@ -91,7 +76,7 @@ class Loop:
         self.node = node
         self.scope = scope
         self.training = training
-        self.is_statement = isinstance(node, _LOOPS)
+        self.is_statement = isinstance(node, LOOPS)
 
     @cached_property
     def body(self) -> Sequence[ast.AST]:
@@ -115,9 +100,9 @@ class Loop:
         """What feeds it: one for `for x in loader`, several for `zip`, none for `range` and `while`."""
         found: list[Driver] = []
         if self.iterable is not None:
-            found += self.training.drivers(self.iterable, self.scope)
+            found += self.training.feeding.drivers(self.iterable, self.scope)
         if not found and self.is_statement:
-            found += self.training.next_drivers(self)
+            found += self.training.feeding.next_drivers(self)
         return found
 
     @cached_property
@@ -126,7 +111,7 @@ class Loop:
         return (
             bool(self.drivers)
             and all(
-                self.training.is_device_loader(d) or self.training.wraps(self, d)
+                self.training.feeding.is_device_loader(d) or self.training.feeding.wraps(self, d)
                 for d in self.drivers
             )
             and not any(d.cached for d in self.drivers)
@@ -140,7 +125,7 @@ class Training:
         self.script = script
         self.batches = Batches(script)
         self._effects: dict[ast.AST, frozenset[str]] = {}
-        self._wraps: dict[tuple[ast.AST, ast.AST], bool] = {}
+        self.feeding = Feeding(script, self.batches)
 
     @cached_property
     def loops(self) -> list[Loop]:
@@ -205,7 +190,7 @@ class Training:
     def loop_of(self, node: ast.AST) -> Loop | None:
         """The innermost loop of the same function around `node`, but for loops over the optimizers themselves."""
         for ancestor in self.script.ancestors(node):
-            if isinstance(ancestor, _DEFINITIONS):
+            if isinstance(ancestor, DEFINITIONS):
                 return None
             loop = self.by_node.get(ancestor)
             if loop is not None and loop.is_statement and not self._over_steppers(loop):
@@ -330,159 +315,11 @@ class Training:
         value = self.script.value(node, scope)
         return value.has(MODULE) or (not value.kinds and _is_called_like_a_model(node))
 
-    # What feeds a loop.
-
-    def drivers(self, node: ast.expr, scope: Scope, depth: int = 0) -> list[Driver]:
-        """The iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them."""
-        if depth > 5:
-            return []
-        value = self.script.value(node, scope)
-        if value.has(LOADER) or value.has(DEVICE_LOADER):
-            inner = self._unwrapped(node, scope, depth)
-            return inner or [Driver(node, scope)]
-        inner = self._unwrapped(node, scope, depth)
-        if inner:
-            return inner
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
-                return []
-            return [Driver(node, scope)]
-        return []
-
-    def _unwrapped(self, node: ast.expr, scope: Scope, depth: int) -> list[Driver]:
-        if isinstance(node, ast.Call):
-            return self._unwrapped_call(node, scope, depth)
-        if isinstance(node, ast.Name):
-            found = scope.find(node.id)
-            if found is None or len(found[1]) != 1:
-                return []
-            home, (binding,) = found
-            if (
-                binding.how in {"assign", "with"}
-                and not binding.path
-                and isinstance(binding.value, ast.Call)
-            ):
-                return self._unwrapped_call(binding.value, home, depth + 1)
-        return []
-
-    def _unwrapped_call(self, call: ast.Call, scope: Scope, depth: int) -> list[Driver]:
-        func = call.func
-        dotted = self.script.dotted(func, scope) or ""
-        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
-        if dotted == f"{known.RUNTIME}.MpDeviceLoader":
-            return [Driver(call, scope)]
-        if name == "zip" or dotted.endswith("zip_longest"):
-            return [d for a in call.args for d in self.drivers(a, scope, depth + 1)]
-        if name in _PASSING and call.args:
-            inner = self.drivers(call.args[0], scope, depth + 1)
-            return [d._replace(cached=True) for d in inner] if name == "cycle" else inner
-        if name in _PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
-            return self.drivers(call.args[0], scope, depth + 1)
-        return []
-
-    def next_drivers(self, loop: Loop) -> list[Driver]:
-        """`while True: batch = next(it)`: the loaders whose `iter(...)` the loop takes from."""
-        found: list[Driver] = []
-        for node in outside_loops(loop.body):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "next"
-                and node.args
-            ):
-                scope = self.script.index.scope(node)
-                found += self._iterated(node.args[0], scope)
-        return found
-
-    def _iterated(self, node: ast.expr, scope: Scope) -> list[Driver]:
-        """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
-        if isinstance(node, ast.Call):
-            return self.drivers(node, scope)
-        if not isinstance(node, ast.Name):
-            return []
-        found = scope.find(node.id)
-        if found is None:
-            return []
-        home, bindings = found
-        drivers: list[Driver] = []
-        for binding in bindings:
-            if binding.how != "assign" or binding.path or not isinstance(binding.value, ast.Call):
-                return []
-            drivers += self._unwrapped_call(binding.value, home, 1)
-        return drivers
-
-    def is_device_loader(self, driver: Driver) -> bool:
-        """Whether a device loader is iterated already."""
-        return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
-
-    def is_loader(self, loop: Loop, driver: Driver) -> bool:
-        """Whether `driver` is a data loader, or unknown but called one, or fed to a model by `loop`."""
-        value = self.script.value(driver.node, driver.scope)
-        if value.has(LOADER):
-            return True
-        if value.kinds:
-            return False
-        if value != UNKNOWN:
-            return False  # a list or dict of this file's
-        if loop.effects & {BACKWARD, STEP, FORWARD}:
-            return True
-        return _LOADER_NAME.search(ast.unparse(driver.node).rpartition(".")[2]) is not None
-
-    def wraps(self, loop: Loop, driver: Driver) -> bool:
-        """Whether a device loader is to be put around `driver`: its batches are moved to the device in the loop,
-        and nothing of them is needed on the host.
-        """
-        key = (loop.node, driver.node)
-        if key not in self._wraps:
-            self._wraps[key] = (
-                not self.is_device_loader(driver)
-                and not self.script.uses_accelerate
-                and self.is_loader(loop, driver)
-                and self._is_moved(loop)
-            )
-        return self._wraps[key]
-
-    def _is_moved(self, loop: Loop) -> bool:
-        """Whether the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
-        flow = self.batches.flow(loop.node)
-        if flow.moves:
-            return flow.moved
-        return bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
-
-    @cached_property
-    def moves_in_loading(self) -> list[ast.Call]:
-        """`.to(device)` and `.cuda()` in datasets' `__getitem__` and in collate functions."""
-        return [call for function in self._loading_functions() for call in self._moves_in(function)]
-
     @cached_property
     def moves_left_to_loops(self) -> frozenset[ast.Call]:
         """Those of them that a device loader of this file takes over. Of loops in other files nothing is known."""
-        fed = bool(self.moves_in_loading) and any(loop.fed for loop in self.loops)
-        return frozenset(self.moves_in_loading if fed else ())
-
-    def _loading_functions(self) -> Iterator[ast.AST]:
-        text = self.script.source.text
-        if "Dataset" not in text and "collate_fn" not in text:
-            return
-        for definition, scope in self.script.index.of(ast.ClassDef):
-            if DATASET in self.script.inference.base_kind(definition, scope):
-                for method in definition.body:
-                    if isinstance(method, ast.FunctionDef) and method.name in _LOADING_METHODS:
-                        yield method
-        for call, scope in self.script.index.of(ast.Call):
-            collate = keyword(call, "collate_fn")
-            if isinstance(collate, ast.Lambda):
-                yield collate
-            elif collate is not None:
-                function = self.script.value(collate, scope).definition
-                if isinstance(function, ast.FunctionDef):
-                    yield function
-
-    def _moves_in(self, function: ast.AST) -> Iterator[ast.Call]:
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
-                    yield node
+        fed = bool(self.feeding.moves_in_loading) and any(loop.fed for loop in self.loops)
+        return frozenset(self.feeding.moves_in_loading if fed else ())
 
     # Contexts.
 
@@ -519,12 +356,6 @@ _NO_GRAD = frozenset(
         f"{known.RUNTIME}.inference_mode",
     }
 )
-_LOADING_METHODS = frozenset({"__getitem__", "__getitems__", "__iter__"})
-_PASSING = frozenset(
-    "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
-)
-_PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
-
 
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
@@ -538,33 +369,8 @@ def _is_called_like_a_model(node: ast.expr) -> bool:
     return _MODEL_NAME.search(name) is not None
 
 
-def body_of(node: LoopNode) -> Sequence[ast.AST]:
-    """What runs in each iteration of a loop or comprehension."""
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return [node.elt]
-    return node.body
-
-
 def _leaves(block: list[ast.stmt]) -> bool:
     return isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise))
-
-
-def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of `body` that is not in an inner loop or definition; an inner loop's header counts."""
-    stack: list[ast.AST] = list(body)
-    stack.reverse()
-    while stack:
-        node = stack.pop()
-        yield node
-        kind = type(node)
-        if kind in _BARRIERS:
-            if kind not in _DEFINITIONS:
-                stack.append(node.test if kind is ast.While else node.iter)  # type: ignore[attr-defined]
-            continue
-        below = CHILDREN[kind](node)
-        if below:
-            below.reverse()
-            stack += below
 
 
 __all__ = [

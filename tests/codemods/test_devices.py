@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from xla_codemods import places
+from xla_codemods import place as room
 from xla_codemods.availability import asks_availability, whole_choice
-from xla_codemods.places import place
+from xla_codemods.place import place
 from xla_codemods.script import Script
 
 from .helpers import script
@@ -99,18 +99,18 @@ def test_choices_that_are_the_accelerator_or_else_the_host(text: str, whole: boo
 @pytest.mark.parametrize(
     ("source", "where"),
     [
-        ('x.to("cuda")', places.SINK),
-        ('torch.ones(2, device="cuda")', places.SINK),
-        ('device = "cuda"', places.NAME),
-        ('f(device="cuda")', places.NAME),
-        ('d = {"device": "cuda"}', places.NAME),
-        ('y = device == "cuda"', places.TEST),
-        ('train(model, "cuda")', places.MAYBE),
-        ('backend = "cuda"', places.KEPT),
-        ('print("cuda")', places.ELSEWHERE),
-        ('torch.autocast("cuda")', places.ELSEWHERE),
-        ('d = {"cuda": 1}', places.ELSEWHERE),
-        ('y = names["cuda"]', places.ELSEWHERE),
+        ('x.to("cuda")', room.SINK),
+        ('torch.ones(2, device="cuda")', room.SINK),
+        ('device = "cuda"', room.NAME),
+        ('f(device="cuda")', room.NAME),
+        ('d = {"device": "cuda"}', room.NAME),
+        ('y = device == "cuda"', room.TEST),
+        ('train(model, "cuda")', room.MAYBE),
+        ('backend = "cuda"', room.KEPT),
+        ('print("cuda")', room.ELSEWHERE),
+        ('torch.autocast("cuda")', room.ELSEWHERE),
+        ('d = {"cuda": 1}', room.ELSEWHERE),
+        ('y = names["cuda"]', room.ELSEWHERE),
     ],
 )
 def test_places(source: str, where: str) -> None:
@@ -123,7 +123,7 @@ def test_functions_that_return_each_other_come_to_an_end() -> None:
     model = script(
         'def a():\n    return b()\ndef b():\n    return a() or "cuda"\nx.to(a())\nloss.backward()\n'
     )
-    assert [p.place for p in model.places.all] == [places.NAME]
+    assert [p.place for p in model.places.all] == [room.NAME]
 
 
 def test_the_type_of_a_device_is_its_name() -> None:

@@ -72,7 +72,7 @@ RULE = Rule("XLA405", "device-in-dataset")
 @RULE.whole
 def device_in_dataset(script: Script) -> Iterator[Finding]:
     taken = script.training.moves_left_to_loops
-    for call in script.training.moves_in_loading:
+    for call in script.training.feeding.moves_in_loading:
         assert isinstance(call.func, ast.Attribute)
         message = "samples are put on the device one by one, in the loader"
         if call in taken:

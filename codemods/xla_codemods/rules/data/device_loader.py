@@ -85,10 +85,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
+from ...feeding import Driver
 from ...findings import WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...training import Driver, Loop
+from ...training import Loop
 from ...values import DEVICE_LOADER
 from .flags import flag_of_moves
 
@@ -111,7 +112,7 @@ def device_loader(script: Script) -> Iterator[Finding]:
             if (
                 driver.node not in seen
                 and not driver.cached
-                and script.training.wraps(loop, driver)
+                and script.training.feeding.wraps(loop, driver)
             ):
                 seen.add(driver.node)
                 edit = _wrapped(script, loop, driver)

@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from ...availability import asks_availability
+from ...feeding import Driver
 from ...nodes import walk
 from ...patterns import Pattern
-from ...training import Driver, Loop
+from ...training import Loop
 
 if TYPE_CHECKING:
     from ...script import Script

@@ -58,7 +58,7 @@ from typing import TYPE_CHECKING
 from ...devices import Spec, leaves
 from ...edits import Edit, Replace
 from ...findings import Finding
-from ...places import SINK
+from ...place import SINK
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import DEVICE, HOST, STRING

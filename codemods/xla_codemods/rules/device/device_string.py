@@ -70,7 +70,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, Edit, Replace
 from ...findings import UNSAFE, WARNING, Finding
-from ...places import KEPT, MAYBE, NAME
+from ...place import KEPT, MAYBE, NAME
 from ...rule import Rule
 from ...syntax import keyword
 

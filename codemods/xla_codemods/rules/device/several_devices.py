@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from ...devices import device_argument
 from ...findings import HIGH, Finding
 from ...known import RUNTIME
-from ...places import NAME, SINK
+from ...place import NAME, SINK
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import CLASS, INSTANCE, MODULE, TENSOR

@@ -1,0 +1,394 @@
+"""Where one name of a device stands: in a call that takes a device, in a variable, in a test, or in no such place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from .availability import OTHER_ACCELERATORS
+from .devices import TENSOR_METHODS, is_device_name, last_name, named_like_devices
+from .known import RUNTIME
+from .names import FunctionNode, Scope
+from .patterns import Pattern
+from .syntax import is_static, walk_body
+from .values import CLASS, MODULE, TENSOR
+
+if TYPE_CHECKING:
+    from .script import Script
+
+# What becomes of the string there.
+SINK = "sink"  # a torch call takes it for a device: it becomes one
+NAME = "name"  # it is kept under a name of a device, or handed on: it stays a string
+TEST = "test"  # it is compared with
+MAYBE = "maybe"  # handed to a function that the file does not show
+KEPT = "kept"  # kept under another name
+ELSEWHERE = "elsewhere"  # another rule's, or nothing of ours
+
+# Calls whose strings other rules deal with, or that take the name of a device and not a device.
+_OTHERS = (
+    "torch.cuda.",
+    "torch.accelerator.",
+    "torch.amp.",
+    "torch.autocast",
+    "torch.distributed.",
+    "torch.library.",
+    "torch.profiler.",
+    "torch.backends.",
+    "torch.utils.",
+    "torch.load",
+    "torch.jit.load",
+    "torch.Generator",
+    "torch.Stream",
+    "torch.Event",
+    "torch.set_default_device",
+    "torch.get_device_module",
+    "torch.testing.",
+    "torch._",
+    "safetensors.",
+    "typing.",
+    "pytest.",
+    "unittest.",
+    RUNTIME,
+)
+# Functions that look at a string, show it, or make another of it.
+_TEXT_METHODS = frozenset(
+    [
+        "count",
+        "critical",
+        "debug",
+        "endswith",
+        "error",
+        "exception",
+        "find",
+        "get",
+        "pop",
+        "setdefault",
+        "fullmatch",
+        "index",
+        "info",
+        "join",
+        "log",
+        "lower",
+        "lstrip",
+        "match",
+        "partition",
+        "print",
+        "remove",
+        "replace",
+        "rpartition",
+        "rsplit",
+        "rstrip",
+        "search",
+        "skipIf",
+        "skipUnless",
+        "split",
+        "startswith",
+        "strip",
+        "sub",
+        "upper",
+        "warn",
+        "warning",
+        "write",
+    ]
+)
+_TEXT_FUNCTIONS = frozenset(
+    [
+        "Exception",
+        "NotImplementedError",
+        "Path",
+        "RuntimeError",
+        "ValueError",
+        "bool",
+        "delattr",
+        "dict",
+        "getattr",
+        "hasattr",
+        "input",
+        "isinstance",
+        "len",
+        "print",
+        "repr",
+        "require",
+        "setattr",
+        "sorted",
+        "str",
+        "type",
+    ]
+)
+_ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
+_GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
+_NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+
+
+def place(script: Script, node: ast.expr) -> str:
+    """What the place of `node`, the name of a device, says of it."""
+    parent = script.parent(node)
+    match parent:
+        case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+            if isinstance(parent, ast.IfExp) and parent.test is node:
+                return ELSEWHERE
+            if isinstance(parent, ast.NamedExpr) and _is_name_for(script, parent.target):
+                return NAME
+            return place(script, parent)
+        case ast.Call():
+            return _argument(script, node, parent)
+        case ast.keyword():
+            return _keyword(script, parent)
+        case ast.Assign() | ast.AnnAssign():
+            return _assigned(script, node, parent)
+        case ast.arguments():
+            return _default(script, node, parent)
+        case ast.Return():
+            return _returned(script, parent)
+        case ast.Dict():
+            return _entry(script, node, parent)
+        case (
+            ast.List()
+            | ast.Tuple()
+            | ast.Set()
+            | ast.ListComp()
+            | ast.GeneratorExp()
+            | ast.SetComp()
+        ):
+            return _element(script, node, parent)
+        case ast.Compare():
+            return TEST
+    return ELSEWHERE
+
+
+def _is_name_for(script: Script, target: ast.expr) -> bool:
+    """Whether `target` is a variable, attribute or item for a device."""
+    name = last_name(target)
+    return (name is not None and is_device_name(name)) or ast.unparse(target) in script.devices.used
+
+
+def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
+    """A positional argument."""
+    func = call.func
+    if func is node or node not in call.args:
+        return ELSEWHERE
+    scope = script.index.scope(call)
+    dotted = script.dotted(func, scope)
+    if dotted == "torch.device":
+        return ELSEWHERE  # looked at from the call
+    if dotted is not None and dotted.startswith(_OTHERS):
+        return ELSEWHERE
+    if dotted is None and isinstance(func, ast.Attribute) and func.attr == "to":
+        return SINK if node is call.args[0] else ELSEWHERE
+    if script.devices.gives_default(call) is node:
+        return NAME
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    if name == "cuda" or name in _TEXT_METHODS or name in _TEXT_FUNCTIONS:
+        return ELSEWHERE
+    if name.startswith(("register", "assert")) or name.endswith("partial"):
+        return ELSEWHERE
+    function = _local(script, call, scope)
+    if function is not None:
+        return _parameter_at(script, call, node, function)
+    if dotted is not None and dotted.partition(".")[0] in {
+        "torch",
+        "numpy",
+        "os",
+        "re",
+        "argparse",
+    }:
+        return ELSEWHERE
+    options = _options(call)
+    if options:  # click, absl, environs: env("DEVICE", "cuda")
+        return NAME if any(is_device_name(option) for option in options) else ELSEWHERE
+    return MAYBE
+
+
+def _keyword(script: Script, argument: ast.keyword) -> str:
+    call = script.parent(argument)
+    name = argument.arg
+    if not isinstance(call, ast.Call) or name is None or name in _NOT_VALUES:
+        return ELSEWHERE
+    scope = script.index.scope(call)
+    dotted = script.dotted(call.func, scope)
+    if dotted is not None and dotted.startswith(_OTHERS):
+        return ELSEWHERE
+    if name == "default" or name == "envvar":
+        return (
+            NAME
+            if any(is_device_name(option) for option in _options(call))
+            else _field(script, call)
+        )
+    if name == "map_location":
+        return ELSEWHERE
+    if name == "device_map":
+        return NAME
+    if name == "device" and _takes_devices(script, call, dotted, scope):
+        return SINK
+    if is_device_name(name):
+        return NAME
+    function = _local(script, call, scope)
+    return NAME if function is not None and name in script.devices.used else ELSEWHERE
+
+
+def _takes_devices(script: Script, call: ast.Call, dotted: str | None, scope: Scope) -> bool:
+    """Whether `device=` of `call` may be a torch.device: torch's own functions, and methods of tensors."""
+    if dotted is not None:
+        return dotted.startswith("torch.")
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in TENSOR_METHODS:
+        return False
+    kinds = script.value(func.value, scope).kinds
+    return not kinds or bool(kinds & {TENSOR, MODULE})
+
+
+def _field(script: Script, call: ast.Call) -> str:
+    """`device: str = field(default="cuda")`."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.AnnAssign):
+        return NAME if _is_name_for(script, parent.target) else ELSEWHERE
+    return ELSEWHERE
+
+
+def _options(call: ast.Call) -> list[str]:
+    """The names that an option is declared with: `add_argument("-d", "--device", dest="device")`."""
+    found = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    found = [text for text in found if text and not text.startswith("cuda") and " " not in text]
+    found += [k.value.value for k in call.keywords if k.arg == "dest" and _is_string(k.value)]  # type: ignore[attr-defined]
+    return found
+
+
+def _assigned(script: Script, node: ast.expr, statement: ast.Assign | ast.AnnAssign) -> str:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    if any(_is_name_for(script, target) for target in targets):
+        return ELSEWHERE if _in_enumeration(script, statement) else NAME
+    if any(named_like_devices(target) for target in targets):
+        return NAME
+    spec = script.devices.spec(node)
+    if spec is not None and spec.ordinal is not None:  # surely a device, by what it says
+        if any(_ALMOST_DEVICE.search(last_name(target) or "") for target in targets):
+            return NAME
+    return ELSEWHERE if _in_enumeration(script, statement) else KEPT
+
+
+def _in_enumeration(script: Script, statement: ast.stmt) -> bool:
+    """Whether `statement` names the members of an Enum."""
+    owner = script.parent(statement)
+    return isinstance(owner, ast.ClassDef) and any(
+        (script.dotted(base) or ast.unparse(base)).rpartition(".")[2].endswith("Enum")
+        for base in owner.bases
+    )
+
+
+def _default(script: Script, node: ast.expr, arguments: ast.arguments) -> str:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults),
+    ]
+    for parameter, default in pairs:
+        if default is node:
+            name = parameter.arg
+            return NAME if is_device_name(name) or name in script.devices.used else KEPT
+    return ELSEWHERE
+
+
+def _returned(script: Script, statement: ast.Return) -> str:
+    function = script.function(statement)
+    if function is None:
+        return ELSEWHERE
+    return NAME if _gives_device(script, function) else KEPT
+
+
+def _gives_device(script: Script, function: FunctionNode) -> bool:
+    """Whether what `function` returns is a device: it is called so, or a call of it stands where one does."""
+    known = script.devices.giving
+    if function not in known:
+        known[function] = False  # recursion ends here
+        known[function] = _GIVES_DEVICE.search(function.name) is not None or any(
+            place(script, call) in {SINK, NAME} for call, _ in script.index.calls_of(function.name)
+        )
+    return known[function]
+
+
+def _entry(script: Script, node: ast.expr, display: ast.Dict) -> str:
+    for key, value in zip(display.keys, display.values):
+        if value is node and script.devices.spec(key) is not None:
+            return ELSEWHERE  # a `map_location`, which `load` reads in CUDA's spelling
+        if value is node:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                if is_device_name(key.value):
+                    return NAME
+                parent = script.parent(display)
+                if isinstance(parent, ast.keyword) and parent.arg == "device_map":
+                    return NAME
+            return KEPT
+    return ELSEWHERE
+
+
+def _element(script: Script, node: ast.expr, display: ast.expr) -> str:
+    """An element of a list: what the list is for says what it is. A list of kinds is one to look things up in."""
+    if _lists_kinds(display):
+        return ELSEWHERE
+    parent = script.parent(display)
+    if isinstance(display, (ast.Tuple, ast.List)) and isinstance(parent, ast.Assign):
+        index = display.elts.index(node)
+        for target in parent.targets:
+            elements = getattr(target, "elts", None)
+            if elements is not None and index < len(elements):
+                return NAME if _is_name_for(script, elements[index]) else KEPT
+    if isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is display:
+        return NAME if _is_name_for(script, parent.target) else KEPT
+    found = place(script, display) if isinstance(display, _DISPLAYS) else ELSEWHERE
+    return found if found in {NAME, KEPT} else ELSEWHERE
+
+
+def _lists_kinds(display: ast.expr) -> bool:
+    """Whether `display` holds several kinds of accelerators, such as `("cuda", "xpu")`."""
+    elements = getattr(display, "elts", [])
+    texts = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
+    return bool(texts & {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"})
+
+
+def _local(script: Script, call: ast.Call, scope: Scope) -> FunctionNode | None:
+    """The function of this file that `call` calls; of a class, its `__init__`."""
+    value = script.value(call.func, scope)
+    definition = value.definition
+    if isinstance(definition, ast.ClassDef):
+        if not value.has(CLASS):
+            return None
+        found = script.inference.method(definition, "__init__")
+        return found[0] if found else None
+    if definition is not None:
+        return definition
+    return script.training.local_method(call.func, scope)
+
+
+def _parameter_at(script: Script, call: ast.Call, node: ast.expr, function: FunctionNode) -> str:
+    """A positional argument of a local function: a device if its parameter is used as one."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args[: call.args.index(node)]):
+        return MAYBE
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    if names[:1] in (["self"], ["cls"]) and not is_static(function):
+        names = names[1:]
+    index = call.args.index(node)
+    if index >= len(names):
+        return ELSEWHERE
+    name = names[index]
+    if is_device_name(name) or name in script.devices.used:
+        return NAME
+    return NAME if _is_kept_as_device(script, function, name) else ELSEWHERE
+
+
+def _is_kept_as_device(script: Script, function: FunctionNode, name: str) -> bool:
+    """Whether `function` keeps its parameter `name` under the name of a device: `self.device = where`."""
+    for node in walk_body(function.body):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == name
+        ):
+            if any(_is_name_for(script, target) for target in node.targets):
+                return True
+    return False
+
+
+def _is_string(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
