@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from xla_codemods.engine import Options
+from xla_codemods.project import Project
 from xla_migrate.cli import judge
 from xla_migrate.files import read
 
@@ -162,10 +164,10 @@ def test_an_error_of_ours(run: Runner, here: Path, monkeypatch: pytest.MonkeyPat
     (here / "b.py").write_text(CUDA)
     real = judge.engine.migrate
 
-    def failing(data: bytes, *_: object) -> object:
+    def failing(data: bytes, options: Options, path: str, project: Project | None) -> object:
         if path.endswith("a.py"):
             raise KeyError("what\nis this")
-        return real(data, options, path)  # type: ignore[arg-type]
+        return real(data, options, path, project)
 
     monkeypatch.setattr(judge.engine, "migrate", failing)
     result = run(".")
