@@ -53,6 +53,7 @@ from .precision import (
     set_cudnn,
     set_float32_matmul_precision,
 )
+from .pretrained import save_pretrained
 from .processes import (
     destroy_process_group,
     init_process_group,
@@ -150,6 +151,7 @@ __all__ = [
     "rendezvous",
     "reset_peak_memory_stats",
     "save",
+    "save_pretrained",
     "scatter",
     "scatter_object_list",
     "set_cudnn",

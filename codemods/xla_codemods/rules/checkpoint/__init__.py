@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...rule import Rule
-from . import assign, device_state, downloaded, export, load, safetensors_file, save
+from . import assign, device_state, downloaded, export, load, pretrained, safetensors_file, save
 
 RULES: tuple[Rule, ...] = (
     save.RULE,
@@ -13,4 +13,5 @@ RULES: tuple[Rule, ...] = (
     export.RULE,
     downloaded.RULE,
     safetensors_file.RULE,
+    pretrained.RULE,
 )

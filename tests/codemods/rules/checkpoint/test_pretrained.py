@@ -1,0 +1,51 @@
+"""Which `save_pretrained` is a model's."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import migrated
+
+HEAD = "import torch\nfrom transformers import AutoModel\n\ndef keep(model, args, device, kwargs, rest):\n    model.to(device)\n    "
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("model.save_pretrained(args.out)", "xla.save_pretrained(model, args.out)"),
+        (
+            "model.module.save_pretrained(*rest, **kwargs)",
+            "xla.save_pretrained(model.module, *rest, **kwargs)",
+        ),
+        (
+            "args.unet_lora.save_pretrained(f'{args.out}/x', safe_serialization=True)",
+            "xla.save_pretrained(args.unet_lora, f'{args.out}/x', safe_serialization=True)",
+        ),
+        (
+            "AutoModel.from_pretrained(args.name).to(device).save_pretrained(args.out)",
+            "xla.save_pretrained(AutoModel.from_pretrained(args.name).to(device), args.out)",
+        ),
+        (
+            "accelerator.unwrap_model(model).save_pretrained(args.out)",
+            "xla.save_pretrained(accelerator.unwrap_model(model), args.out)",
+        ),
+    ],
+)
+def test_models(before: str, after: str) -> None:
+    assert after in migrated(HEAD + before + "\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tokenizer.save_pretrained(args.out)",
+        "model.config.save_pretrained(args.out)",
+        "args.model_tokenizer.save_pretrained(args.out)",
+        "AutoTokenizer.from_pretrained(args.name).save_pretrained(args.out)",
+        "model.cpu().save_pretrained(args.out)",
+        "image_processor.save_pretrained(args.out)",
+        "noise_scheduler.save_pretrained(args.out)",
+    ],
+)
+def test_others(line: str) -> None:
+    assert line in migrated(HEAD + line + "\n")
