@@ -450,3 +450,29 @@ def test_only_what_other_modules_decide_depends_on_them() -> None:
         migrate(data, path=path, project=project)
         asked[path] = project.asked
     assert asked == {"loop.py": False, "seed.py": True, "main.py": False}
+
+
+SAMPLED = """
+    import torch
+    from torch import nn
+
+    class LM(nn.Module):
+        @torch.no_grad()
+        def sample(self, ids, steps):
+            for _ in range(steps):
+                token = self(ids[:, -self.length :]).argmax(-1)
+                ids = torch.cat((ids, token), dim=1)
+            return ids
+    """
+
+
+def test_a_model_that_names_no_device_samples_on_that_of_its_program() -> None:
+    """On XLA a slice from further back than the text is long raises."""
+    train = "from model import LM\nLM().cuda()(x).sum().backward()\n"
+    assert (
+        "max(ids.size(1) - self.length, 0)"
+        in after({"model.py": SAMPLED, "train.py": train})["model.py"]
+    )
+    assert (
+        "max(" not in after({"model.py": SAMPLED, "train.py": "from model import LM\n"})["model.py"]
+    )

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from xla_codemods.engine import migrate
+from xla_codemods.project import Modules, Project
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -80,4 +81,10 @@ SINGLE = [fixture for fixture in ALL if fixture.processes == 1]
 def migrated(fixture: Fixture) -> dict[str, str | bytes]:
     """All its modules after migration, by file name."""
     files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
-    return {path.name: migrate(path.read_bytes(), path=str(path)).data for path in files}
+    modules = Modules({path.name: path.read_bytes() for path in files})
+    return {
+        path.name: migrate(
+            path.read_bytes(), path=str(path), project=Project(modules, path.name)
+        ).data
+        for path in files
+    }

@@ -21,7 +21,7 @@ _NAMES = sorted(name.rpartition(".")[2] for name in _JOINING)
 
 def growing_tensors(script: Script) -> Iterator[ast.Call]:
     """`ids = torch.cat((ids, token), dim=1)` in loops that run a model."""
-    if not script.accelerated:
+    if not script.runs_accelerated:
         return
     for name in _NAMES:
         for call, _ in script.index.calls_of(name):
