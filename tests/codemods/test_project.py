@@ -474,5 +474,6 @@ def test_a_model_that_names_no_device_samples_on_that_of_its_program() -> None:
         in after({"model.py": SAMPLED, "train.py": train})["model.py"]
     )
     assert (
-        "max(" not in after({"model.py": SAMPLED, "train.py": "from model import LM\n"})["model.py"]
+        "max(ids"
+        not in after({"model.py": SAMPLED, "train.py": "from model import LM\n"})["model.py"]
     )
