@@ -159,14 +159,19 @@ def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
 @RULE.node(ast.Assign)
 def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]:
     """`device = config["device"]`, be it on a condition."""
-    chosen = isinstance(assign.value, ast.IfExp) and asks_availability(script, assign.value.test)
-    if len(assign.targets) != 1 or not (chosen or script.devices.is_device(assign.targets[0])):
+    parts = [
+        part
+        for part in leaves(assign.value)
+        if isinstance(part, (ast.Attribute, ast.Subscript, ast.Call)) and _is_named(part)
+    ]
+    if not parts or len(assign.targets) != 1:  # before anything is evaluated
         return
-    for part in leaves(assign.value):
-        if not isinstance(part, (ast.Attribute, ast.Subscript, ast.Call)):
-            continue
+    chosen = isinstance(assign.value, ast.IfExp) and asks_availability(script, assign.value.test)
+    if not (chosen or script.devices.is_device(assign.targets[0])):
+        return
+    for part in parts:
         value = script.value(part, scope)
-        if value.has(SETTINGS) and value.has(GIVEN) and _is_named(part):
+        if value.has(SETTINGS) and value.has(GIVEN):
             edit = Replace(part, f"{script.xla}.device_type({{0}})", (part,))
             yield RULE.at(script, part, _MESSAGE, edit)
         elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
