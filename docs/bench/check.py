@@ -167,18 +167,28 @@ def against_parse(files: list[Path]) -> None:
     gc.enable()
 
 
-def trees(tree: Path, folder: str) -> None:
-    """Whole runs, from process start: the standard library's files without a trigger word, and the tree."""
+def without_trigger(tree: Path, clean: Path) -> float:
+    """Copies the files of `tree` and of the standard library without a trigger word to `clean`; their megabytes."""
     from xla_codemods.words import concerns
 
-    clean = Path(folder, "clean")
-    for path in Path(sysconfig.get_paths()["stdlib"]).rglob("*.py"):
+    standard = Path(sysconfig.get_paths()["stdlib"])
+    theirs = [p for p in standard.rglob("*.py") if "site-packages" not in p.parts]
+    size = 0
+    for k, path in enumerate([*theirs, *tree.rglob("*.py")]):
         data = path.read_bytes()
-        if "site-packages" not in path.parts and not concerns(data) and b"\0" not in data:
+        if not concerns(data) and b"\0" not in data:
             place = clean / path.parent.name
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{abs(hash(path))}.py").write_bytes(data)
-    for name, root in (("clean files", clean), ("the tree", tree)):
+            (place / f"{k}.py").write_bytes(data)
+            size += len(data)
+    return size / 1e6
+
+
+def trees(tree: Path, folder: str) -> None:
+    """Whole runs, from process start: files without a trigger word, and the tree."""
+    clean = Path(folder, "clean")
+    megabytes = without_trigger(tree, clean)
+    for name, root in ((f"clean files ({megabytes:.0f} MB)", clean), ("the tree", tree)):
         count = sum(1 for _ in root.rglob("*.py"))
         for words in (["--jobs", "1"], []):
             times = least({"run": command("check", "--no-cache", "-q", *words, str(root))}, 3)
