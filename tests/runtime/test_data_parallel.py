@@ -100,6 +100,17 @@ def unused(wrap):
         seen.append(gradients(model))
     return seen
 
+def unused_in_parts(wrap):
+    model = wrap(Branches(), find_unused_parameters=True)
+    seen = []
+    for parts in ((1, 1), (2, 2), (2, 1), (rank, 0)):  # of a micro-batch under no_sync, and the last
+        model.zero_grad()
+        with model.no_sync():
+            model(batch(0), parts[0]).square().mean().backward()
+        model(batch(1), parts[1]).square().mean().backward()
+        seen.append(gradients(model))
+    return seen
+
 def frozen(wrap):
     module = net(norm=False)
     module[0].weight.requires_grad_(False)
@@ -151,6 +162,7 @@ SCENARIOS = {
     "attribute": lambda wrap: accumulated(wrap, "attribute"),
     "forward decides": lambda wrap: accumulated(wrap, "forward"),
     "unused": unused,
+    "unused in parts": unused_in_parts,
     "frozen": frozen,
     "two backwards": in_two_backwards,
     "adversaries": adversaries,
@@ -300,6 +312,7 @@ SCENARIOS = {
     "attribute": "require_backward_grad_sync, as nanoGPT sets it",
     "forward decides": "no_sync around the forward pass alone",
     "unused": "None where nobody has a gradient",
+    "unused in parts": "what is used under no_sync alone is averaged, and nothing of earlier steps",
     "frozen": "parameters without gradients",
     "two backwards": "through one forward pass",
     "adversaries": "two models and two optimizers",

@@ -122,6 +122,8 @@ class DistributedDataParallel(_TorchDDP):
         self.require_forward_param_sync = trains
         if trains:
             self._reduction.expect()
+        elif torch.is_grad_enabled():
+            self._reduction.keep_local()
         return output
 
     def _source(self) -> int:

@@ -37,6 +37,7 @@ class Reduction:
         self._expected = False
         self._called = False
         self._ready: set[int] = set()
+        self._used: set[int] = set()  # since gradients were last averaged, under no_sync too
 
     def attach(self) -> None:
         """Be told of every gradient."""
@@ -67,8 +68,13 @@ class Reduction:
         self._expected = True
         self._ready.clear()
 
+    def keep_local(self) -> None:
+        """A forward has run whose gradients are not to be averaged."""
+        self._ready.clear()
+
     def add(self, index: int) -> None:
         """A parameter has its gradient."""
+        self._used.add(index)
         if not self._expected:
             # Another backward through the same forward, into parameters that had none so far.
             if not (self.finds_unused and self._ready and index not in self._ready):
@@ -88,7 +94,8 @@ class Reduction:
         if self.finds_unused:
             self._expected = False
             used = torch.zeros(len(self.parameters), dtype=torch.int32)
-            used[list(self._ready)] = 1
+            used[list(self._used)] = 1
+            self._used.clear()
             dist.all_reduce(used, op=dist.ReduceOp.MAX, group=self._group)
             _gradients.average(
                 [p for p, is_used in zip(self.parameters, used.tolist(), strict=True) if is_used],
