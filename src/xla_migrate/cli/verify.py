@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
-import shutil
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 from ..settings import SettingsError
-from ..verify import Comparison, Failure, Progress, Run, compare
-from ..verify import run as observe
 from ..verify.report import Report, as_json, page, text
-from ..verify.tolerances import R_BY_CHANCE
 from .arguments import fail
 from .verify_arguments import Asked, parse
 from .verify_migration import Migrated, given, migrated
+from .verify_runs import compared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
-
-_EVERY = 30.0  # seconds between lines of progress where standard error is no terminal
 
 
 def verify(words: Sequence[str]) -> int:
@@ -76,7 +67,7 @@ def _proof(asked: Asked, proposed: Migrated) -> Report:
     if proposed.left:
         codes = ", ".join(sorted({f.code for f in proposed.left}))
         print(f"xla-migrate: left for you, so it may not run: {codes}", file=sys.stderr)
-    comparison = _compared(asked, proposed)
+    comparison = compared(asked, proposed)
     settings = {
         "steps": str(asked.steps),
         "precision": asked.precision,
@@ -108,127 +99,3 @@ def _told(report: Report, asked: Asked) -> int:
         if where:
             print(f"report: {where}")
     return report.exit_code
-
-
-def _compared(asked: Asked, proposed: Migrated) -> Comparison:
-    common: dict[str, Any] = {
-        "steps": asked.steps,
-        "dropout": asked.dropout,
-        "nproc": asked.nproc,
-        "data_shim": asked.data_shim,
-        "timeout": asked.timeout,
-    }
-    with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
-        base = Path(asked.keep) if asked.keep else Path(folder)
-
-        def run(name: str, precision: str, **more: Any) -> Run:
-            show = _shower(name)
-            place = base / name.replace(" ", "-")
-            result = observe(
-                asked.script,
-                asked.args,
-                precision=precision,
-                folder=place,
-                progress=show,
-                **common,
-                **more,
-            )
-            if sys.stderr.isatty():
-                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            return result
-
-        reference = run("original", asked.precision)
-        not_run = Run("target", asked.script, asked.args, asked.precision, base)
-        not_run.failure = Failure("not run", "the original could not be run")
-        if reference.failure is not None:
-            return compare(reference, not_run)
-        exact = None
-        if asked.precision == "bfloat16":
-            exact = run("original in float32", "float32")
-            if exact.failure is not None:
-                return compare(exact, not_run)
-        target = run("migrated", asked.precision, side="target", replace=proposed.files)
-
-        more: dict[str, Any] = {}
-
-        def judged() -> Comparison:
-            return compare(
-                reference,
-                target,
-                tolerance=asked.tolerance,
-                metric=asked.metric,
-                fp32=exact,
-                **more,
-            )
-
-        migrated: dict[str, Any] = {"side": "target", "replace": proposed.files}
-        comparison = judged()
-        if any(v.name == "static shapes" for v in comparison.failed):
-            more["explained"] = run(
-                "migrated, explained", asked.precision, explain=True, **migrated
-            )
-        if _is_to_shake(comparison):
-            more["shaken"] = [
-                (
-                    run(f"original in float32, shaken {seed}", "float32", shake=seed),
-                    run(f"original, shaken {seed}", asked.precision, shake=seed),
-                    run(f"migrated, shaken {seed}", asked.precision, shake=seed, **migrated),
-                )
-                for seed in _SHAKES
-            ]
-        if _is_to_follow(comparison, asked) and _fits(reference, base):
-            kept = base / "weights"
-            again = run("original, again", asked.precision, keep=kept)
-            following = run("migrated, following", asked.precision, follow=kept, **migrated)
-            if again.failure is None and following.failure is None:
-                more["followed"] = again, following
-        return judged() if more else comparison
-
-
-_SHAKES = (1, 2)
-
-
-def _is_to_shake(comparison: Comparison) -> bool:
-    """Whether chance may be why R exceeds its limit."""
-    r = comparison.r
-    return r is not None and r <= R_BY_CHANCE and "bf16" in {v.name for v in comparison.failed}
-
-
-def _fits(reference: Run, place: Path) -> bool:
-    """Whether the disk holds the weights of all steps, twice."""
-    size = sum(
-        4 * math.prod(p.shape)
-        for trace in reference.traces
-        for step in trace.steps
-        for p in trace.parameters[step.optimizer]
-    )
-    return 2 * size < shutil.disk_usage(place).free
-
-
-def _is_to_follow(comparison: Comparison, asked: Asked) -> bool:
-    """Whether rounding that this training amplifies may be why the runs part: not at once, that is."""
-    if asked.precision != "float32" or not comparison.could_run:
-        return False
-    found = comparison.divergence
-    late = found is not None and found.step > 1
-    return asked.amplification or (
-        late and found is not None and found.quantity in ("loss", "gradient", "weights")
-    )
-
-
-def _shower(name: str) -> Callable[[Progress], None]:
-    """Shows how far a run is: on one line of a terminal, else by a line every half minute."""
-    terminal = sys.stderr.isatty()
-    last = time.monotonic()
-
-    def show(progress: Progress) -> None:
-        nonlocal last
-        of = f" of {progress.of}" if progress.of else ""
-        line = f"{name}: step {progress.steps}{of}, {progress.seconds:.0f} s"
-        if terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - last > _EVERY:
-            last = time.monotonic()
-            print(line, file=sys.stderr, flush=True)
-
-    return show

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from . import performance, precision
+from . import exactly, performance, precision
 from .divergence import Divergence, first_divergence
+from .exactly import Exact
 from .run import Run
 from .tolerances import METRIC, relative
 from .trace import Step, Trace
@@ -87,6 +88,7 @@ def compare(
     hand: Run | None = None,
     shaken: Sequence[tuple[Run, Run, Run]] = (),
     followed: tuple[Run, Run] | None = None,
+    exact: Exact | None = None,
     explained: Run | None = None,
     judge_performance: bool = True,
 ) -> Comparison:
@@ -106,6 +108,7 @@ def compare(
         followed: the reference once more with `keep`, and the target once more with `follow`: the
             numbers are judged by these two, so that rounding which training amplifies is not held
             against the target.
+        exact: steps in float64 from the original's weights, which tell rounding from faults (`exactly`).
         explained: the target once more, with `explain`: what made it compile again is then named.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
 
@@ -121,6 +124,8 @@ def compare(
         _judge_bf16(out, [(fp32, reference, target), *shaken])
     else:
         _judge_losses(out, tolerance, followed)
+        if exact is not None and out.verdicts[-1].status == "failed":
+            _judge_exactly(out, tolerance, exact)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:
@@ -220,6 +225,26 @@ def _numbers_verdict(out: Comparison, allowed: float, followed: tuple[Run, Run] 
     if alone <= allowed:
         detail = detail.partition("; left alone")[0] + f"; left alone, within {alone:.1e}"
     return Verdict(name, "ok", detail)
+
+
+def _judge_exactly(out: Comparison, allowed: float, exact: Exact) -> None:
+    """What failed in float32, in float64 once more."""
+    name, before = "numbers", out.verdicts.pop()
+    found = exactly.divergence(exact, allowed)
+    course = _same_course(exact.reference, exact.target)
+    if exact.failed is not None:
+        why = exact.failed.failure.message if exact.failed.failure else ""
+        detail = f"{before.detail}; in float64 they could not be compared: {why}"
+        verdict = Verdict(name, "failed", detail, before.where)
+    elif course.status != "ok":
+        verdict = Verdict(name, "failed", f"in float64, {course.detail}", course.where)
+    elif found is not None:
+        out.divergence = found
+        verdict = Verdict(name, "failed", f"also in float64, {found}", found.where)
+    else:
+        verdict = exactly.rounding(exact, allowed, _worst(out.rows) or 0.0)
+        out.divergence = None if verdict.status == "ok" else out.divergence
+    out.verdicts.append(verdict)
 
 
 def _worst(rows: list[Row]) -> float | None:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .tolerances import (
+    FIRST_GRADIENT_FACTOR,
     FLOOR,
     GRADIENT_FACTOR,
     NOISE_GRADIENT,
     NORM_PATH_SHARE,
     PATH_SHARE,
+    SECOND_GRADIENT_FACTOR,
     TENSOR_GRADIENT_FACTOR,
     relative,
 )
@@ -54,7 +56,12 @@ class Divergence:
 
 
 def first_divergence(
-    reference: Trace, target: Trace, allowed: float, *, followed: bool = False
+    reference: Trace,
+    target: Trace,
+    allowed: float,
+    *,
+    followed: bool = False,
+    exact: bool = False,
 ) -> Divergence | None:
     """The first difference between two processes' traces, or None.
 
@@ -65,14 +72,15 @@ def first_divergence(
         followed: the target took each step from the reference's weights. What its weights are off
             after a step is that step's alone then, and the steps' are summed up: so a small error
             that is always the same one is found, as it is between runs that are left alone.
+        exact: both computed in float64, from the same weights: gradients are held to the tolerance.
     """
-    for found in _differences(reference, target, allowed, followed):
+    for found in _differences(reference, target, allowed, followed, exact):
         return found
     return None
 
 
 def _differences(
-    reference: Trace, target: Trace, allowed: float, followed: bool
+    reference: Trace, target: Trace, allowed: float, followed: bool, exact: bool
 ) -> Iterator[Divergence]:
     for optimizer in sorted(reference.parameters):
         yield from _structure(reference, target, optimizer)
@@ -85,7 +93,7 @@ def _differences(
         parameters = reference.parameters.get(a.optimizer, [])
         yield from _loss(a, b, allowed, scale)
         built = _built(target, b.optimizer) or b.where
-        yield from _gradients(a, b, allowed, steepest, parameters, built)
+        yield from _gradients(a, b, allowed, steepest, parameters, built, exact)
         path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
         for i, distance in enumerate(a.moved):
             path[i] += distance
@@ -194,7 +202,13 @@ def _loss(a: Step, b: Step, allowed: float, scale: float) -> Iterator[Divergence
 
 
 def _gradients(
-    a: Step, b: Step, allowed: float, steepest: float, parameters: list[Parameter], built: str
+    a: Step,
+    b: Step,
+    allowed: float,
+    steepest: float,
+    parameters: list[Parameter],
+    built: str,
+    exact: bool,
 ) -> Iterator[Divergence]:
     for i, parameter in enumerate(parameters[: min(len(a.with_gradient), len(b.with_gradient))]):
         if a.with_gradient[i] != b.with_gradient[i]:
@@ -213,9 +227,9 @@ def _gradients(
     x, y = a.gradient_norm, b.gradient_norm
     if x is None or y is None or not parameters:
         return
-    first = a.step == 1
-    by_norm = relative(x, y, steepest) / GRADIENT_FACTOR[first]
-    by_tensor = _apart(a, b, steepest) / TENSOR_GRADIENT_FACTOR[first]
+    of_norm, of_tensors = _factors(a, exact)
+    by_norm = relative(x, y, steepest) / of_norm
+    by_tensor = _apart(a, b, steepest) / of_tensors
     if max(by_norm, by_tensor) <= allowed:
         return
     worst = max(
@@ -234,6 +248,15 @@ def _gradients(
         f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
         " clipping, scaling, accumulation or reduction differ, or their order",
     )
+
+
+def _factors(a: Step, exact: bool) -> tuple[float, float]:
+    """What gradients may differ by, in tolerances: (the norm of all, tensor by tensor)."""
+    if exact or a.event == 0:
+        return FIRST_GRADIENT_FACTOR, FIRST_GRADIENT_FACTOR
+    if a.step == 1:
+        return SECOND_GRADIENT_FACTOR, SECOND_GRADIENT_FACTOR
+    return GRADIENT_FACTOR, TENSOR_GRADIENT_FACTOR
 
 
 def _apart(a: Step, b: Step, steepest: float) -> float:

@@ -109,6 +109,7 @@ def run(
     redirect: bool | None = None,
     keep: str | Path | None = None,
     follow: str | Path | None = None,
+    arithmetic: str = "as it is",
     shake: int = 0,
     folder: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -137,6 +138,7 @@ def run(
         keep: a folder that the weights after each step are written to.
         follow: a folder that another run kept them in: each step begins from those, and takes their
             file away (`compare(followed=...)`).
+        arithmetic: "float64" or "plain", to compute with another rounding (`compare(exact=...)`).
         shake: a seed to change the weights by a unit in bfloat16's last place after the first step, so
             that all later rounding is another (`compare(shaken=...)`).
         folder: where the copy and the records go (by default a new temporary folder).
@@ -174,6 +176,7 @@ def run(
         redirect=redirect if side == "reference" else False,
         keep=_folder(keep),
         follow=_folder(follow),
+        arithmetic=arithmetic,
         shake=shake,
         device_count=nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,

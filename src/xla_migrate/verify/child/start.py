@@ -63,7 +63,7 @@ def _seed_numpy(numpy: Any, seed: int) -> None:
 
 
 def _torch(torch: Any, plan: plans.Plan) -> None:
-    from . import device_random, dropout, losses, precision, reads
+    from . import arithmetic, device_random, dropout, losses, precision, reads
 
     redirected = not torch.cuda.is_available() if plan.redirect is None else plan.redirect
     if redirected:
@@ -77,6 +77,7 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
         reads.install(_patches)
         losses.install(_patches)
         _tap(plan, redirected)
+        arithmetic.install(plan.arithmetic)
     _guard_saving(torch)
     torch.manual_seed(plan.seed)
     if plan.shim is not None:

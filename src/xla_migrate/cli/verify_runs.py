@@ -1,0 +1,188 @@
+"""The runs of a verification: the original and the migrated script, and more where the first two call for it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ..verify import Comparison, Exact, Failure, Progress, Run, compare
+from ..verify import run as observe
+from ..verify.exactly import divergence
+from ..verify.tolerances import R_BY_CHANCE, relative
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from .verify_arguments import Asked
+    from .verify_migration import Migrated
+
+    class Runner(Protocol):
+        """Runs the script once more, as asked but for what is given."""
+
+        def __call__(self, name: str, precision: str = "", **more: Any) -> Run: ...
+
+
+_EVERY = 30.0  # seconds between lines of progress where standard error is no terminal
+_SHAKES = (1, 2)
+_TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
+
+
+def compared(asked: Asked, proposed: Migrated) -> Comparison:
+    """Run both, and whatever else it takes to judge them."""
+    with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
+        base = Path(asked.keep) if asked.keep else Path(folder)
+        return _compared(asked, proposed, base, _runner(asked, base))
+
+
+def _runner(asked: Asked, base: Path) -> Runner:
+    def run(name: str, precision: str = "", **more: Any) -> Run:
+        result = observe(
+            asked.script,
+            asked.args,
+            precision=precision or asked.precision,
+            folder=base / name.replace(" ", "-"),
+            progress=_shower(name),
+            steps=asked.steps,
+            dropout=asked.dropout,
+            nproc=asked.nproc,
+            data_shim=asked.data_shim,
+            timeout=asked.timeout,
+            **more,
+        )
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        return result
+
+    return run
+
+
+def _compared(asked: Asked, proposed: Migrated, base: Path, run: Runner) -> Comparison:
+    reference = run("original")
+    not_run = Run("target", asked.script, asked.args, asked.precision, base)
+    not_run.failure = Failure("not run", "the original could not be run")
+    if reference.failure is not None:
+        return compare(reference, not_run)
+    fp32 = None
+    if asked.precision == "bfloat16":
+        fp32 = run("original in float32", "float32")
+        if fp32.failure is not None:
+            return compare(fp32, not_run)
+    migrated: dict[str, Any] = {"side": "target", "replace": proposed.files}
+    target = run("migrated", **migrated)
+    more: dict[str, Any] = {}
+
+    def judged() -> Comparison:
+        common: dict[str, Any] = {"tolerance": asked.tolerance, "metric": asked.metric}
+        return compare(reference, target, fp32=fp32, **common, **more)
+
+    comparison = judged()
+    if any(v.name == "static shapes" for v in comparison.failed):
+        more["explained"] = run("migrated, explained", explain=True, **migrated)
+    if _is_to_shake(comparison):
+        more["shaken"] = [_shaken(seed, asked, run, migrated) for seed in _SHAKES]
+    fits = _fits(reference, base)
+    if _is_to_follow(comparison, asked) and fits:
+        kept = base / "weights"
+        again = run("original, again", keep=kept)
+        following = run("migrated, following", follow=kept, **migrated)
+        if again.failure is None and following.failure is None:
+            more["followed"] = again, following
+    comparison = judged() if more else comparison
+    if _may_be_rounding(comparison, asked) and fits:
+        more["exact"] = _exactly(asked, base, run, migrated)
+    return judged() if more else comparison
+
+
+def _shaken(seed: int, asked: Asked, run: Runner, migrated: dict[str, Any]) -> tuple[Run, Run, Run]:
+    return (
+        run(f"original in float32, shaken {seed}", "float32", shake=seed),
+        run(f"original, shaken {seed}", shake=seed),
+        run(f"migrated, shaken {seed}", shake=seed, **migrated),
+    )
+
+
+def _exactly(asked: Asked, base: Path, run: Runner, migrated: dict[str, Any]) -> Exact:
+    """The steps in float64, and if they agree, in float32 from the same weights."""
+    kept = base / "weights-exact"
+    reference = run("original in float64", arithmetic="float64", keep=kept)
+    own = [_linked(kept, base / f"weights-exact-{n}") for n in range(3)]
+    target = run("migrated in float64", arithmetic="float64", follow=own[0], **migrated)
+    found = Exact(reference, target)
+    if found.failed or divergence(found, asked.tolerance) is not None:
+        return found
+    plain = run("original on plain kernels", arithmetic="plain", follow=own[1])
+    narrow = run("migrated, from float64's weights", follow=own[2], **migrated)
+    return Exact(reference, target, plain, narrow)
+
+
+def _linked(kept: Path, place: Path) -> Path:
+    """The same files once more: a run takes away what it has read."""
+    place.mkdir()
+    for file in kept.iterdir() if kept.is_dir() else ():
+        try:
+            os.link(file, place / file.name)
+        except OSError:  # a file system without links
+            shutil.copyfile(file, place / file.name)
+    return place
+
+
+def _is_to_shake(comparison: Comparison) -> bool:
+    """Whether chance may be why R exceeds its limit."""
+    r = comparison.r
+    return r is not None and r <= R_BY_CHANCE and "bf16" in {v.name for v in comparison.failed}
+
+
+def _fits(reference: Run, place: Path) -> bool:
+    """Whether the disk holds the weights of all steps, twice."""
+    size = sum(
+        4 * math.prod(p.shape)
+        for trace in reference.traces
+        for step in trace.steps
+        for p in trace.parameters[step.optimizer]
+    )
+    return 2 * size < shutil.disk_usage(place).free
+
+
+def _is_to_follow(comparison: Comparison, asked: Asked) -> bool:
+    """Whether rounding that this training amplifies may be why the runs part: not at once, that is."""
+    if asked.precision != "float32" or not comparison.could_run:
+        return False
+    found = comparison.divergence
+    late = found is not None and found.step > 1
+    return asked.amplification or (
+        late and found is not None and found.quantity in ("loss", "gradient", "weights")
+    )
+
+
+def _may_be_rounding(comparison: Comparison, asked: Asked) -> bool:
+    """Whether a step that was taken from the same weights may differ by rounding alone."""
+    found = comparison.divergence
+    if asked.precision != "float32" or not comparison.could_run or found is None:
+        return False
+    near = relative(found.reference, found.target, abs(found.reference)) <= _TOO_FAR
+    return near and found.quantity in ("loss", "gradient", "weights")
+
+
+def _shower(name: str) -> Callable[[Progress], None]:
+    """Shows how far a run is: on one line of a terminal, else by a line every half minute."""
+    terminal = sys.stderr.isatty()
+    last = time.monotonic()
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        of = f" of {progress.of}" if progress.of else ""
+        line = f"{name}: step {progress.steps}{of}, {progress.seconds:.0f} s"
+        if terminal:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+    return show
