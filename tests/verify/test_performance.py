@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_recompile_each_step_fails_with_cause_and_line() -> None:
         step.counts.update(compiles=1, debug_bytes=100 * step.step)
 
     ours = target(each_step)
-    ours.compiled = [
+    ours.traces[0].compiled = [
         Compilation("user torch_xla.sync", f"train.py:{10 + n}", 100 * n) for n in range(14)
     ]
     found = verdict("static shapes", ours)
@@ -71,9 +72,26 @@ def test_a_recompile_each_step_fails_with_cause_and_line() -> None:
     assert found.detail.endswith("cause: user torch_xla.sync")
 
 
+def test_every_process_is_judged_and_its_own_account_read() -> None:
+    ours, explained, theirs = target(), target(), run(LOSSES)
+    second = target(counting(compiles=1)).traces[0]
+    second.rank = 1
+    second.compiled = [Compilation("user torch_xla.sync", "train.py:31", 0)]
+    ours.traces.append(second)
+    theirs.traces *= 2
+    found = judge(theirs, ours, None)[0][0]
+    assert (found.name, found.status, found.where) == ("static shapes", "failed", "train.py:31")
+    assert found.detail.startswith("process 1: compiled again at steps 4, 5")
+    explained.traces *= 2
+    explained.traces[1] = replace(
+        second, recompiles=[Recompile(n, "train.py:7", "ones()") for n in (5, 6, 7)]
+    )
+    assert judge(theirs, ours, None, explained)[0][0].where == "train.py:7"
+
+
 def test_a_recompile_that_was_explained_is_told_by_its_cause_and_line() -> None:
     ours = target(counting(compiles=1))
-    ours.compiled = [Compilation("user torch_xla.sync", "train.py:10", 0)]
+    ours.traces[0].compiled = [Compilation("user torch_xla.sync", "train.py:10", 0)]
     explained = target()
     causes = [(1, "train.py:5", "warm-up"), (6, "train.py:9", "once")]
     causes += [(n, "train.py:7", f"ones() with ({n})") for n in (7, 8, 9)]

@@ -17,7 +17,7 @@ from xla_migrate.verify.report.plots import Chart, Line, draw
 from xla_migrate.verify.suspects import Finding
 from xla_migrate.verify.trace import Read, Step
 
-from .traces import run
+from .traces import PARAMETERS, run
 
 BEFORE, AFTER = "x.cuda()\nprint(a < b)\n", "x.to(device)\nprint(a < b)\n"
 FINDINGS = [Finding("XLA405", "train.py", 1, "labels <move>", True, "labels = y.cuda()")]
@@ -25,7 +25,9 @@ FINDINGS = [Finding("XLA405", "train.py", 1, "labels <move>", True, "labels = y.
 
 def report(target: Run | None = None, reference: Run | None = None) -> Report:
     target = target or run(side="target")
-    target.compiled = [Compilation("user torch_xla.sync", "train.py:2", 10 * n) for n in range(2)]
+    target.traces[0].compiled = [
+        Compilation("user torch_xla.sync", "train.py:2", 10 * n) for n in range(2)
+    ]
     comparison = compare(reference or run(), target)
     settings = {"steps": "6", "tolerance": "1e-05"}
     return Report(
@@ -85,7 +87,8 @@ def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(made: Report) 
 
 
 def test_the_page_shows_curves_difference_times_and_diff() -> None:
-    html = page.page(report())
+    html = page.page(report(run([1.0, 0.9, 0.8, 0.7, 0.6, 0.5000001], side="target")))
+    assert "5 of 6 losses are equal to the last bit (on the floor of the scale)" in html
     assert html.count("<svg") == 3
     for heading in (
         "Verdicts",
@@ -100,6 +103,35 @@ def test_the_page_shows_curves_difference_times_and_diff() -> None:
     assert '<span class="added">+x.to(device)</span>' in html
     assert "step 1: 1 compilation<" in html
     assert "allowed 1e-05" in html
+
+
+def test_losses_that_are_all_equal_need_no_chart_of_their_difference() -> None:
+    html = page.page(report())
+    assert html.count("<svg") == 2
+    assert "6 of 6 losses are equal to the last bit<" in html
+
+
+def test_every_optimizer_has_a_connected_curve_of_its_own() -> None:
+    def of_two(step: Step) -> None:
+        step.optimizer = step.event % 2
+
+    two = dict.fromkeys((0, 1), PARAMETERS)
+    made = report(
+        run(side="target", change=of_two, parameters=two), run(change=of_two, parameters=two)
+    )
+    html = page.page(made)
+    assert "Loss of each step: optimizer 1 (SGD, train.py:9)" in html
+    assert "Loss of each step: optimizer 2" in html
+    curves = re.findall(r'<g class="target"><path d="([^"]+)"', html)[:2]
+    assert [(path.count("M"), path.count("L")) for path in curves] == [(1, 2), (1, 2)]
+
+
+def test_of_several_processes_the_page_says_which_is_shown() -> None:
+    made = report()
+    for run_ in (made.comparison.reference, made.comparison.target):
+        run_.traces = run_.traces * 2
+    assert "all 2 processes were compared and judged; steps, curves and times" in page.page(made)
+    assert made.compilations() == [("user torch_xla.sync", "train.py:2", 4)]
 
 
 def test_the_page_escapes_what_it_shows() -> None:

@@ -7,6 +7,7 @@ one step of the first optimizer to its next, after warm-up.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
 
@@ -26,27 +27,47 @@ SLACK = 1.5  # reads or launches more in a whole run: one more or less at its en
 def judge(
     reference: Run, target: Run, hand: Run | None, explained: Run | None = None
 ) -> tuple[list[Verdict], dict[str, float]]:
-    """All performance verdicts, and the figures behind them."""
-    trace = target.traces[0]
+    """All performance verdicts, the worst of all processes; and figures of the first process."""
+    found = [_of_process(n, reference, target, hand, explained) for n in range(len(target.traces))]
+    verdicts, summary = found[0]
+    for number, (others, _) in enumerate(found[1:], 1):
+        for i, (known, other) in enumerate(zip(verdicts, others, strict=False)):
+            if other.status == "failed" and known.status != "failed":
+                rank = target.traces[number].rank
+                verdicts[i] = replace(other, detail=f"process {rank}: {other.detail}")
+    return verdicts, summary
+
+
+def _of_process(
+    number: int, reference: Run, target: Run, hand: Run | None, explained: Run | None
+) -> tuple[list[Verdict], dict[str, float]]:
+    trace, theirs = target.traces[number], reference.traces[min(number, len(reference.traces) - 1)]
     if "xla" not in trace.devices or not any(step.counts for step in trace.steps):
         detail = f"the migrated script did not train on XLA but on {', '.join(trace.devices)}"
-        if reference.traces[0].devices == ["cpu"]:
+        if theirs.devices == ["cpu"]:
             detail = "the original trains on the CPU without CUDA: there is nothing to migrate"
         return [Verdict("device", "failed", detail)], {}
     steps = _measured(trace, target.warmup)
     if not steps:
         detail = f"fewer than {target.warmup + 2} steps: too few to judge after warm-up"
         return [Verdict("performance", "not judged", detail)], {}
-    original = _measured(reference.traces[0], target.warmup)
+    original = _measured(theirs, target.warmup)
     rehearsal = len(target.traces) > 1 and trace.about.get("PJRT_DEVICE") == "CPU"
     verdicts = [
-        _static_shapes(trace, target, explained),
+        _static_shapes(trace, target.warmup, _explained(explained, number)),
         _bounded_graph(steps),
         _no_fallback(trace),
         _launches(steps, original, hand, target.warmup, rehearsal),
         _host_reads(steps, original, rehearsal),
     ]
     return verdicts, _summary(steps, original)
+
+
+def _explained(explained: Run | None, number: int) -> Trace | None:
+    """The same process of the run that looked for causes."""
+    if explained is None or number >= len(explained.traces):
+        return None
+    return explained.traces[number]
 
 
 def _measured(trace: Trace, warmup: int) -> list[list[Step]]:
@@ -58,40 +79,36 @@ def _count(iteration: list[Step], name: str) -> float:
     return sum(step.counts.get(name, 0) for step in iteration)
 
 
-def _static_shapes(trace: Trace, target: Run, explained: Run | None) -> Verdict:
+def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Verdict:
     name = "static shapes"
     iterations = trace.iterations()
     late = [
         (number, iteration)
         for number, iteration in enumerate(iterations, 1)
-        if number > target.warmup and _count(iteration, "compiles")
+        if number > warmup and _count(iteration, "compiles")
     ]
-    judged = max(1, len(iterations) - target.warmup)
+    judged = max(1, len(iterations) - warmup)
     # The first evaluation, the first end of an epoch have graphs of their own: what is a fault goes on.
-    still = sum(number > target.warmup + judged / 2 for number, _ in late)
+    still = sum(number > warmup + judged / 2 for number, _ in late)
     if len(late) <= max(ISOLATED, ISOLATED_SHARE * judged) or still < ISOLATED:
-        count = int(sum(_count(i, "compiles") for i in iterations[: target.warmup]))
-        detail = (
-            f"{count} compilations in the first {target.warmup} steps, {len(late)} isolated after"
-        )
+        count = int(sum(_count(i, "compiles") for i in iterations[:warmup]))
+        detail = f"{count} compilations in the first {warmup} steps, {len(late)} isolated after"
         return Verdict(name, "ok", detail)
     steps = ", ".join(str(number) for number, _ in late[:8]) + (", ..." if len(late) > 8 else "")
     detail = f"compiled again at steps {steps}: {len(late)} of {judged} steps after warm-up"
-    known = _most_frequent(explained, target.warmup)
+    known = _most_frequent(explained, warmup)
     if known is not None:
         return Verdict(name, "failed", f"{detail}; cause: {known.cause}", known.where)
-    causes = _causes(target.compiled, iterations, target.warmup)
+    causes = _causes(trace.compiled, iterations, warmup)
     first = causes[0] if causes else None
     if first is not None:
         detail += f"; cause: {first.cause}"
     return Verdict(name, "failed", detail, first.where if first else late[0][1][0].where)
 
 
-def _most_frequent(explained: Run | None, warmup: int) -> Recompile | None:
+def _most_frequent(explained: Trace | None, warmup: int) -> Recompile | None:
     """The first of the recompilations behind warm-up at the place that has most of them."""
-    if explained is None or not explained.traces:
-        return None
-    late = [r for r in explained.traces[0].recompiles if r.steps >= warmup]
+    late = [r for r in explained.recompiles if r.steps >= warmup] if explained else []
     places = Counter(r.where for r in late)
     return max(late, key=lambda r: places[r.where], default=None)
 

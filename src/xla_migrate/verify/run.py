@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO
 
 from . import compilations, failures, trace, workspace
-from .compilations import Compilation
 from .failures import Failure
 from .plan import VARIABLE, Plan
 from .trace import Parameter, Step, Trace
@@ -51,7 +50,6 @@ class Run:
         precision: "as written", "float32" or "bfloat16".
         project: the copy that it ran in.
         traces: one per process that trained, by rank.
-        compiled: torch_xla's account of every compilation (of rank 0).
         output: what the script printed, both streams.
         failure: why it did not do what was asked, or None.
         seconds: wall-clock time of the whole run.
@@ -64,7 +62,6 @@ class Run:
     precision: str
     project: Path
     traces: list[Trace] = field(default_factory=list)
-    compiled: list[Compilation] = field(default_factory=list)
     output: str = ""
     failure: Failure | None = None
     seconds: float = 0.0
@@ -267,9 +264,9 @@ def _execute(
     result.output = (base / "output.txt").read_text(encoding="utf-8", errors="replace")
     files = sorted((base / "records").glob("rank*.jsonl"))
     result.traces = sorted((trace.read(f) for f in files), key=lambda t: (not t.steps, t.rank))
-    if result.traces:
-        own = base / f"compilations.{result.traces[0].process}.txt"
-        result.compiled = compilations.read(own, str(result.project.resolve()))
+    for one in result.traces:
+        own = base / f"compilations.{one.process}.txt"
+        one.compiled = compilations.read(own, str(result.project.resolve()))
     result.failure = _judge(result, process.returncode, timed_out, timeout, plan_steps)
     result.traces = [t for t in result.traces if t.steps]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .compilations import Compilation
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -96,7 +98,7 @@ class Step:
 
 @dataclass
 class Trace:
-    """What one process of a run did."""
+    """What one process of a run did; `compiled` is torch_xla's account of its compilations."""
 
     rank: int
     parameters: dict[int, list[Parameter]] = field(default_factory=dict)
@@ -114,6 +116,7 @@ class Trace:
     about: dict[str, str] = field(default_factory=dict)
     process: int = 0
     recompiles: list[Recompile] = field(default_factory=list)
+    compiled: list[Compilation] = field(default_factory=list)
 
     @property
     def primary(self) -> int:

@@ -107,11 +107,12 @@ class Report:
         return sorted(rows, key=lambda row: -max(row[1], row[2]))
 
     def compilations(self) -> list[tuple[str, str, int]]:
-        """(cause, place, how often), the most frequent first."""
+        """(cause, place, how often in all processes), the most frequent first."""
         times: dict[tuple[str, str], int] = {}
-        for compiled in self.comparison.target.compiled:
-            key = compiled.cause, compiled.where
-            times[key] = times.get(key, 0) + 1
+        for trace in self.comparison.target.traces:
+            for compiled in trace.compiled:
+                key = compiled.cause, compiled.where
+                times[key] = times.get(key, 0) + 1
         return sorted(((c, w, n) for (c, w), n in times.items()), key=lambda row: -row[2])
 
     def notes(self) -> list[str]:
@@ -120,6 +121,11 @@ class Report:
         reference, target = self.comparison.reference, self.comparison.target
         if reference.redirected:
             out.append("no CUDA here: the original's CUDA calls were sent to the CPU")
+        if len(target.traces) > 1:
+            out.append(
+                f"all {len(target.traces)} processes were compared and judged; steps, curves and times"
+                " shown are those of the first"
+            )
         draws = sum(trace.device_draws for run in (reference, target) for trace in run.traces)
         if draws:
             out.append("random numbers of the device were drawn on the CPU, alike in both runs")

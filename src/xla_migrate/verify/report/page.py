@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from ..compare import Row
-from ..trace import Step
+from . import curves
 from .facts import Report
-from .plots import Chart, Line, draw
 from .style import STYLE
 from .text import conclusion
 
@@ -34,8 +32,14 @@ def save(report: Report, path: Path) -> None:
 def page(report: Report) -> str:
     """The page's HTML."""
     title = escape(f"{report.script}: {report.status}")
-    sections = [_head(report), _blame(report), _verdicts(report), _curves(report)]
-    sections += [_performance(report), _places(report), _steps(report), _diff(report)]
+    sections = [_head(report), _blame(report), _verdicts(report), curves.losses(report)]
+    sections += [
+        curves.times(report),
+        _figures(report),
+        _places(report),
+        _steps(report),
+        _diff(report),
+    ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"{MARK}"
@@ -110,80 +114,9 @@ def _verdicts(report: Report) -> str:
     return "<h2>Verdicts</h2>" + _table(("", "", "evidence", "where"), rows)
 
 
-def _curves(report: Report) -> str:
-    rows = report.comparison.rows
-    if not rows:
-        return ""
-    divergence = report.comparison.divergence
-    alarm = ("first difference", max(divergence.event, 0) + 1) if divergence is not None else None
-    losses = Chart(
-        "loss",
-        (
-            Line("original", "reference", [row.reference for row in rows]),
-            Line("migrated", "target", [row.target for row in rows]),
-        ),
-        alarm=alarm,
-    )
-    tolerance = report.settings.get("tolerance", "")
-    apart = Chart(
-        "relative difference of the losses",
-        (Line("relative difference of the losses", "difference", _apart(rows)),),
-        log=True,
-        limit=(f"allowed {tolerance}", float(tolerance)) if tolerance else None,
-        alarm=alarm,
-    )
-    r = report.comparison.r
-    told = ""
-    if r is not None:
-        told = f'<p class="soft">R of the bf16 criterion: {r:.3f}</p>'
-    same = sum(row.difference == 0 for row in rows)
-    if same:
-        told += f'<p class="soft">{same} of {len(rows)} losses are equal to the last bit (on the floor of the scale)</p>'
-    return (
-        f"<h2>Loss of each step</h2>{draw(losses)}"
-        f"<h2>Difference, on a logarithmic scale</h2>{told}{draw(apart)}"
-    )
-
-
-def _apart(rows: Sequence[Row]) -> list[float | None]:
-    return [row.difference for row in rows]
-
-
-def _total(iterations: Sequence[Sequence[Step]], name: str) -> list[float]:
-    return [sum(step.counts.get(name, 0) for step in i) for i in iterations]
-
-
-def _performance(report: Report) -> str:
-    target, reference = report.comparison.target, report.comparison.reference
-    if not target.traces or not reference.traces:
-        return ""
-    ours, theirs = target.traces[0].iterations(), reference.traces[0].iterations()
-
-    def seconds(iterations: Sequence[Sequence[Step]]) -> list[float | None]:
-        # The first step's time begins with the process: imports, data, the model's construction.
-        return [None, *[sum(step.seconds for step in i) * 1e3 for i in iterations[1:]]]
-
-    compiles = _total(ours, "compiles")
-    chart = Chart(
-        "milliseconds of each step",
-        (
-            Line("original, ms", "reference", seconds(theirs)),
-            Line("migrated, ms", "target", seconds(ours)),
-        ),
-        log=True,
-        marks={
-            i + 1: f"step {i + 1}: {int(n)} compilation{'s' if n != 1 else ''}"
-            for i, n in enumerate(compiles)
-            if n
-        },
-        marks_name="compilation",
-    )
+def _figures(report: Report) -> str:
     rows = [(escape(name), escape(figure)) for name, figure in report.performance()]
-    figures = f"<h2>Per step, after warm-up</h2>{_table(('', ''), rows, 1)}" if rows else ""
-    return (
-        "<h2>Time of each step, and compilations</h2>"
-        f'<p class="soft">logarithmic, from the second step on</p>{draw(chart)}{figures}'
-    )
+    return f"<h2>Per step, after warm-up</h2>{_table(('', ''), rows, 1)}" if rows else ""
 
 
 def _places(report: Report) -> str:

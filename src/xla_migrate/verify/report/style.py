@@ -15,6 +15,7 @@ body { margin: 0; background: var(--page); color: var(--ink);
 main { max-width: 860px; margin: 0 auto; padding: 28px 20px 60px; }
 h1 { font-size: 22px; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 16px; margin: 34px 0 8px; }
+h3 { font-size: 14px; font-weight: 500; margin: 14px 0 4px; color: var(--soft); }
 p { margin: 6px 0; }
 .soft, .none { color: var(--soft); }
 code, pre, td.code { font: 13px/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; }
