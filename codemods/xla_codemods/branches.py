@@ -26,13 +26,16 @@ _WORDS = (
     "_XLA",
     "_xla",
 )
+# What a branch for XLA begins with where a test says nothing: `if args.tpu: import torch_xla`.
+_IMPORTED = "torch_xla"
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     text = script.source.text
-    if not any(word in text for word in _WORDS) or _ASKED.search(text) is None:
+    asks = any(word in text for word in _WORDS) and _ASKED.search(text) is not None
+    if not asks and _IMPORTED not in text:
         return found
     return [finding for finding in found if not _is_kept(script, finding.node)]
 
@@ -41,7 +44,10 @@ def _is_kept(script: Script, node: ast.AST) -> bool:
     child = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
-            if _rules_out(ancestor.test, truth=_is_in_body(child, ancestor)):
+            inside = _is_in_body(child, ancestor)
+            if _rules_out(ancestor.test, truth=inside):
+                return True
+            if isinstance(ancestor, ast.If) and not inside and _is_for_xla(ancestor.body):
                 return True
         if isinstance(child, ast.stmt):
             for statement in _before(script, child):
@@ -52,6 +58,17 @@ def _is_kept(script: Script, node: ast.AST) -> bool:
             return False
         child = ancestor
     return False
+
+
+def _is_for_xla(block: list[ast.stmt]) -> bool:
+    """Whether `block` imports torch_xla: the other branches are for those who do without."""
+    return any(
+        (isinstance(statement, ast.Import) and statement.names[0].name.startswith(_IMPORTED))
+        or (
+            isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(_IMPORTED)
+        )
+        for statement in block
+    )
 
 
 def _is_in_body(child: ast.AST, branch: ast.If | ast.IfExp) -> bool:

@@ -11,6 +11,7 @@ from .branches import without_kept
 from .cuda_only import left_over
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
+from .host_programs import without_training_on_the_host
 from .index import Index
 from .names import Scope, resolve
 from .rule import Rest, Rule
@@ -160,7 +161,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
         from .own import findings
 
         found += findings(script, options.own)
-    found = without_kept(script, found)
+    found = without_training_on_the_host(script, without_kept(script, found))
     suppressions = Suppressions(script.source)
     # Asked of all findings: a suppression is in use even where its code is not selected.
     found = [f for f in found if not suppressions.covers(f)]

@@ -153,6 +153,8 @@ def place(script: Script, node: ast.expr) -> str:
             | ast.SetComp()
         ):
             return _element(script, node, parent)
+        case ast.BinOp(op=ast.Add()) if isinstance(node, (ast.Tuple, ast.List)):
+            return place(script, parent)  # `("cuda:0",) + args`
         case ast.Compare():
             return TEST
     return ELSEWHERE
@@ -206,6 +208,8 @@ def _keyword(script: Script, argument: ast.keyword) -> str:
     name = argument.arg
     if not isinstance(call, ast.Call) or name is None or name in _NOT_VALUES:
         return ELSEWHERE
+    if name == "args":
+        return KEPT  # of a process, a thread, a remote call
     scope = script.index.scope(call)
     dotted = script.dotted(call.func, scope)
     if dotted is not None and dotted.startswith(_OTHERS):

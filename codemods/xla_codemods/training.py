@@ -30,6 +30,7 @@ from .loops import (
 )
 from .names import FunctionNode, Scope
 from .patterns import Pattern
+from .steps import is_marked_elsewhere
 from .syntax import keyword
 from .values import (
     ACCELERATOR,
@@ -182,7 +183,7 @@ class Training:
                 call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
             )
         if func.attr == "step" and self.script.is_optimizer(owner):
-            return Step(call, owner)
+            return None if is_marked_elsewhere(self.script, call, owner) else Step(call, owner)
         return None
 
     # Loops around a place.
@@ -294,7 +295,7 @@ class Training:
     def is_forward(self, call: ast.Call, scope: Scope) -> bool:
         """Whether `call` runs a model."""
         func = call.func
-        if isinstance(func, ast.Attribute) and func.attr in {"generate", "sample", "forward"}:
+        if isinstance(func, ast.Attribute) and func.attr in _RUNS:
             func = func.value
         value = self.script.value(func, scope)
         if value.has(MODULE):
@@ -357,6 +358,8 @@ _NO_GRAD = frozenset(
     }
 )
 
+# Methods that run the model whose they are.
+_RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
 _ACCESSOR = Pattern(

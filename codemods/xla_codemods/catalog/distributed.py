@@ -120,6 +120,16 @@ ROWS: tuple[Row, ...] = (
         evidence="docs",
     ),
     *rows(
+        "torch.distributed.tensor.parallel",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "parallelize_module": "a mesh of XLA devices has no coordinates for it: mark how parameters are sharded (`xla.use_spmd`, `torch_xla.distributed.spmd.mark_sharding`)",
+        },
+        evidence="docs",
+    ),
+    *rows(
         "",
         ABSENT,
         NONE,

@@ -108,6 +108,7 @@ NAMES = frozenset(
         "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
         "torch.distributed.is_nccl_available",
         "torch.distributed.reduce_multigpu",
+        "torch.distributed.tensor.parallel.parallelize_module",
         "torch.get_autocast_gpu_dtype",
         "torch.nn.DataParallel",
         "torch.nn.attention.SDPBackend",

@@ -90,6 +90,7 @@ def message(dotted: str, row: Row) -> str:
     }[row.left]
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
     if _is_private(dotted, row):
+        said = f"`{dotted}` is of CUDA's own insides"
         advice = [f"private to `{row.name}`: nothing on XLA stands for it"]
     elif row.note:
         advice.append(row.note)

@@ -44,12 +44,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ...findings import WARNING, Finding
+from ...findings import INFO, WARNING, Finding
 from ...patterns import Pattern
 from ...ranks import guard, mentions_rank
 from ...rule import Rule
 from ...syntax import is_handed_on, keyword
 from ...values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
+from .locations import is_cpu
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -60,6 +61,7 @@ RULE = Rule("XLA701", "save", severity=WARNING)
 _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
 _MESSAGE = "a file of XLA tensors loads on XLA hosts only"
+_ON_THE_HOST = "every replica would write this file"
 _SAVES_A_MODEL = Pattern(
     r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
 )
@@ -84,7 +86,37 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
     if _each_writes(script, call, file, scope):
         edits.append(AddArgument(call, "master_only=False"))
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    if _was_brought_back(script, call, saved):
+        yield RULE.at(script, call, _ON_THE_HOST, *edits, severity=INFO)
+    else:
+        yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
+    """Whether `saved` is a module, or its state dict, that the block has moved to the CPU before: `model.cpu()`."""
+    match saved:
+        case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]):
+            pass
+        case _:
+            owner = saved
+    name = ast.unparse(owner)
+    statement = script.statement(call)
+    block = script.block(statement)
+    for earlier in reversed(block[: block.index(statement)]):
+        match earlier:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=moved, attr=how)) as move):
+                if _root(moved) == name and how in {"cpu", "to", "cuda"}:
+                    return how == "cpu" or (
+                        how == "to" and is_cpu(move.args[0] if move.args else None)
+                    )
+    return False
+
+
+def _root(chain: ast.expr) -> str:
+    """`model` of `model.eval().half()`."""
+    while isinstance(chain, ast.Call) and isinstance(chain.func, ast.Attribute):
+        chain = chain.func.value
+    return ast.unparse(chain)
 
 
 @RULE.reference(*_NAMES)

@@ -105,6 +105,8 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
     match index:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+            if ".get_dtype(" in script.source.text:
+                return  # nodes of a compiler's graph, whose `get_device` gives a torch.device
             yield RULE.at(script, index, _MESSAGE, Replace(index, "{0}.device", (owner,)))
             return
     if script.devices.is_index(index):

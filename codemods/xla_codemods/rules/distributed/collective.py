@@ -75,7 +75,18 @@ def collective(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     devices = keyword(call, "device_ids")
     if name == "barrier" and devices is not None:
         edits.append(DropArgument(call, next(k for k in call.keywords if k.value is devices)))
-    yield RULE.at(script, call, f"`{name}` may do nothing to XLA tensors", *edits)
+    yield RULE.at(script, call, _said(name), *edits)
+
+
+def _said(name: str) -> str:
+    """What `name` of torch.distributed does on XLA."""
+    if name == "barrier":
+        return "`barrier` waits for the hosts, not for what the devices have still to do"
+    if name == "new_group":
+        return "`new_group` makes a group that the runtime's collectives do not know"
+    if name.endswith(("_object", "_object_list")):
+        return f"`{name}` fails in XLA's process group, which sends tensors of the device alone"
+    return f"`{name}` may do nothing to XLA tensors"
 
 
 @RULE.call(*_dotted(_MISSING))

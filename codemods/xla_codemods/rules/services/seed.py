@@ -87,6 +87,7 @@ _NEW = (
     "torch.cuda.random.seed",
     "torch.cuda.random.seed_all",
 )
+_XLAS_OWN = frozenset({"torch_xla.manual_seed", "torch_xla.core.xla_model.set_rng_state"})
 _MESSAGE = "this seed does not reach XLA"
 
 
@@ -94,6 +95,8 @@ _MESSAGE = "this seed does not reach XLA"
 def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     seed = _seed(call)
     if seed is None or not (script.trains or script.runs_accelerated) or _in_worker(script, call):
+        return
+    if _reaches_xla(script, call):
         return
     if script.is_statement(call):
         yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
@@ -107,7 +110,7 @@ def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 @RULE.call(*_DEVICE)
 def of_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     seed = _seed(call)
-    if seed is None:
+    if seed is None or _reaches_xla(script, call):
         return
     if not script.is_statement(call):
         edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
@@ -135,6 +138,18 @@ def initial_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 def _seed(call: ast.Call) -> ast.expr | None:
     return call.args[0] if len(call.args) == 1 else keyword(call, "seed")
+
+
+def _reaches_xla(script: Script, call: ast.Call) -> bool:
+    """Whether the same function seeds torch_xla itself."""
+    if "torch_xla" not in script.source.text:
+        return False
+    home = script.function(call)
+    return any(
+        script.function(other) is home and script.dotted(other.func, scope) in _XLAS_OWN
+        for name in ("manual_seed", "set_rng_state")
+        for other, scope in script.index.calls_of(name)
+    )
 
 
 def _is_repeatable(seed: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...training import BACKWARD, FORWARD, STEP
-from ...values import HOST
+from ...values import ACCEL, HOST
 from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ def _is_on_device(script: Script, call: ast.Call) -> bool:
     """By the value of a part; or by what a module does in its own loop, with what it is given."""
     parts = call.args[0]
     assert isinstance(parts, (ast.Tuple, ast.List))
-    if any(script.value(part).has(HOST) for part in parts.elts):
+    kinds = [script.value(part).kinds for part in parts.elts]
+    if any(ACCEL in kind for kind in kinds):
+        return True
+    if any(HOST in kind for kind in kinds):
         return False
     return any(may_be_read(script, part) for part in parts.elts) or script.is_in_a_module(call)

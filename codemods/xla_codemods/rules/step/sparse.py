@@ -20,6 +20,19 @@ from xla_migrate import runtime as xla
 
 adjacency = torch.sparse_coo_tensor(indices, values, (n, n)).to(xla.xla_device())
 ```
+
+One that is made and used up on the host is no finding:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def normalized(table):
+    features = torch.from_numpy(table)
+    scale = torch.diag(1 / features.sum(1)).to_sparse()
+    features = scale @ features
+    return features.to(xla.xla_device())
+```
 """
 
 from __future__ import annotations
@@ -31,6 +44,8 @@ from typing import TYPE_CHECKING
 from ...edits import DropArgument
 from ...findings import HIGH, SAFE, UNSAFE, Finding
 from ...rule import Rule
+from ...syntax import keyword
+from ...values import ACCEL, HOST
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -72,14 +87,39 @@ def embedding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 @RULE.call(*_MAKERS)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.accelerated:
+    if script.accelerated and not _stays_on_the_host(script, call, call.args):
         yield RULE.at(script, call, f"{_MESSAGE}: use dense ones", effort=HIGH)
 
 
 @RULE.method("to_sparse", "to_sparse_csr", "to_sparse_coo")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.accelerated:
+    assert isinstance(call.func, ast.Attribute)
+    if script.accelerated and not _stays_on_the_host(script, call, [call.func.value]):
         yield RULE.at(script, call, f"{_MESSAGE}: stay with dense ones", effort=HIGH)
+
+
+def _stays_on_the_host(script: Script, call: ast.Call, given: list[ast.expr]) -> bool:
+    """Whether the sparse tensor is made of the host's, and only computed with until its name means something else."""
+    kinds = [script.value(value).kinds for value in given]
+    if keyword(call, "device") or any(ACCEL in kind for kind in kinds):
+        return False
+    if not any(HOST in kind for kind in kinds):
+        return False
+    match script.parent(call):
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            uses = list(_until_bound_again(script, statement, name))
+            return bool(uses) and all(isinstance(script.parent(u), ast.BinOp) for u in uses)
+    return False
+
+
+def _until_bound_again(script: Script, statement: ast.stmt, name: str) -> Iterator[ast.Name]:
+    """The uses of `name` in the block behind `statement`, up to where it is bound again."""
+    block = script.block(statement)
+    for later in block[block.index(statement) + 1 :]:
+        named = [n for n in ast.walk(later) if isinstance(n, ast.Name) and n.id == name]
+        yield from (n for n in named if isinstance(n.ctx, ast.Load))
+        if any(isinstance(n.ctx, ast.Store) for n in named):
+            return
 
 
 def _concerns(script: Script, node: ast.AST) -> bool:

@@ -34,3 +34,9 @@ model: "DDP | None" = None
 def test_of_an_import_only_what_is_missing_goes() -> None:
     source = b"import cupy as cp, numpy as np\nfrom apex import amp, optimizers\nx = np.ones(2)\n"
     assert migrate(source).data == b"import numpy as np\nx = np.ones(2)\n"
+
+
+def test_tensor_parallelism_of_torch_is_found_whatever_names_the_devices() -> None:
+    source = b"from torch.distributed.tensor.parallel import parallelize_module as p\nm = p(m, mesh, plan)\n"
+    (finding,) = check(source)
+    assert (finding.code, finding.line, finding.severity) == ("XLA906", 2, "error")

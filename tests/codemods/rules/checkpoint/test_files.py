@@ -232,3 +232,22 @@ def test_a_place_that_is_the_cpu_in_one_case_is_not_the_cpu(lines: str) -> None:
 )
 def test_the_cpu_under_a_name_is_the_cpu(lines: str) -> None:
     assert "xla.load" not in migrated(LOADS.replace("{lines}", lines))
+
+
+@pytest.mark.parametrize(
+    ("before", "severity"),
+    [
+        ("model.cpu()", "info"),
+        ("model.eval().cpu()", "info"),
+        ("model.to('cpu')", "info"),
+        ("model.cpu()\nprint(path)", "info"),
+        ("model.cpu()\nmodel.to(device)", "warning"),
+        ("other.cpu()", "warning"),
+        ("model.eval()", "warning"),
+    ],
+)
+def test_what_was_brought_back_before_is_on_the_host(before: str, severity: str) -> None:
+    source = f"{HEAD}{before}\ntorch.save(model.state_dict(), path)\n"
+    found = [f for f in check(source.encode()) if f.code == "XLA701"]
+    assert [f.severity for f in found] == [severity]
+    assert last(f"{before}\ntorch.save(model.state_dict(), path)").startswith("xla.save(")

@@ -120,3 +120,17 @@ def test_options_of_click(before: str, after: str) -> None:
     end = ")\ndef f(device): pass"
     made = line(f'import click\n@click.option("--device", {before}{end}')
     assert made.endswith(f'@click.option("--device", {after}{end}')
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('start(Model, args=("cuda:1",) + args)', ["XLA105"]),  # of a remote call, a process
+        ('start(Model, args=("cuda:1", 2))', ["XLA105"]),
+        ('names = ("cuda:0",) + names', ["XLA105"]),
+        ('start(Model, args=("cuda",))', []),  # the name of a backend, or of anything
+        ('text = "cuda:0" + text', []),
+    ],
+)
+def test_where_it_goes_cannot_be_told(source: str, found: list[str]) -> None:
+    assert codes(source) == found

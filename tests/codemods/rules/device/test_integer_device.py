@@ -90,3 +90,7 @@ def test_a_number_by_another_name(source: str) -> None:
 def test_a_name_that_is_not_always_a_number_stays() -> None:
     source = "device = rank\nif host:\n    device = 'cpu'\nx = x.to(device)"
     assert line(source) == source
+
+
+def test_nodes_of_a_compilers_graph_have_devices_of_their_own() -> None:
+    assert not codes("torch.zeros(1, dtype=x.get_dtype(), device=x.get_device())")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xla_codemods.engine import check
+
 from ...helpers import findings, migrated
 
 HEAD = "import torch\nimport torch.distributed as dist\n"
@@ -33,3 +35,17 @@ def test_a_function_of_ones_own_that_is_called_launch_starts_no_replicas() -> No
     assert "XLA607" not in [code for _, code in findings(source)]
     source = "from torch.utils.data import DataLoader\nfrom xla_migrate import runtime as xla\nx = DataLoader(d)\nxla.launch(f)\n"
     assert "XLA607" in [code for _, code in findings(source)]
+
+
+def test_each_collective_is_told_what_it_does() -> None:
+    calls = (
+        "dist.barrier()\ndist.new_group([0])\ndist.all_gather_object(a, b)\ndist.all_reduce(x)\n"
+    )
+    told = [f.message for f in check((HEAD + calls).encode()) if f.code == "XLA602"]
+    assert ["may do nothing" in text for text in told] == [False, False, False, True]
+    assert [text.split("`")[1] for text in told] == [
+        "barrier",
+        "new_group",
+        "all_gather_object",
+        "all_reduce",
+    ]

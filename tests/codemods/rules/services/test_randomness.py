@@ -90,3 +90,13 @@ def test_the_seed_that_xla_has_cannot_be_asked() -> None:
 )  # fmt: skip
 def test_random_states(before: str, after: str) -> None:
     assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "own", ["import torch_xla\n    torch_xla.manual_seed(seed)",
+            "import torch_xla.core.xla_model as xm\n    xm.set_rng_state(seed)"]
+)  # fmt: skip
+def test_a_function_that_seeds_torch_xla_itself_is_no_finding(own: str) -> None:
+    seeds = "torch.manual_seed(seed)\n    torch.cuda.manual_seed_all(seed)"
+    assert codes(f"def f(seed):\n    {seeds}\n    {own}") == []
+    assert codes(f"def f(seed):\n    {own}\ndef g(seed):\n    {seeds}") == ["XLA124", "XLA124"]

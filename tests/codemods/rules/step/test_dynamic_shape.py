@@ -116,3 +116,19 @@ def test_a_mask_in_a_function_that_is_called_in_a_loop(
     mask: str, caller: str, lines: list[int]
 ) -> None:
     assert found(MASKED.replace("{mask}", mask).replace("{caller}", caller)) == lines
+
+
+def test_greedy_decoding_grows() -> None:
+    source = """import torch
+DEVICE = torch.device("cuda")
+def greedy(model, memory, start, n):
+    ys = torch.ones(1, 1).fill_(start).to(DEVICE)
+    for _ in range(n):
+        word = model.decode(ys, memory).argmax(-1).item()
+        ys = torch.cat([ys, torch.ones(1, 1).type_as(memory).fill_(word)], dim=0)
+    return ys
+
+def backward(loss):
+    loss.backward()
+"""
+    assert found(source) == [7]

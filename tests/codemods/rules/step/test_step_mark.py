@@ -199,3 +199,10 @@ def train(model, optimizer, batches, amp):
     after = migrated(source)
     assert "                xla.mark_step()\n                continue\n" in after
     assert after.count("mark_step()") == 2
+
+
+def test_steps_that_others_mark() -> None:
+    wrapper = "class Wrapped(torch.optim.Optimizer):\n    def step(self):\n        self.optimizer.step()\n"
+    assert loops(wrapper) == []
+    assert loops(wrapper.replace("torch.optim.Optimizer", "object")) == [4]
+    assert loops("optimizer.rpc_sync().step()\n") == []

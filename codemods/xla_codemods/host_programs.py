@@ -1,0 +1,72 @@
+"""Programs that train on the CPU: they name no device at all, and nothing that could choose one for them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from .patterns import Pattern
+from .syntax import walk_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .findings import Finding
+    from .script import Script
+
+# What is said of any training, whatever it runs on. Any other finding speaks of an accelerator, or of a library that
+# takes one by itself.
+_OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA701", "XLA702"})
+_DEVICES = Pattern(r"device|gpu|accelerat|xla|\.to\(", re.IGNORECASE)
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
+# Libraries that leave tensors where they are made.
+_KNOWN = frozenset(
+    """
+    PIL cv2 gym gymnasium matplotlib numpy pandas requests scipy skimage sklearn tensorboardX torch torchaudio torchtext
+    torchvision tqdm yaml
+    """.split()
+)
+
+
+def without_training_on_the_host(script: Script, found: list[Finding]) -> list[Finding]:
+    """`found`; nothing where the file is a program that trains on the CPU, on an XLA host as anywhere."""
+    if found and all(finding.code in _OF_TRAINING for finding in found) and _is_one(script):
+        return []
+    return found
+
+
+def _is_one(script: Script) -> bool:
+    return (
+        not script.runs_accelerated
+        and _DEVICES.search(script.source.text) is None
+        and _runs(script)
+        and all(_is_known(script, name) for name in _imported(script.tree))
+    )
+
+
+def _runs(script: Script) -> bool:
+    """Whether the file does something when it is run: `if __name__ == "__main__":`, or loops over what it has made."""
+    body = script.tree.body
+    if any(isinstance(s, ast.If) and "__name__" in ast.unparse(s.test) for s in body):
+        return True
+    return any(isinstance(s, (ast.For, ast.While)) for s in body) and not any(
+        node.id not in script.module.bindings and node.id not in _BUILTINS
+        for node in walk_body(body)
+        if isinstance(node, ast.Name)
+    )
+
+
+def _imported(tree: ast.Module) -> Iterable[str]:
+    for node in walk_body(tree.body):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def _is_known(script: Script, module: str) -> bool:
+    root = module.partition(".")[0]
+    return root in _KNOWN or root in sys.stdlib_module_names

@@ -1,0 +1,28 @@
+"""Sparse tensors: on the device there are none, on the host they are no finding."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+HEAD = "import torch\ndevice = torch.device('cuda')\ndef f(table, x, n):\n    h = torch.from_numpy(table)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("s = h.to_sparse()\n    return s @ x", False),
+        ("s = torch.sparse_coo_tensor(table, h, (n, n))\n    s = torch.eye(n) + s\n    return s.to(device)", False),
+        ("s = h.to_sparse()\n    return s.to(device)", True),
+        ("s = h.to_sparse()\n    return s", True),
+        ("s = h.to_sparse()\n    x = s @ x\n    return s", True),
+        ("return h.to_sparse().to(device)", True),
+        ("s = x.to_sparse()\n    return s @ x", True),  # wherever `x` is
+        ("s = h.to(device).to_sparse()\n    return s @ x", True),
+        ("s = torch.sparse_coo_tensor(table, h, (n, n), device=device)\n    return s @ x", True),
+    ],
+)  # fmt: skip
+def test_sparse_tensors(body: str, found: bool) -> None:
+    codes = [code for _, code in findings(f"{HEAD}    {body}\n")]
+    assert ("XLA513" in codes) is found
