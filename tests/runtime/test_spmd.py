@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 
 from xla_migrate import runtime as xla
+from xla_migrate.runtime import spmd
 from xla_migrate.runtime.spmd import put_together
 
 from . import replicas
@@ -114,6 +116,61 @@ def test_batches_are_put_together() -> None:
     assert (len(a), len(b)) == (3, 3)
     with pytest.raises(TypeError, match="use_spmd"):
         list(put_together([1, 2], 2))
+
+
+@pytest.fixture
+def of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after ``use_spmd(batch_per_device=True)`` on four devices."""
+    monkeypatch.setattr(spmd, "_batches", 4)
+
+
+def replicas_batches(data: Any, size: int, drops: bool, **options: Any) -> list[list[int]]:
+    """What four replicas of DDP take in each step."""
+    loaders = [
+        DataLoader(
+            data,
+            batch_size=size,
+            drop_last=drops,
+            sampler=DistributedSampler(data, num_replicas=4, rank=rank, **options),
+        )
+        for rank in range(4)
+    ]
+    return [sorted(int(i) for batch in step for i in batch) for step in zip(*loaders, strict=True)]
+
+
+@pytest.mark.usefixtures("of_four")
+@pytest.mark.parametrize("count", [3, 38, 40, 42, 46])
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("sampler_drops", [False, True])
+def test_each_step_takes_what_replicas_take(count: int, drops: bool, sampler_drops: bool) -> None:
+    """The last one too, with the samples that replicas repeat, or without those that they drop."""
+    options = {"shuffle": True, "seed": 3, "drop_last": sampler_drops}
+    data: Any = range(count)
+    one = DistributedSampler(data, num_replicas=1, rank=0, **options)  # type: ignore[arg-type]
+    loader = DataLoader(data, batch_size=2, drop_last=drops, sampler=one)
+    expected = replicas_batches(data, 2, drops, **options)
+    assert spmd.length(loader) == len(expected)
+    assert [sorted(batch.tolist()) for batch in spmd.joined(loader)] == expected
+
+
+@pytest.mark.usefixtures("of_four")
+def test_other_loaders_are_left_as_they_are() -> None:
+    loader = DataLoader(range(10), batch_size=2)  # type: ignore[arg-type]
+    assert [batch.tolist() for batch in spmd.joined(loader)] == [[*range(8)], [8, 9]]
+    assert spmd.length(loader) == 2
+    batches = BatchSampler(SequentialSampler(range(11)), 2, drop_last=True)
+    dropping = DataLoader(range(11), batch_sampler=batches)  # type: ignore[arg-type]
+    assert [batch.tolist() for batch in spmd.joined(dropping)] == [[*range(8)]]
+    assert spmd.length(dropping) == 1
+
+
+def test_how_many_share_the_batch_of_a_step(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert xla.data_parallel_size() == 1
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert xla.data_parallel_size() == 2, "each device has a process"
+    monkeypatch.delenv("WORLD_SIZE")
+    monkeypatch.setattr(spmd, "_batches", 4)
+    assert xla.data_parallel_size() == 4
 
 
 def test_several_processes_do_not_use_it(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:

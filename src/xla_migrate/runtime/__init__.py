@@ -76,7 +76,7 @@ from .randomness import (
 from .resuming import CheckpointError, latest
 from .scaling import NativeScaler
 from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
-from .spmd import use_spmd
+from .spmd import data_parallel_size, use_spmd
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ __all__ = [
     "clone_state",
     "compile",
     "convert_sync_batchnorm",
+    "data_parallel_size",
     "destroy_process_group",
     "device_count",
     "device_index",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import weakref
@@ -15,7 +14,7 @@ from torch.utils.data import DataLoader, default_collate
 from ._backend import Sender, backend
 from ._read_ahead import ReadAhead
 from .devices import DeviceSpec, xla_device
-from .spmd import batches_at_once, put_together
+from .spmd import batches_at_once, joined, length
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class MpDeviceLoader:
         return iterator
 
     def __len__(self) -> int:
-        return math.ceil(len(self._loader) / batches_at_once())
+        return length(self._loader)
 
     def __bool__(self) -> bool:
         return bool(self._loader)
@@ -249,9 +248,7 @@ def _place() -> tuple[int, int]:
 def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator:
     sender = backend().sender(device, tuning.input_sharding, not _makes_new_batches(loader))
     # Made here and not in a thread: it draws the seed of the workers and starts them.
-    source = iter(loader)
-    if batches_at_once() > 1:
-        source = put_together(source, batches_at_once())
+    source = joined(loader) if batches_at_once() > 1 else iter(loader)
     read, sent = _prefetch_sizes(loader, tuning)
     if read and sent:
         threads = tuning.host_to_device_transfer_threads

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils.data import DistributedSampler
 
 from ._backend import backend, uses_torch_xla
 from .processes import world_size
@@ -58,20 +59,66 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
     return count
 
 
+def data_parallel_size() -> int:
+    """How many batches of the loader's size make the batch of one step.
+
+    That is ``world_size()`` where each device has a process of its own, and the number of devices
+    under ``use_spmd(batch_per_device=True)``: what learning rates, batch sizes and numbers of steps
+    are multiplied or divided by. ``world_size()`` is what metrics that were summed over replicas
+    are divided by; under SPMD it is 1.
+    """
+    return world_size() * _batches
+
+
 def batches_at_once() -> int:
     """How many of a loader's batches make one of the device loader's."""
     return _batches
 
 
-def put_together(batches: Iterable[Any], count: int) -> Iterator[Any]:
-    """``count`` batches at a time as one; at the end what is left."""
+def length(loader: Any) -> int:
+    """How many batches the device loader makes of ``loader``'s."""
+    if _batches == 1:
+        return len(loader)
+    _deal_as_for_replicas(loader)
+    whole, rest = divmod(len(loader), _batches)
+    return whole + (rest > 0 and not _drops_last(loader))
+
+
+def joined(loader: Any) -> Iterator[Any]:
+    """One pass over ``loader``, with the batches of all devices as one, as DDP's replicas have them."""
+    _deal_as_for_replicas(loader)
+    return put_together(iter(loader), _batches, drops_last=_drops_last(loader))
+
+
+def _deal_as_for_replicas(loader: Any) -> None:
+    """A ``DistributedSampler`` repeats or drops samples until each replica has as many.
+
+    The one replica of SPMD does so for each device, so that the last batch and the number of
+    batches are those of DDP.
+    """
+    sampler = getattr(loader, "sampler", None)
+    if type(sampler) is not DistributedSampler or sampler.num_replicas != 1:
+        return
+    count = len(sampler.dataset)  # type: ignore[arg-type]
+    each = count // _batches if sampler.drop_last else -(-count // _batches)
+    sampler.num_samples = sampler.total_size = each * _batches
+
+
+def _drops_last(loader: Any) -> bool:
+    """Whether a smaller last batch, and so what does not fill all devices, is left out."""
+    at_end = getattr(loader, "batch_sampler", None)
+    return any(getattr(one, "drop_last", False) is True for one in (loader, at_end))
+
+
+def put_together(batches: Iterable[Any], count: int, *, drops_last: bool = False) -> Iterator[Any]:
+    """``count`` batches at a time as one; at the end what is left, unless that is dropped."""
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
         if len(waiting) == count:
             yield _joined(waiting)
             waiting = []
-    if waiting:
+    if waiting and not drops_last:
         yield _joined(waiting)
 
 
