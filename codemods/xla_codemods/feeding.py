@@ -32,6 +32,11 @@ _PASSING = frozenset(
 _PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
 
 
+def is_called_a_loader(name: str) -> bool:
+    """Whether a name says that it is a loader's."""
+    return _LOADER_NAME.search(name) is not None
+
+
 class Driver(NamedTuple):
     """What a loop is fed from: the expression that is iterated, below `enumerate`, `tqdm` and the like."""
 
@@ -142,7 +147,7 @@ class Feeding:
             return False  # a list or dict of this file's
         if loop.effects & {BACKWARD, STEP, FORWARD}:
             return True
-        return _LOADER_NAME.search(ast.unparse(driver.node).rpartition(".")[2]) is not None
+        return is_called_a_loader(ast.unparse(driver.node).rpartition(".")[2])
 
     def wraps(self, loop: Loop, driver: Driver) -> bool:
         """Whether a device loader is to be put around `driver`: its batches are moved to the device in the loop,

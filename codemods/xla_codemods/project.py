@@ -362,6 +362,12 @@ class Project:
         using = {other for other in modules.files if _uses(modules.text(other), name)} - {self.path}
         return bool(using) and not using.isdisjoint(modules.reached(self.path, both_ways=True))
 
+    def mentions(self, *words: str) -> bool:
+        """Whether another module of the same programs has one of these words."""
+        self.asked = True
+        others = self.modules.reached(self.path, both_ways=True) - {self.path}
+        return any(word in self.modules.text(other) for other in others for word in words)
+
 
 def _is_of_others(root: str) -> bool:
     return root in _OTHERS or root in sys.stdlib_module_names

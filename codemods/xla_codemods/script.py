@@ -76,6 +76,8 @@ class Script:
         self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
         words = (*imported(source.tree), *(name.last for name in own_names))
+        if parallel:
+            words = ("*",)  # any arithmetic may count processes
         hot = HotLines(source.text, words)
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference

@@ -9,6 +9,7 @@ from . import (
     data_parallel,
     fully_sharded,
     launch,
+    one_process,
     process_group,
     rank_guard,
     single_process,
@@ -29,4 +30,5 @@ RULES: tuple[Rule, ...] = (
     sync_batch_norm.RULE,
     fully_sharded.RULE,
     spmd.RULE,
+    one_process.RULE,
 )

@@ -29,8 +29,8 @@ device, as before. Start it once, with `python train.py`. On CUDA both are torch
 ```
 
 What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules,
-sharded checkpoints, DTensors, and what would mean something else in one process: sums in place of means as losses, numbers that
-are multiplied or divided by the world size. There, by steps: make the script right for one process and the batch of all
+sharded checkpoints, DTensors, and what would mean something else in one process: sums in place of means as losses, and numbers
+of processes of which XLA613 cannot say what they mean. There, by steps: make the script right for one process and the batch of all
 devices; call `xla.use_spmd()` first; wrap with `xla.FullyShardedDataParallel(model)`.
 
 ```python
@@ -44,10 +44,10 @@ def wrap(model):
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ... import world_sizes
 from ...edits import Replace
 from ...findings import HIGH, Finding
 from ...patterns import Pattern
@@ -86,14 +86,9 @@ _UNUSUAL = {
     ),
     "a device mesh": Pattern(r"init_device_mesh|DeviceMesh"),
     "parameters on meta": Pattern(r"""["']meta["']|init_empty_weights|to_empty\("""),
-    "a loss that is a sum": Pattern(r"""reduction\s*=\s*["']sum["']|size_average\s*=\s*False"""),
     "offloading": Pattern(r"offload_params\s*=\s*True|CPUOffloadPolicy|OffloadPolicy"),
     "a hybrid strategy": Pattern(r"HYBRID_SHARD"),
 }
-_WORLD = re.compile(
-    r"world_size|num_replicas|n_?gpus|num_gpus|device_count|num_processes", re.IGNORECASE
-)
-_FIGURES = re.compile(r"loss|acc|total|metric|correct|sum|seen|count", re.IGNORECASE)
 
 
 @RULE.call(*_CLASSES, *_FUNCTIONS)
@@ -160,10 +155,9 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
-    for node, _ in script.index.of(ast.BinOp):
-        if isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
-            sides = (ast.unparse(node.left), ast.unparse(node.right))
-            world = [_WORLD.search(side) is not None for side in sides]
-            if any(world) and not any(_FIGURES.search(side) for side in sides):
-                return f"`{ast.unparse(node)}`, which counts processes"
+    if next(world_sizes.summed_losses(script), None) is not None:
+        return "a loss that is a sum"
+    for use in world_sizes.uses(script):
+        if use.means != world_sizes.DEVICES:  # Those are rewritten: XLA613.
+            return f"`{ast.unparse(use.whole)}`, which counts processes"
     return None

@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING
 from ...edits import InsertBefore
 from ...findings import INFO, Finding
 from ...rule import Rule
-from . import fully_sharded
+from . import fully_sharded, one_process
 
 if TYPE_CHECKING:
     from ...script import Script
 
 RULE = Rule("XLA612", "spmd", severity=INFO)
 
-_OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")
 _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -45,7 +44,7 @@ def begun(script: Script) -> Iterator[Finding]:
     first = _first_statement(script.tree)
     if first is None or script.index.calls_of("use_spmd"):
         return
-    shares = shards or any(script.index.calls_of(name) for name in _OF_REPLICAS)
+    shares = shards or one_process.is_of_replicas(script)
     text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"
     message = "one process is to drive all devices"
     yield RULE.at(script, first, message, InsertBefore(first, text))

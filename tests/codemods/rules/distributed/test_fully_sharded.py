@@ -57,8 +57,9 @@ CALL = "FSDP(torch.nn.Linear(2, 1), device_id=0)"
             'torch.ones(1, 1).cuda(), reduction="sum")',
             "a loss that is a sum",
         ),
-        ("lr=0.1", "lr=0.1 * dist.get_world_size()", "which counts processes"),
-        ("lr=0.1", "lr=0.1 / world_size", "which counts processes"),
+        ("lr=0.1", "lr=0.1, power=power * dist.get_world_size()", "which counts processes"),
+        ("lr=0.1", "lr=0.1, power=power / world_size", "which counts processes"),
+        ("loss.backward()", "(loss * world_size).backward()", "which counts processes"),
         (
             "model.state_dict()",
             "model.state_dict()), FSDP.state_dict_type(model",

@@ -1,0 +1,164 @@
+"""Under SPMD one process is rank 0 of 1, and what a script multiplies by the number of processes is multiplied by 1.
+
+With `--parallel spmd`, and in scripts for FSDP, one process takes a batch for every device in each step (XLA612). What a
+script chooses per process, or for all of them together, means devices then, which `xla.data_parallel_size()` counts:
+learning rates, shares of a global batch, accumulation, numbers of steps. The length of a loader is that of the
+device loader.
+
+```diff
+ import torch.distributed as dist
+-from torch.distributed.fsdp import fully_shard
+ from torch.utils.data import DataLoader, DistributedSampler
++from xla_migrate import runtime as xla
+
+ def train(args, model, dataset, world_size):
+-    fully_shard(model)
++    xla.fully_shard(model)
+     loader = DataLoader(dataset, batch_size=args.batch_size, sampler=DistributedSampler(dataset), drop_last=True)
+-    lr = args.lr * dist.get_world_size()
++    lr = args.lr * xla.data_parallel_size()
+-    accumulation = args.total_batch // (args.batch_size * world_size)
++    accumulation = args.total_batch // (args.batch_size * xla.data_parallel_size())
+-    steps = args.epochs * len(loader)
++    steps = args.epochs * len(xla.MpDeviceLoader(loader))
+     return lr, accumulation, steps, dist.get_rank()
+```
+
+What was summed up over processes is divided by their number as before, which is 1. Left to a person are:
+
+- losses that are sums: DDP averages the sums of its processes, and SPMD takes one over the batch of all;
+- losses that are scaled by the number of processes before gradients are taken;
+- training on batches that come from no loader, since nothing puts those together;
+- other arithmetic with the number of processes.
+
+```python
+import torch.distributed as dist
+from xla_migrate import runtime as xla
+
+def train(args, model, loss, total):
+    xla.fully_shard(model)
+    xla.all_reduce(total)
+    return args.lr * xla.data_parallel_size(), total / dist.get_world_size()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ... import world_sizes
+from ...edits import Replace
+from ...feeding import is_called_a_loader
+from ...findings import MEDIUM, WARNING, Finding
+from ...loops import BACKWARD
+from ...rule import Rule
+from ...values import DEVICE_LOADER, LOADER
+from . import fully_sharded
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA613", "one-process", effort=MEDIUM)
+
+_OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")
+_ONE = "SPMD has one process"
+
+
+def is_of_replicas(script: Script) -> bool:
+    """Whether the script, or another module of its program, is one for several processes."""
+    if any(script.index.calls_of(name) for name in _OF_REPLICAS):
+        return True
+    return script.project is not None and script.project.mentions(*_OF_REPLICAS[:3])
+
+
+@RULE.whole
+def one_process(script: Script) -> Iterator[Finding]:
+    if script.parallel == "spmd":
+        if not is_of_replicas(script):
+            return
+    elif not fully_sharded.wraps(script):
+        return
+    yield from _counted(script)
+    yield from _summed(script)
+    yield from _lengths(script)
+    yield from _not_loaded(script)
+
+
+def _counted(script: Script) -> Iterator[Finding]:
+    for use in world_sizes.uses(script):
+        text = ast.unparse(use.whole)
+        if use.means == world_sizes.DEVICES:
+            message = f"`{text}` means devices, and {_ONE}"
+            edit = Replace(use.operand, f"{script.xla}.data_parallel_size()")
+            yield RULE.at(script, use.whole, message, edit)
+        elif use.means == world_sizes.LOSS:
+            message = (
+                f"`{text}` scales a loss for gradients that are averaged over processes: {_ONE}, whose loss is over "
+                "the batch of all devices"
+            )
+            yield RULE.at(script, use.whole, message)
+        else:
+            message = (
+                f"`{text}`: {_ONE}; where devices are meant, `xla.data_parallel_size()` counts them"
+            )
+            yield RULE.at(script, use.whole, message, severity=WARNING)
+
+
+def _summed(script: Script) -> Iterator[Finding]:
+    for node in world_sizes.summed_losses(script):
+        message = (
+            f"a sum over the batch of all devices, where DDP averages its processes' sums: {_ONE}; divide by "
+            "`xla.data_parallel_size()`, or take the mean"
+        )
+        yield RULE.at(script, node, message)
+
+
+def _lengths(script: Script) -> Iterator[Finding]:
+    """`len(loader)` counts batches of one device; the device loader's counts steps."""
+    unfed = {
+        _last(driver.node)
+        for loop in script.training.loops
+        if loop.is_statement and not loop.fed
+        for driver in loop.drivers
+    }
+    for call, scope in script.index.calls_of("len"):
+        if not (isinstance(call.func, ast.Name) and len(call.args) == 1):
+            continue
+        (counted,) = call.args
+        if _is_loader(script, counted, scope) and _last(counted) not in unfed:
+            edit = Replace(counted, f"{script.xla}.MpDeviceLoader({{0}})", (counted,))
+            message = "these are batches of one device, and a step takes one for every device"
+            yield RULE.at(script, call, message, edit)
+        elif "sampler" in _last(counted).lower() and isinstance(script.parent(call), ast.BinOp):
+            message = (
+                f"`{ast.unparse(call)}` is all of the data, and not one process's share: {_ONE}"
+            )
+            yield RULE.at(script, call, message, severity=WARNING)
+
+
+def _is_loader(script: Script, node: ast.expr, scope: Scope) -> bool:
+    value = script.value(node, scope)
+    if value.has(LOADER):
+        return True
+    if value.has(DEVICE_LOADER) or value.kinds or isinstance(node, ast.Call):
+        return False
+    return is_called_a_loader(_last(node))
+
+
+def _last(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def _not_loaded(script: Script) -> Iterator[Finding]:
+    """The first loop that trains, where no loop that does is fed by a device loader."""
+    loops = [loop for loop in script.training.loops if loop.is_statement]
+    training = [loop for loop in loops if BACKWARD in loop.effects]
+    if training and not any(loop.fed for loop in loops):
+        message = (
+            "nothing puts these batches together for all devices: give the loop a DataLoader through "
+            "`xla.MpDeviceLoader`, or draw the batch of all devices"
+        )
+        yield RULE.at(script, training[0].node, message)
