@@ -24,6 +24,7 @@ from .values import (
     ITERATOR,
     LOADER,
     MODULE,
+    NONE,
     NUMBER,
     OPTIMIZER,
     PARAMETERS,
@@ -106,6 +107,8 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _wrapped(values, dotted, node, scope)
     if dotted in known.SETTINGS_OF:
         return _settings(values, node, scope)
+    if dotted in {"os.environ.get", "os.getenv"}:
+        return _or_default(values, of(STRING, GIVEN), node, scope)
     value = known.result(dotted)
     if value != UNKNOWN:
         return value
@@ -120,6 +123,12 @@ def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:
     given = [*node.args, *(k.value for k in node.keywords if k.arg is None)]
     found = (values.value(argument, scope) for argument in given)
     return next((value for value in found if value.has(ARGUMENTS)), UNKNOWN)
+
+
+def _or_default(values: Inference, given: Value, node: ast.Call, scope: Scope) -> Value:
+    """`config.get("device", "cuda")`: what is `given`, or else the default."""
+    default = values.value(node.args[1], scope) if len(node.args) > 1 else UNKNOWN
+    return given._replace(kinds=given.kinds | (default.kinds - {NONE}))
 
 
 def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
@@ -220,8 +229,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return _accelerator_method(values, name, node, scope)
     if base.fields is not None:
         return _dict_method(base, name, node)
-    if name == "get" and len(node.args) == 1 and is_settings(base):
-        return section(base)
+    if name == "get" and node.args and is_settings(base):
+        return _or_default(values, section(base), node, scope)
     if name in {"parse_args", "parse_known_args"}:
         return of(ARGUMENTS) if name == "parse_args" else Value(items=(of(ARGUMENTS), UNKNOWN))
     if name == "items" and base.element is not None:

@@ -14,6 +14,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BARRIERS = frozenset({*LOOPS, *DEFINITIONS})
 
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
+GRADIENTS = "gradients"  # are asked for by name: `torch.autograd.grad`
 
 
 def body_of(node: LoopNode) -> Sequence[ast.AST]:

@@ -21,6 +21,7 @@ from .loops import (
     BACKWARD,
     DEFINITIONS,
     FORWARD,
+    GRADIENTS,
     LOOPS,
     MARK,
     STEP,
@@ -228,7 +229,7 @@ class Training:
         found: set[str] = set()
         for node in outside_loops(body):
             if isinstance(node, ast.Call):
-                found |= self._call_effects(node)
+                found |= self.call_effects(node)
             elif isinstance(node, ast.For) and self._over_steppers(self.by_node.get(node)):
                 found.add(STEP)
         return frozenset(found)
@@ -240,7 +241,8 @@ class Training:
             self._effects[function] = self.effects_of(function.body)
         return self._effects[function]
 
-    def _call_effects(self, call: ast.Call) -> frozenset[str]:
+    def call_effects(self, call: ast.Call) -> frozenset[str]:
+        """What `call` does, outside loops of what it calls."""
         func = call.func
         if call in self._steps_by_call:
             return frozenset({STEP})
@@ -252,6 +254,8 @@ class Training:
             return frozenset({BACKWARD}) if self.is_backward(call) else frozenset()
         if dotted == "torch.autograd.backward":
             return frozenset({BACKWARD})
+        if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):
+            return frozenset({GRADIENTS})
         if dotted is not None:
             return frozenset()
         value = self.script.value(func, scope)
@@ -267,6 +271,15 @@ class Training:
         if self.script.is_scaling_step(call):
             return frozenset({BACKWARD, STEP})
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
+
+    def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
+        """Whether `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
+        if isinstance(func, ast.Name) and "grad(" in self.script.source.text:
+            found = scope.find(func.id)
+            if found is None or len(found[1]) != 1 or found[1][0].path:
+                return False
+            func, scope = found[1][0].value or func, found[0]
+        return isinstance(func, ast.Call) and self.script.dotted(func.func, scope) in _OF_GRADIENTS
 
     def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
         """The method of a local class that `obj.method` names."""
@@ -325,12 +338,13 @@ class Training:
     # Contexts.
 
     @cached_property
-    def _has_inference(self) -> bool:
+    def has_inference(self) -> bool:
+        """Whether anything in the file runs without gradients."""
         return any(word in self.script.source.text for word in _NO_GRAD_WORDS)
 
     def is_inference(self, node: ast.AST) -> bool:
         """Whether `node` runs without gradients: `torch.no_grad` around it or on its function."""
-        if not self._has_inference:
+        if not self.has_inference:
             return False
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.With, ast.AsyncWith)):
@@ -360,6 +374,9 @@ _NO_GRAD = frozenset(
 
 # Methods that run the model whose they are.
 _RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
+_OF_GRADIENTS = frozenset(
+    f"{home}.{name}" for home in ("torch.func", "functorch") for name in ("grad", "grad_and_value")
+)
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
 _ACCESSOR = Pattern(
@@ -379,6 +396,7 @@ def _leaves(block: list[ast.stmt]) -> bool:
 __all__ = [
     "BACKWARD",
     "FORWARD",
+    "GRADIENTS",
     "MARK",
     "SCALER",
     "STEP",

@@ -42,7 +42,7 @@ from .devices import (
     set_device,
     xla_device,
 )
-from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode, narrow
+from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode, narrow, put
 from .loader import MpDeviceLoader
 from .normalization import convert_sync_batchnorm
 from .optimizers import NovoGrad, supports_fused
@@ -144,6 +144,7 @@ __all__ = [
     "narrow",
     "new_group",
     "optimizer_step",
+    "put",
     "rank",
     "reduce",
     "reduce_gradients",

@@ -228,6 +228,11 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
     return torch.narrow(tensor, dim, start, length)
 
 
+def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None) -> None:
+    where: Any = start if length is None else slice(start, start + length)
+    tensor[(slice(None),) * (dim % tensor.dim()) + (where,)] = value
+
+
 # Services
 
 

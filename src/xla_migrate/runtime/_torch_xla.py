@@ -244,17 +244,30 @@ def inference_mode(mode: bool) -> AbstractContextManager[Any]:
 
 
 def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+    return tensor.index_select(dim, _positions("narrow", tensor, dim, start, length))
+
+
+def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None) -> None:
+    at = _positions("put", tensor, dim, start, 1 if length is None else length)
+    dim %= tensor.dim()
+    before, after = tensor.shape[:dim], tensor.shape[dim + 1 :]
+    value = torch.as_tensor(value).to(tensor.device, tensor.dtype)
+    if length is None:  # `value` has no such dimension
+        value = value.expand(before + after).unsqueeze(dim)
+    tensor.index_copy_(dim, at, value.expand(before + at.shape + after))
+
+
+def _positions(name: str, tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+    """Where the slice lies, as data on the device: an int would be a constant of the graph."""
     if isinstance(start, torch.Tensor) and start.device.type == "xla":
-        positions = torch.arange(length, device=tensor.device) + start
-        return tensor.index_select(dim, positions)
+        return torch.arange(length, device=tensor.device) + start
     size = tensor.shape[dim]
     first = int(start) + (size if start < 0 else 0)
     if length < 0 or first < 0 or first + length > size:
         raise IndexError(
-            f"narrow: start {start}, length {length} is outside dimension {dim} of size {size}"
+            f"{name}: start {start}, length {length} is outside dimension {dim} of size {size}"
         )
-    # Counted on the host and uploaded: data, not a constant of the graph.
-    return tensor.index_select(dim, torch.arange(first, first + length).to(tensor.device))
+    return torch.arange(first, first + length).to(tensor.device)
 
 
 # Services

@@ -111,3 +111,19 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
         length: How long it is; a change of it is a new graph.
     """
     return backend().narrow(tensor, dim, start, length)
+
+
+def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None = None) -> None:
+    """``tensor[..., start] = value`` for a ``start`` that changes from step to step.
+
+    ``x[i] = value`` is another graph for every ``i``, so it compiles at each (xla-facts 3.31). On
+    XLA this copies to positions that are data: one graph for all.
+
+    Args:
+        tensor: What is written to, in place.
+        dim: Along which dimension.
+        start: Where, as an int or an integer tensor.
+        value: What is written: a tensor, moved to where ``tensor`` is, or a number. It is broadcast.
+        length: Of a slice ``start : start + length``; None for the one at ``start``.
+    """
+    backend().put(tensor, dim, start, value, length)

@@ -72,7 +72,8 @@ def generator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if script.places.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
         if script.devices.is_device(device):
             edit = Replace(call, f"{script.xla}.generator({{0}})", (device,))
-            yield RULE.at(script, call, message, edit, safety=UNSAFE, severity=WARNING)
+            safety = SAFE if _draws_on_host(script, call) else UNSAFE
+            yield RULE.at(script, call, message, edit, safety=safety, severity=WARNING)
         return
     spec = script.places.spec(device)
     text, holes = script.devices.given(device) if spec is None else script.devices.index(spec)

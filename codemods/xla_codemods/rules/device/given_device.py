@@ -42,6 +42,18 @@ What a file of settings says of it is taken where it gets a name, as a string:
  model = torch.nn.Linear(2, 2).to(device)
 ```
 
+The environment may say it, too:
+
+```diff
+ import os
+ import torch
++from xla_migrate import runtime as xla
+
+-DEVICE = os.environ.get("DEVICE", "cuda")
++DEVICE = xla.device_type(os.environ.get("DEVICE", xla.device_type()))
+ model = torch.nn.Linear(2, 2).to(DEVICE)
+```
+
 So is that of options that come from another file, where it may be a device already:
 
 ```diff
@@ -75,6 +87,7 @@ def like(x: torch.Tensor):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -171,9 +184,11 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
         return
     for part in parts:
         value = script.value(part, scope)
-        if value.has(SETTINGS) and value.has(GIVEN):
-            edit = Replace(part, f"{script.xla}.device_type({{0}})", (part,))
-            yield RULE.at(script, part, _MESSAGE, edit)
+        if value.has(GIVEN) and (value.has(SETTINGS) or _is_of_environment(script, part)):
+            whole = _told(script, assign, part)
+            if whole is not None:
+                edit = Replace(whole, f"{script.xla}.device_type({{0}})", (whole,))
+                yield RULE.at(script, part, _MESSAGE, edit)
         elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
             text = "device_type" if chosen else "xla_device"
             edit = Replace(part, f"{script.xla}.{text}({{0}})", (part,))
@@ -183,9 +198,30 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
 def _is_named(part: ast.expr) -> bool:
     """`config.device`, `config["device"]`, `config.get("device")`."""
     match part:
-        case ast.Call(args=[ast.Constant(value=str(name))]):
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]):
             return is_device_name(name)
     return named_like_a_device(part)
+
+
+def _told(script: Script, assign: ast.Assign, part: ast.expr) -> ast.expr | None:
+    """The part of `assign` that is a device's name for sure; None where it may be none, which somebody asks."""
+    match part:
+        case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[_]):
+            around = script.parent(part)
+            if isinstance(around, ast.BoolOp):  # `os.getenv("DEVICE") or "cpu"`
+                return around
+            name = re.escape(ast.unparse(assign.targets[0]))
+            asked = re.search(
+                rf"\b{name} is (not )?None|not {name}\b|\b{name} or |if {name}:", script.source.text
+            )
+            return None if asked else part
+    return part
+
+
+def _is_of_environment(script: Script, part: ast.expr) -> bool:
+    """`os.environ["DEVICE"]`, `os.environ.get("DEVICE", "cuda")`, `os.getenv("DEVICE")`."""
+    place = part.func if isinstance(part, ast.Call) else getattr(part, "value", None)
+    return script.dotted(place) in {"os.environ", "os.environ.get", "os.getenv"}
 
 
 def _is_from_elsewhere(script: Script, part: ast.expr) -> bool:

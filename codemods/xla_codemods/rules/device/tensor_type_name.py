@@ -48,6 +48,21 @@ A choice by anything but availability is made where the name is used:
 +        self.input = self.Tensor(opt.batch, 3).to(xla.xla_device() if opt.gpu_ids else "cpu")
 ```
 
+A further name for it is followed:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-FloatTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
++FloatTensor = torch.FloatTensor
+ Tensor = FloatTensor
+-state = Tensor([1.0])
++state = Tensor([1.0]).to(xla.xla_device())
+-reward = FloatTensor([2.0])
++reward = FloatTensor([2.0]).to(xla.xla_device())
+```
+
 Names for the CPU's types stay.
 
 ```python
@@ -182,6 +197,11 @@ def _edits(
     for use in uses:
         parent = script.parent(use)
         match parent:
+            case ast.Assign(targets=[ast.Name() as other], value=value) if value is use:
+                more = _only_name(script, other, use)  # `Tensor = FloatTensor`
+                if more is None:
+                    return None
+                uses += more
             case ast.Call(func=func) if func is use:
                 edits.append(Replace(parent, f"{{0}}.to({device})", (parent,)))
             case ast.Call(func=ast.Attribute(value=x, attr="type"), args=[kind]) if kind is use:
@@ -190,6 +210,15 @@ def _edits(
             case _:
                 return None
     return edits if uses else None
+
+
+def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.expr] | None:
+    """The uses of `target`, another name for the type `value`; None where it may be something else."""
+    scope = script.index.scope(target)
+    found = scope.find(target.id)
+    if found is None or [binding.value for binding in found[1]] != [value]:
+        return None
+    return list(_uses(script, target, scope))
 
 
 def _uses(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:

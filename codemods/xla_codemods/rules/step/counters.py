@@ -10,6 +10,8 @@ from ... import flow
 from ...names import Binding
 from ...syntax import argument_for
 from ...training import BACKWARD, FORWARD, STEP
+from .acting import acts
+from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -23,6 +25,7 @@ class Counters:
     def __init__(self, script: Script) -> None:
         self.script = script
         self._parameters: dict[ast.arg, bool] = {}
+        self._asked: set[ast.AST] = set()  # what is being reckoned from itself
 
     @cached_property
     def loops(self) -> set[ast.AST]:
@@ -34,7 +37,10 @@ class Counters:
             if isinstance(loop.node, _LOOPS)
             and (
                 loop.effects & {STEP, BACKWARD}
-                or (FORWARD in loop.effects and training.is_inference(loop.node))
+                or (
+                    FORWARD in loop.effects
+                    and (training.is_inference(loop.node) or acts(self.script, loop))
+                )
             )
         }
 
@@ -52,6 +58,55 @@ class Counters:
                 return self.changes(left) or self.changes(right)
             case ast.UnaryOp(operand=operand):
                 return self.changes(operand)
+        return False
+
+    def moves(self, node: ast.expr) -> bool:
+        """Whether `node` is a place that moves: a counter, one that an object keeps, or one kept on the device."""
+        if node in self._asked:
+            return False
+        self._asked.add(node)
+        try:
+            return self.changes(node) or self._is_kept(node)
+        finally:
+            self._asked.discard(node)
+
+    def _is_kept(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(id="int"), args=[read]):
+                return may_be_read(self.script, read)
+            case ast.Call(func=ast.Attribute(value=read, attr="item"), args=[]):
+                return may_be_read(self.script, read)
+            case ast.BinOp(left=left, right=right):
+                return self.moves(left) or self.moves(right)
+            case ast.Name():
+                found = self.script.index.scope(node).find(node.id)
+                bindings = (
+                    flow.reaching(found[1], node, found[0], self.script.parents) if found else []
+                )
+                return any(
+                    b.how in {"assign", "augment"}
+                    and b.value is not None
+                    and not b.path
+                    and self.moves(b.value)
+                    for b in bindings
+                )
+            case ast.Attribute(value=ast.Name(id="self")):
+                return self._is_advanced(node)
+        return False
+
+    def _is_advanced(self, node: ast.Attribute) -> bool:
+        """`self.position`, which its class moves on: `self.position = (self.position + 1) % self.size`."""
+        text = ast.unparse(node)
+        for statement, _ in self.script.index.of(ast.AugAssign):
+            if isinstance(statement.op, ast.Add) and ast.unparse(statement.target) == text:
+                return True
+        for assign, _ in self.script.index.of(ast.Assign):
+            if any(ast.unparse(target) == text for target in assign.targets):
+                if isinstance(assign.value, ast.BinOp) and any(
+                    isinstance(n, ast.Attribute) and ast.unparse(n) == text
+                    for n in ast.walk(assign.value)
+                ):
+                    return True
         return False
 
     def _name_changes(self, node: ast.Name) -> bool:

@@ -134,8 +134,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
         return
     dim, part = moving[0]
     others = [p for k, p in enumerate(parts) if k != dim]
-    if len(moving) == 1 and isinstance(part, ast.Slice) and all(_is_whole(p) for p in others):
-        length = _length(part)
+    if len(moving) == 1 and isinstance(part, ast.Slice) and all(is_whole(p) for p in others):
+        length = length_of(part)
         if length is not None and part.lower is not None:
             text = f"{script.xla}.narrow({{0}}, {dim}, {{1}}, {{2}})"
             edit = Replace(node, text, (node.value, part.lower, length))
@@ -151,12 +151,12 @@ def _moves(part: ast.expr, counters: Counters) -> bool:
     return counters.changes(part)
 
 
-def _is_whole(part: ast.expr) -> bool:
+def is_whole(part: ast.expr) -> bool:
     """`:`."""
     return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
 
 
-def _length(part: ast.Slice) -> ast.expr | None:
+def length_of(part: ast.Slice) -> ast.expr | None:
     """The length of `i : i + n`, where both ends say so."""
     if part.step is not None or part.lower is None or part.upper is None:
         return None

@@ -62,6 +62,24 @@ So are evaluation and sampling loops, which would otherwise be one giant graph (
      return total / 20
 ```
 
+Loops that act, and loops that ask for gradients and step by hand, are cut as well; not those whose gradients are
+differentiated, or that belong to a training step:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def fit(weight, x, y):
+     for k in range(100):
+-        loss = ((x.cuda() @ weight - y.cuda()) ** 2).mean()
++        loss = ((x.to(xla.xla_device()) @ weight - y.to(xla.xla_device())) ** 2).mean()
+         (gradient,) = torch.autograd.grad(loss, [weight])
+         weight = (weight - 0.1 * gradient).detach().requires_grad_()
++        xla.mark_step()
+         print(k, loss.item())
+     return weight
+```
+
 Loops inside a model's forward pass are part of one graph, and stay:
 
 ```python
@@ -88,8 +106,9 @@ from typing import TYPE_CHECKING
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...findings import Finding
 from ...rule import Rule
-from ...training import BACKWARD, FORWARD, MARK, STEP, Loop, Step, outside_loops
+from ...training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, Step, outside_loops
 from ...values import DEVICE, HOST
+from .acting import acts, is_called_by_a_step
 from .parts import is_hook, is_part_of_a_model
 
 if TYPE_CHECKING:
@@ -176,16 +195,22 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate:
         return
     for loop in script.training.loops:
-        inference = script.training.is_inference(loop.node)
-        if not loop.is_statement or not (inference or script.trains):
+        if not loop.is_statement:
             continue
+        inference = script.training.is_inference(loop.node)
         effects = loop.effects
+        if not (inference or script.trains or GRADIENTS in effects):
+            continue
         if STEP in effects or MARK in effects or loop.fed or is_part_of_a_model(script, loop):
             continue
         if BACKWARD in effects:
             cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
             yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
-        elif FORWARD in effects and inference:
+        elif GRADIENTS in effects:
+            if not _is_part_of_a_step(script, loop):
+                cut = _before_read(script, loop, GRADIENTS)
+                yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
+        elif FORWARD in effects and (inference or acts(script, loop)):
             yield RULE.at(
                 script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
             )
@@ -267,12 +292,34 @@ def _at_end(script: Script, loop: Loop) -> list[Edit]:
     return [*edits, *_before_continues(script, loop, last)]
 
 
-def _before_read(script: Script, loop: Loop) -> list[Edit]:
+def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
+    """Whether what `loop` computes is differentiated, or updates weights, in the code around it.
+
+    The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
+    """
+    if any(
+        isinstance(k, ast.keyword) and k.arg == "create_graph" and not _is_false(k.value)
+        for node in loop.body
+        for k in ast.walk(node)
+    ):
+        return True
+    by_node = script.training.by_node
+    around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
+    return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
+        script, loop
+    )
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _before_read(script: Script, loop: Loop, effect: str = FORWARD) -> list[Edit]:
     """Before the first statement that reads what the model computed; without one, at the end."""
     computed = False
     for statement in loop.body:
         assert isinstance(statement, ast.stmt)
         if computed and _reads(script, statement):
             return [InsertBefore(statement, f"{script.xla}.mark_step()")]
-        computed = computed or FORWARD in script.training.effects_of([statement])
+        computed = computed or effect in script.training.effects_of([statement])
     return _at_end(script, loop)

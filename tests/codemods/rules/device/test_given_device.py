@@ -109,3 +109,27 @@ def test_what_hydra_hands_to_main() -> None:
 )
 def test_devices_of_things_are_no_settings(source: str) -> None:
     assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('dev = os.environ["DEVICE"]', 'dev = xla.device_type(os.environ["DEVICE"])'),
+        ('dev = os.getenv("DEVICE") or "cpu"', 'dev = xla.device_type(os.getenv("DEVICE") or "cpu")'),
+        ('dev = os.environ.get("DEVICE", "cpu")', 'dev = xla.device_type(os.environ.get("DEVICE", "cpu"))'),
+        ('dev = os.environ.get("DEVICE", name)', 'dev = xla.device_type(os.environ.get("DEVICE", name))'),
+        ('dev = settings.get("device", "cpu")', 'dev = xla.device_type(settings.get("device", "cpu"))'),
+        ('dev = settings.get("device")', 'dev = xla.device_type(settings.get("device"))'),
+    ],
+)  # fmt: skip
+def test_the_environment_and_settings_may_say_cuda(before: str, after: str) -> None:
+    head = "import os, yaml\nsettings = yaml.safe_load(open(name))\n"
+    assert line(f"{head}{before}\nloss.backward()").endswith(f"{after}\nloss.backward()")
+
+
+@pytest.mark.parametrize(
+    "asks", ["if dev is None:\n    dev = 'cpu'", "x = dev or 'cpu'", "if not dev: exit()"]
+)
+def test_what_may_be_none_and_is_asked_stays(asks: str) -> None:
+    source = f'import os\ndev = os.getenv("DEVICE")\n{asks}\nloss.backward()'
+    assert line(source) == source

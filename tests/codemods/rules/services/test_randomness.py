@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 SEED = "xla.manual_seed(seed)"
@@ -100,3 +101,21 @@ def test_a_function_that_seeds_torch_xla_itself_is_no_finding(own: str) -> None:
     seeds = "torch.manual_seed(seed)\n    torch.cuda.manual_seed_all(seed)"
     assert codes(f"def f(seed):\n    {seeds}\n    {own}") == []
     assert codes(f"def f(seed):\n    {own}\ndef g(seed):\n    {seeds}") == ["XLA124", "XLA124"]
+
+
+@pytest.mark.parametrize(
+    ("use", "after"),
+    [
+        ("DataLoader(data, shuffle=True, generator=g)", "xla.generator(DEVICE)"),
+        ("torch.randn(2, generator=g, device=DEVICE)", "torch.Generator(device=DEVICE)"),
+    ],
+)
+def test_generators_of_a_named_device_are_the_hosts_where_loaders_draw(
+    use: str, after: str
+) -> None:
+    source = (
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        'DEVICE = "cuda" if torch.cuda.is_available() else "cpu"\n'
+        f"g = torch.Generator(device=DEVICE)\nx = {use}\n"
+    )
+    assert f"g = {after}\n" in migrated(source)

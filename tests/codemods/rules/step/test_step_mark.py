@@ -206,3 +206,75 @@ def test_steps_that_others_mark() -> None:
     assert loops(wrapper) == []
     assert loops(wrapper.replace("torch.optim.Optimizer", "object")) == [4]
     assert loops("optimizer.rpc_sync().step()\n") == []
+
+
+STEP = """
+import torch
+from torch.func import grad
+
+def fit(weight, x, loss_of):
+    for k in range(10):
+        {gradient}
+        weight = weight - 0.1 * g
+    return weight.cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        "g, = torch.autograd.grad(loss_of(weight, x), [weight])",
+        "g = torch.autograd.grad(loss_of(weight, x), weight, create_graph=False)[0]",
+        "g = grad(loss_of)(weight, x)",
+        "step = grad(loss_of); g = step(weight, x)",
+    ],
+)
+def test_loops_of_gradients_are_cut(gradient: str) -> None:
+    after = migrated(STEP.format(gradient=gradient))
+    assert "        weight = weight - 0.1 * g\n        xla.mark_step()\n    return" in after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        STEP.format(gradient="g, = torch.autograd.grad(loss_of(weight, x), weight, create_graph=True)"),
+        STEP.format(gradient="g, = torch.autograd.grad(loss_of(weight, x), weight, create_graph=k < 9)"),
+        # an attack on the batch of a training step
+        STEP.format(gradient="g, = torch.autograd.grad(loss_of(weight, x), weight)")
+        + "def train(model, optimizer, batches):\n    for x in batches:\n"
+        "        model(fit(x, x, model)).sum().backward()\n        optimizer.step()\n",
+    ],
+)  # fmt: skip
+def test_gradients_within_a_step_are_not(source: str) -> None:
+    assert "0.1 * g\n    return" in migrated(source)
+
+
+ACTS = """
+import torch
+
+@torch.no_grad()
+def choose(model, x):
+    return model(x).argmax()
+
+def collect(model, env, critic):
+    x = env.reset().cuda()
+    for _ in range(100):
+        {act}
+        x = env.step(a)
+
+def backward(loss):
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "act",
+    ["with torch.no_grad(): a = model(x)", "a = choose(model, x)", "with torch.no_grad(): a = model(x), critic(x)"],
+)  # fmt: skip
+def test_loops_that_act_are_cut(act: str) -> None:
+    assert "env.step(a)\n        xla.mark_step()\n" in migrated(ACTS.format(act=act))
+
+
+def test_a_loop_that_acts_with_gradients_is_one_graph() -> None:
+    after = migrated(ACTS.format(act="a = choose(model, x); v = critic(x)"))
+    assert "mark_step" not in after

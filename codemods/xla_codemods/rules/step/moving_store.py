@@ -1,0 +1,154 @@
+"""A store into a device tensor at another place in every step is another graph in every step.
+
+Python integers that index are part of the graph (xla-facts 3.31). `xla.put` stores by an index that is data: what a
+rollout collects,
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(policy, optimizer, env, steps, device):
+     rewards = torch.zeros(128, 4).to(device)
+     observation = env.reset().to(device)
+     for update in range(steps):
+         for step in range(128):
+             with torch.no_grad():
+                 action = policy(observation)
+-            rewards[step] = env.step(action)
++            xla.put(rewards, 0, step, env.step(action))
++            xla.mark_step()
+         loss = policy(observation).mean() * rewards.sum()
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
+and queues, whose place a module keeps:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ class Queue(nn.Module):
+     def __init__(self, dim, size):
+         super().__init__()
+         self.register_buffer("queue", torch.randn(dim, size))
+         self.pointer = 0
+
+     @torch.no_grad()
+     def enqueue(self, keys):
+         n = keys.shape[0]
+-        self.queue[:, self.pointer : self.pointer + n] = keys.T
++        xla.put(self.queue, 1, self.pointer, keys.T, length=n)
+         self.pointer = (self.pointer + n) % self.queue.shape[1]
+
+     def train_step(self, model, optimizer, x):
+-        loss = model(x.cuda()) @ self.queue
++        loss = model(x.to(xla.xla_device())) @ self.queue
+         loss.mean().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
+Where it is added to, written to several targets at once, or to other places than one index or one slice of known length,
+a person decides. Stores at fixed places, on the host, and into lists stay.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, optimizer, batches, losses, device):
+    table = torch.zeros(4).to(device)
+    host = torch.zeros(100)
+    for i, x in enumerate(xla.MpDeviceLoader(batches)):
+        loss = model(x).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        table[0] = 1.0
+        host[i] = 2.0
+        losses[i] = 3.0
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import ReplaceStatement
+from ...findings import MEDIUM, WARNING, Finding
+from ...rule import Rule
+from ...values import ACCEL, BATCH, TENSOR
+from .computed import is_state
+from .counters import Counters
+from .moving_slice import is_whole, length_of
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+RULE = Rule("XLA519", "moving-store", severity=WARNING, effort=MEDIUM)
+
+_MESSAGE = "a store at another place in every step is a new graph in every step"
+
+
+@RULE.whole
+def moving_store(script: Script) -> Iterator[Finding]:
+    if not script.trains:
+        return
+    counters: Counters | None = None
+    stores: list[ast.Assign | ast.AugAssign] = [
+        *(assign for assign, _ in script.index.of(ast.Assign)),
+        *(augment for augment, _ in script.index.of(ast.AugAssign)),
+    ]
+    for assign in stores:
+        for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
+            if isinstance(target, ast.Subscript) and _is_on_device(script, target.value):
+                counters = counters or Counters(script)
+                yield from _of_target(script, assign, target, counters)
+
+
+def _is_on_device(script: Script, node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute) and is_state(script, node):
+        return script.accelerated
+    value = script.value(node)
+    return value.has(TENSOR) and value.has(ACCEL) and not value.has(BATCH)
+
+
+def _of_target(
+    script: Script,
+    assign: ast.Assign | ast.AugAssign,
+    target: ast.Subscript,
+    counters: Counters,
+) -> Iterator[Finding]:
+    """`rewards[step] = r`, `queue[:, i : i + n] = keys`."""
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, counters)]
+    if not moving:
+        return
+    dim, part = moving[0]
+    others = [p for k, p in enumerate(parts) if k != dim]
+    alone = isinstance(assign, ast.Assign) and len(assign.targets) == 1
+    plain = alone and len(moving) == 1 and all(is_whole(p) for p in others)
+    put = f"{script.xla}.put({{0}}, {dim}, {{1}}, {{2}}"
+    if plain and not isinstance(part, ast.Slice):
+        edit = ReplaceStatement(assign, put + ")", (target.value, part, assign.value))
+        yield RULE.at(script, target, _MESSAGE, edit)
+        return
+    length = length_of(part) if plain and isinstance(part, ast.Slice) else None
+    if length is not None and isinstance(part, ast.Slice) and part.lower is not None:
+        holes = (target.value, part.lower, assign.value, length)
+        edit = ReplaceStatement(assign, put + ", length={3})", holes)
+        yield RULE.at(script, target, _MESSAGE, edit)
+        return
+    yield RULE.at(script, target, _MESSAGE)
+
+
+def _moves(part: ast.expr, counters: Counters) -> bool:
+    if isinstance(part, ast.Slice):
+        return any(edge is not None and counters.moves(edge) for edge in (part.lower, part.upper))
+    return counters.moves(part)

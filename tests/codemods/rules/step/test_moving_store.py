@@ -1,0 +1,104 @@
+"""Stores at another place in every step, and the loops that collect them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+ROLLOUT = """\
+import torch
+
+def train(policy, optimizer, env, updates):
+    device = torch.device("cuda")
+    obs = torch.zeros(8, 4, 2).to(device)
+    for update in range(updates):
+        for step in range(8):
+            with torch.no_grad():
+                action = policy(obs)
+            {store}
+        policy(obs).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "after"),
+    [
+        ("obs[step] = action", "xla.put(obs, 0, step, action)"),
+        ("obs[step, :] = action", "xla.put(obs, 0, step, action)"),
+        ("obs[:, step] = action", "xla.put(obs, 1, step, action)"),
+        ("obs[step + 1] = 0.0", "xla.put(obs, 0, step + 1, 0.0)"),
+        ("obs[step : step + 2] = action", "xla.put(obs, 0, step, action, length=2)"),
+        ("obs[step] = action.cuda()", "xla.put(obs, 0, step, action.to(xla.xla_device()))"),
+    ],
+)
+def test_becomes_data(store: str, after: str) -> None:
+    assert f"            {after}\n" in migrated(ROLLOUT.format(store=store))
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "obs[step] += action",
+        "obs[step, update] = action",
+        "obs[step] = last = action",
+        "obs[..., step] = action",
+        "obs[step : step * 2] = action",
+    ],
+)
+def test_is_found_and_left_to_a_person(store: str) -> None:
+    source = ROLLOUT.format(store=store)
+    assert store in migrated(source)
+    assert (10, "XLA519") in findings(source)
+
+
+@pytest.mark.parametrize(
+    "store", ["obs[0] = action", "obs[:] = action", "log[step] = action", "host[step] = action"]
+)
+def test_other_stores_stay(store: str) -> None:
+    source = ROLLOUT.replace("    for update", "    log, host = [], torch.zeros(8)\n    for update")
+    assert store in migrated(source.format(store=store))
+    assert "XLA519" not in {code for _, code in findings(source.format(store=store))}
+
+
+QUEUE = """\
+import torch
+from torch import nn
+
+class Queue(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("queue", torch.randn(4, 64))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+        self.where = 0
+
+    def forward(self, keys):
+        {place}
+        self.queue[:, place : place + 8] = keys.T
+        {advance}
+        return keys
+
+def train(optimizer, x):
+    Queue().cuda()(x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "advance"),
+    [
+        ("place = int(self.at)", "self.at[0] = (place + 8) % 64"),
+        ("place = self.at.item()", "self.at[0] = (place + 8) % 64"),
+        ("place = self.where", "self.where = (self.where + 8) % 64"),
+        ("place = self.where % 64", "self.where += 8"),
+    ],
+)
+def test_a_place_that_a_module_keeps(place: str, advance: str) -> None:
+    source = QUEUE.format(place=place, advance=advance)
+    assert "xla.put(self.queue, 1, place, keys.T, length=8)" in migrated(source)
+
+
+@pytest.mark.parametrize("place", ["place = 8", "place = keys.shape[0]", "place = self.where"])
+def test_a_place_that_does_not_move(place: str) -> None:
+    assert ".put(" not in migrated(QUEUE.format(place=place, advance="pass"))
