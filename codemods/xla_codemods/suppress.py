@@ -2,6 +2,9 @@
 
 A bare `# noqa` is honoured too, as other linters do; a suppression of ours that suppresses nothing is a
 finding of its own (XLA002).
+
+A comment speaks for its own line; behind the end of a statement of several lines (after a backslash, in a string, or
+where a formatter has put it) for all of them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .findings import LOW, WARNING, Finding
@@ -24,6 +28,11 @@ if TYPE_CHECKING:
 _OURS = Pattern(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
 _NOQA = Pattern(
     r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?", re.IGNORECASE
+)
+
+
+_BETWEEN = frozenset(
+    {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 )
 
 
@@ -42,21 +51,50 @@ class Suppressions:
     """The suppressing comments of one file, by line."""
 
     def __init__(self, source: Source) -> None:
-        self.lines = source.lines
+        self.source = source
         self.by_line: dict[int, list[_Suppression]] = {}
+        self.speaks = any(word in source.text for word in (SUPPRESSION, "noqa", "NOQA"))
         if SUPPRESSION in source.text:
-            for found in _comments(source.text):
+            for found in _comments(self._tokens):
                 self.by_line.setdefault(found.line, []).append(found)
 
+    @cached_property
+    def _tokens(self) -> list[tokenize.TokenInfo]:
+        try:
+            return list(tokenize.generate_tokens(io.StringIO(self.source.text).readline))
+        except (tokenize.TokenError, SyntaxError, IndentationError):
+            return []
+
+    @cached_property
+    def _comments(self) -> dict[int, str]:
+        return {t.start[0]: t.string for t in self._tokens if t.type == tokenize.COMMENT}
+
+    @cached_property
+    def _last_lines(self) -> dict[int, int]:
+        """The last line of the statement (or of its header) that a line is one of several of."""
+        found: dict[int, int] = {}
+        first = 0
+        for token in self._tokens:
+            if token.type == tokenize.NEWLINE:
+                if first < token.start[0]:
+                    found.update(dict.fromkeys(range(first, token.start[0]), token.start[0]))
+                first = 0
+            elif not first and token.type not in _BETWEEN:
+                first = token.start[0]
+        return found
+
     def covers(self, finding: Finding) -> bool:
-        """Whether a comment on any line of the finding's place suppresses it."""
+        """Whether a comment on the first or last line of the finding's place, or of its statement, suppresses it."""
+        if not self.speaks:
+            return False
         covered = False
-        for line in {finding.line, finding.end_line}:
+        last = self._last_lines.get(finding.end_line, finding.end_line)
+        for line in {finding.line, finding.end_line, last}:
             for suppression in self.by_line.get(line, ()):
                 if not suppression.codes or finding.code in suppression.codes:
                     suppression.used.add(finding.code)
                     covered = True
-            covered = covered or _is_noqa(self.lines[line - 1], finding.code)
+            covered = covered or _is_noqa(self._comments.get(line, ""), finding.code)
         return covered
 
     def unused(self, script: Script) -> Iterator[Finding]:
@@ -82,24 +120,27 @@ class Suppressions:
             )
 
 
-def _comments(text: str) -> Iterator[_Suppression]:
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (tokenize.TokenError, SyntaxError, IndentationError):
-        return
+def _comments(tokens: list[tokenize.TokenInfo]) -> Iterator[_Suppression]:
     for token in tokens:
         if token.type != tokenize.COMMENT:
             continue
         match = _OURS.search(token.string)
         if match is not None:
-            codes = frozenset(re.findall(r"[A-Za-z]+\d+", (match["codes"] or "").upper()))
+            codes = frozenset(_codes(match["codes"]))
             column = token.start[1] + match.start() + 1
             yield _Suppression(token.start[0], column, match.group(), codes)
 
 
-def _is_noqa(line: str, code: str) -> bool:
-    """Whether `line` ends in a bare `# noqa`, or one that names `code`."""
-    match = _NOQA.search(line) if "noqa" in line else None
+def _codes(text: str | None) -> list[str]:
+    """What stands between the brackets, one by one: nothing where there are none, `[]` where they are empty."""
+    if text is None:
+        return []
+    return [code.upper() for code in re.split(r"[,\s]+", text.strip()) if code] or ["[]"]
+
+
+def _is_noqa(comment: str, code: str) -> bool:
+    """Whether `comment` has a bare `# noqa`, or one that names `code`."""
+    match = _NOQA.search(comment)
     if match is None:
         return False
     codes = re.findall(r"[A-Z]+\d+", (match["codes"] or "").upper())
