@@ -101,3 +101,29 @@ def test_what_is_no_baseline_is_told(run: Runner, known: Path, text: str) -> Non
     assert (result.code, result.out) == (2, "")
     assert "xla-migrate-baseline.json: " in result.err
     assert result.err.count("\n") == 1
+
+
+def test_what_was_not_judged_stays_in_the_file(run: Runner, known: Path) -> None:
+    (known / "b.py").write_text(CUDA)
+    assert run("check", "--write-baseline", "b.py").out == (
+        "1 finding written to xla-migrate-baseline.json\n"
+    )
+    assert run("check", ".").code == 0
+    (known / "a.py").unlink()
+    run("check", "--write-baseline", "b.py")
+    assert "a.py" not in (known / "xla-migrate-baseline.json").read_text()
+
+
+def test_what_was_not_looked_for_is_not_said_to_be_gone(run: Runner, known: Path) -> None:
+    assert "no longer" not in run("check", "--select", "XLA4", ".").out
+    assert "no longer" not in run("check", "--ignore", "XLA101", ".").out
+    (known / "a.py").write_text("import torch\nx = torch.cuda\n")
+    assert "2 entries of the baseline no longer occur" in run("check", ".").out
+
+
+def test_a_baseline_below_is_named_from_here(run: Runner, here: Path) -> None:
+    (here / "part").mkdir()
+    (here / "part" / "pyproject.toml").write_text("[tool.xla-migrate]\n")
+    (here / "part" / "a.py").write_text(CUDA)
+    place = Path("part", "xla-migrate-baseline.json")
+    assert run("check", "--write-baseline", ".").out == f"1 finding written to {place}\n"

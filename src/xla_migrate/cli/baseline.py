@@ -21,21 +21,21 @@ _VERSION = 1
 
 
 class Baseline:
-    """The known findings of one baseline file: path (relative to it) -> fingerprints."""
+    """The known findings of one baseline file: path (relative to it) -> fingerprint -> code."""
 
-    def __init__(self, path: str, known: dict[str, set[str]]) -> None:
-        self._folder = os.path.dirname(os.path.abspath(path))
-        self._known = known
+    def __init__(self, path: str, codes: dict[str, dict[str, str]]) -> None:
+        self.folder = os.path.dirname(os.path.abspath(path))
+        self.codes = codes
         self.matched = 0
         self.stale = 0
 
     def new(self, path: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Of the findings in the file at the absolute `path`, those that are not known."""
-        known = self._known.get(_relative(path, self._folder), set())
+        known = self.codes.get(_relative(path, self.folder), {})
         prints = fingerprints(rows)
         new = tuple(row for row, print_ in zip(rows, prints) if print_ not in known)
         self.matched += len(rows) - len(new)
-        self.stale += len(known.difference(prints))
+        self.stale += len(known.keys() - set(prints))
         return new
 
 
@@ -52,21 +52,37 @@ def load(path: str) -> Baseline:
             raise SettingsError(
                 f"{path}: a baseline of version {content['version']}, not {_VERSION}"
             )
-        known = {
-            name: {str(entry["fingerprint"]) for entry in entries}
+        codes = {
+            name: {str(entry["fingerprint"]): str(entry["code"]) for entry in entries}
             for name, entries in content["files"].items()
         }
     except OSError as error:
         raise SettingsError(f"{path}: the baseline cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SettingsError(f"{path}: no baseline; write one with --write-baseline") from error
-    return Baseline(path, known)
+    return Baseline(path, codes)
 
 
-def written(path: str, outcomes: Iterable[tuple[str, Outcome]]) -> str:
-    """The text of a baseline at `path` with the findings of (absolute path, outcome)."""
+def kept(path: str, judged: Iterable[str]) -> dict[str, list[dict[str, str]]]:
+    """What the baseline at `path` says of files that are still there and are not among the absolute paths `judged`."""
+    try:
+        known = load(path)
+    except SettingsError:
+        return {}  # there is none yet, or none that could be kept
+    anew = {_relative(file, known.folder) for file in judged}
+    return {
+        name: [{"code": code, "fingerprint": print_} for print_, code in entries.items()]
+        for name, entries in known.codes.items()
+        if name not in anew and os.path.exists(os.path.join(known.folder, name))
+    }
+
+
+def written(
+    path: str, outcomes: Iterable[tuple[str, Outcome]], others: dict[str, list[dict[str, str]]]
+) -> str:
+    """The text of a baseline at `path` with the findings of (absolute path, outcome), and with `others`."""
     folder = os.path.dirname(os.path.abspath(path))
-    files = {}
+    files = dict(others)
     for file, outcome in outcomes:
         rows = tuple(row for row in outcome.verdict.left if row.code != CANNOT_PARSE)
         if rows:

@@ -61,16 +61,19 @@ def _without_known(run: Run, places: dict[str, Found], given: Arguments) -> Run:
             left = baselines[path].new(found.path, outcome.verdict.left)
             outcome = outcome.replace(verdict=outcome.verdict.replace(left=left))
         outcomes.append(outcome)
+    narrowed = given.select is not None or given.ignore
     return run.replace(
         outcomes=tuple(outcomes),
         known=sum(b.matched for b in baselines.values()),
-        stale=sum(b.stale for b in baselines.values()),
+        # What was not looked for may well be there.
+        stale=0 if narrowed else sum(b.stale for b in baselines.values()),
     )
 
 
 def _write_baselines(run: Run, places: dict[str, Found], given: Arguments) -> int:
+    from ..files.find import shown
     from ..files.write import WriteError, create
-    from .baseline import DEFAULT, written
+    from .baseline import DEFAULT, kept, written
 
     groups: dict[str, list[tuple[str, Outcome]]] = {}
     for outcome in run.outcomes:
@@ -81,14 +84,19 @@ def _write_baselines(run: Run, places: dict[str, Found], given: Arguments) -> in
     failed = False
     for path, outcomes in sorted(groups.items()):
         try:
-            create(path, written(path, outcomes).encode())
+            others = kept(path, [file for file, _ in outcomes])
+            create(path, written(path, outcomes, others).encode())
         except WriteError as error:
             failed = True
             print(f"{path}: {error}", file=sys.stderr)
             continue
         if not given.quiet:
             count = sum(len(outcome.verdict.left) for _, outcome in outcomes)
-            _print([f"{count} findings written to {path}"], sys.stdout)
+            place = shown(path, os.getcwd())
+            _print(
+                [f"{count} {'finding' if count == 1 else 'findings'} written to {place}"],
+                sys.stdout,
+            )
     problems = run.replace(outcomes=tuple(o for o in run.outcomes if o.verdict.failed))
     if problems.outcomes:
         from ..reports import text
