@@ -55,7 +55,7 @@ def test_the_end_of_a_name_is_enough_where_only_one_has_it(run: Runner) -> None:
 
 def test_names_that_are_not_cuda_only_name_the_rules_that_look_at_them(run: Runner) -> None:
     out = run("explain", "torch.unique").out
-    assert "is no CUDA-only name; rules look at its uses:\n\n    XLA504 " in out
+    assert "has no row of its own; rules look at its uses:\n\n    XLA504 " in out
 
 
 def test_unknown_things_suggest_the_nearest(run: Runner) -> None:
@@ -79,3 +79,50 @@ def test_a_users_own_name(run: Runner, here: Path) -> None:
     out = run("explain", "m.Loader").out
     assert "mapped by   tool.xla-migrate.loaders (XLA003)" in out
     assert out.endswith("    - x = 1\n    + x = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("XLA10", "XLA101  cuda-method "),  # the beginning of codes
+        (".cuda", "torch.Tensor.cuda\n"),
+        ("model.cuda()", "torch.Tensor.cuda\n"),
+        ("x.half", "x.half\n\nhas no row of its own; rules look at its uses:\n\n    XLA208 "),
+        ("torch.cuda.Stream.wait_stream", "torch.cuda.Stream\n"),
+        ("torch.cuda._lazy_new", "torch.cuda\n"),
+        ("torch.utils.checkpoint", "torch.utils.checkpoint\n\nhas no row of its own; rules look at what"),
+        ("unique", "torch.unique\n\nhas no row"),
+    ],
+)  # fmt: skip
+def test_other_ways_to_ask(run: Runner, asked: str, said: str) -> None:
+    result = run("explain", asked)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("torch.cuda.Strem", "torch.cuda.Stream"),
+        ("torch.cuda.sychronize", "torch.cuda.synchronize"),
+        ("torch.backends.cudnn.benchmrk", "torch.backends.cudnn.benchmark"),
+        ("apex.optimizer.FusedAdam", "apex.optimizers.FusedAdam"),
+        ("GradScaler", "torch.amp.GradScaler"),
+        (
+            "DistributedDataParallel",
+            "torch.nn.parallel.DistributedDataParallel",
+        ),  # not apex's alone
+        ("DataParallel", "torch.nn.DataParallel"),
+    ],
+)
+def test_the_best_suggestion_comes_first(run: Runner, asked: str, first: str) -> None:
+    result = run("explain", asked)
+    assert result.code == 2
+    assert f"; did you mean {first}" in result.err
+
+
+@pytest.mark.parametrize("asked", ["item", "print", "numpy.array", ""])
+def test_nothing_is_suggested_for_what_is_far_from_all(run: Runner, asked: str) -> None:
+    result = run("explain", asked)
+    assert result.code == 2
+    assert "did you mean" not in result.err

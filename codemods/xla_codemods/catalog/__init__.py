@@ -111,22 +111,35 @@ def covering(dotted: str) -> Row | None:
     return None
 
 
-def nearest(text: str, count: int = 5) -> list[str]:
+def nearest(text: str, count: int = 3) -> list[str]:
     """Names of rows that `text` may have meant, best first."""
     import difflib  # rarely needed, and it costs a tenth of a check to import
 
-    wanted = text.removesuffix("()").lower()
+    typed = text.strip(".").removesuffix("()")
+    wanted = typed.lower()
+    if not wanted:
+        return []
     rows = table()
     ends = [name for name in rows if _end(name) == _end(wanted)]
     inside = [name for name in rows if wanted in name.lower()]
-    close = difflib.get_close_matches(wanted, rows, n=count, cutoff=0.6)
+    close = [name for name in rows if name.lower().startswith(f"{wanted}.")]
+    close += difflib.get_close_matches(wanted, rows, n=2 * count, cutoff=0.7)
     close += [
         name
-        for end in difflib.get_close_matches(_end(wanted), {_end(n) for n in rows}, n=count)
+        for end in difflib.get_close_matches(
+            _end(wanted), {_end(n) for n in rows}, n=count, cutoff=0.7
+        )
         for name in rows
         if _end(name) == end
     ]
-    return list(dict.fromkeys((*ends, *inside, *close)))[:count]
+
+    def likeness(name: str) -> float:
+        return difflib.SequenceMatcher(None, typed, name).ratio()
+
+    found = list(dict.fromkeys((*ends, *inside))) or sorted(
+        dict.fromkeys(close), key=likeness, reverse=True
+    )
+    return found[:count]
 
 
 def _end(name: str) -> str:

@@ -7,6 +7,7 @@ import re
 
 from xla_codemods import catalog
 from xla_codemods.catalog import Row
+from xla_codemods.catalog.families import ROOTS, is_cuda_only
 from xla_codemods.manual import manual
 from xla_codemods.own import Own, lookup
 from xla_codemods.rules import RULES
@@ -47,6 +48,9 @@ def _of_code(code: str) -> str:
         if re.fullmatch(r"XLA\d*", code):
             from .checks import known_codes
 
+            begun = [rule for rule in RULES if rule.code.startswith(code)]
+            if begun:
+                return "\n".join(f"{r.code}  {r.name:<22}  {manual(r).summary}" for r in begun)
             fail(f"no rule has the code {code}{nearest(code, known_codes())}")
         return ""
     return f"{rule.code} {rule.name} ({rule.severity})\n\n{page.text}"
@@ -60,25 +64,67 @@ def _of_name(name: str) -> str:
         fail(str(error))
     if own is not None:
         return _own(own)
-    rows = catalog.meant(name)
-    if rows:
+    plain = name.removesuffix("()")
+    rows = catalog.meant(name) or _of_a_part(name)
+    ends = _ending(plain) if not rows or rows[0].name.endswith(f".{plain}") else []
+    if rows and not (set(ends) - {row.name for row in rows}):
         return "\n\n\n".join(_row(row) for row in rows)
-    heard = _listening(name.removesuffix("()"))
+    heard = "" if rows or len(ends) > 1 else _listening(ends[0] if ends else plain)
     if heard:
         return heard
-    close = catalog.nearest(name)
+    close = ends[:4] or catalog.nearest(name)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     fail(f"`{name}` is neither a code nor a name in the catalog{hint}")
 
 
+def _of_a_part(name: str) -> list[Row]:
+    """The rows of what `name` is a part of: a method of a class, a private name; those of `x.cuda`, a tensor's."""
+    plain = name.removesuffix("()")
+    home, _, last = plain.rpartition(".")
+    if is_cuda_only(plain) and (home.rpartition(".")[2][:1].isupper() or "._" in plain):
+        row = catalog.covering(plain)
+        return [row] if row is not None else []
+    if last != plain and home.partition(".")[0] not in ROOTS:
+        owners = (f"torch.Tensor.{last}", f"torch.nn.Module.{last}")
+        return [row for owner in owners if (row := catalog.lookup(owner)) is not None]
+    return []
+
+
+def _ending(name: str) -> list[str]:
+    """The names, of the catalog and of those that rules look at, that end so: `DistributedDataParallel`."""
+    if "." in name:
+        return []
+    heard = (n for rule in RULES for n in (*rule.calls, *rule.references))
+    found = {n for n in (*catalog.table(), *heard) if n.endswith(f".{name}")}
+    return sorted(found, key=lambda n: (not n.startswith("torch."), len(n), n))
+
+
 def _listening(name: str) -> str:
     """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing where there are none."""
+    last = name.rpartition(".")[2]
     rules = [rule for rule in RULES if name in rule.calls or name in rule.references]
+    if name.partition(".")[0] not in ROOTS:
+        rules = rules or [rule for rule in RULES if last in rule.methods]
     if not rules:
-        return ""
+        return _below(name)
     lines = [f"    {rule.code:<11} {manual(rule).summary}" for rule in rules]
-    text = "\n".join([f"{name}\n\nis no CUDA-only name; rules look at its uses:\n", *lines])
+    text = "\n".join([f"{name}\n\nhas no row of its own; rules look at its uses:\n", *lines])
     return f"{text}\n\n`xla-migrate explain {rules[0].code}` shows the rule."
+
+
+def _below(name: str) -> str:
+    """The names in a module that rules look at, such as those of torch.utils; nothing where there are none."""
+    begin = f"{name}."
+    heard = {
+        dotted: rule
+        for rule in RULES
+        for dotted in (*rule.calls, *rule.references)
+        if dotted.startswith(begin) and dotted.isascii()
+    }
+    if not heard or "." not in name:
+        return ""
+    lines = [f"    {rule.code:<11} {dotted}" for dotted, rule in sorted(heard.items())]
+    return "\n".join([f"{name}\n\nhas no row of its own; rules look at what is in it:\n", *lines])
 
 
 def _fate(row: Row) -> str:
