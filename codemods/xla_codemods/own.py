@@ -61,6 +61,7 @@ TABLES: dict[str, Value | None] = {
     "functions": None,
 }
 _KEYS = ("to", "message", "safety", "examples")
+_MOST_HANDS = 8  # modules that hand a name on to each other
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _HOLE = re.compile(r"\{(\w+)\}")
 
@@ -102,6 +103,8 @@ def read(tables: Mapping[str, object]) -> tuple[Own, ...]:
             raise OwnError(table, "must be a table of names")
         for name, value in names.items():
             found.append(_read(table, name, value))
+            if any(other.dotted == name for other in found[:-1]):
+                raise OwnError(f'{table}."{name}"', "stands in another table, too")
     return tuple(found)
 
 
@@ -155,6 +158,11 @@ def _examples(key: str, examples: object) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def names_of_runtime(entry: Own) -> list[str]:
+    """The names of the runtime that a mapping speaks of: its own, or those behind `{xla}`."""
+    return [entry.to] if entry.to.isidentifier() else re.findall(r"\{xla\}\.(\w+)", entry.to)
+
+
 def value(own: tuple[Own, ...], dotted: str, path: str) -> Value | None:
     """What calling `dotted` returns, where a table says so."""
     entry = lookup(own, dotted, path)
@@ -172,6 +180,32 @@ def lookup(own: tuple[Own, ...], dotted: str, path: str) -> Own | None:
     return None
 
 
+def _entry(script: Script, own: tuple[Own, ...], dotted: str | None) -> Own | None:
+    if not dotted:
+        return None
+    return lookup(own, dotted, script.path) or _handed_on(script, own, dotted)
+
+
+def _handed_on(script: Script, own: tuple[Own, ...], dotted: str) -> Own | None:
+    """The mapping of what a module of the project hands on under its own name: `from acme.api import to_gpu`."""
+    project = script.project
+    if project is None or dotted.rpartition(".")[2] not in {entry.last for entry in own}:
+        return None
+    project.asked = True
+    modules, path = project.modules, project.path
+    for _ in range(_MOST_HANDS):
+        found = modules.locate(dotted, path)
+        scope = modules.scope(found[0]) if found is not None and len(found[1]) == 1 else None
+        inner = scope.dotted(found[1][0]) if found is not None and scope is not None else None
+        if found is None or inner is None:
+            return None
+        dotted, path = inner, found[0]
+        entry = lookup(own, dotted, path)
+        if entry is not None:
+            return entry
+    return None
+
+
 def _absolute(dotted: str, level: int, path: str) -> str:
     folders = re.split(r"[\\/]", path)[:-1]
     base = folders[: len(folders) - (level - 1)]
@@ -182,8 +216,7 @@ def findings(script: Script, own: tuple[Own, ...]) -> Iterator[Finding]:
     """The places where these names are used."""
     called = {}
     for call, scope in script.index.of(ast.Call):
-        dotted = resolve(call.func, scope)
-        entry = lookup(own, dotted, script.path) if dotted else None
+        entry = _entry(script, own, resolve(call.func, scope))
         if entry is not None and entry.to:
             called[call.func] = True
             yield _at_call(script, call, scope, entry)
@@ -192,8 +225,7 @@ def findings(script: Script, own: tuple[Own, ...]) -> Iterator[Finding]:
     for node, scope in names:
         if node in called or isinstance(script.parent(node), ast.Attribute):
             continue
-        dotted = resolve(node, scope)
-        entry = lookup(own, dotted, script.path) if dotted else None
+        entry = _entry(script, own, resolve(node, scope))
         if entry is not None and entry.to and isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
             yield _finding(script, node, entry, _renamed(script, node, scope, entry))
 
@@ -264,12 +296,22 @@ def _shown(script: Script, entry: Own) -> str:
 
 
 def failures(own: tuple[Own, ...]) -> Iterator[tuple[Own, str, str]]:
-    """Examples that do not hold: the mapping, what was expected, and what came out."""
+    """Examples that do not hold: the mapping, what was expected, and what came out.
+
+    Raises:
+        OwnError: one is no Python source.
+    """
     from .engine import Options, migrate
+    from .source import SourceError
 
     options = Options(unsafe=True, own=own)
     for entry in own:
         for before, after in entry.examples:
-            got = migrate(before.encode(), options).data.decode()
+            try:
+                got = migrate(before.encode(), options).data.decode()
+            except SourceError as error:
+                key = f'{entry.table}."{entry.dotted}".examples'
+                where = f"line {error.line} of `before` is no Python"
+                raise OwnError(key, f"{where}: {error.reason}") from error
             if got.strip() != after.strip():
                 yield entry, after, got

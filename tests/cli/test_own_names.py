@@ -209,3 +209,38 @@ def test_examples_are_tested_before_anything_is_done(run: Runner, here: Path) ->
     settings(here, text % "y = g(x)")
     assert run("a.py").code == 0
     assert (here / "a.py").read_text() == "g(1)\n"
+
+
+def test_what_modules_of_the_project_hand_on(run: Runner, here: Path) -> None:
+    settings(here, '[tool.xla-migrate.functions]\n"acme.gpu.sync" = "synchronize"\n')
+    for name, text in {
+        "acme/__init__.py": "",
+        "acme/gpu.py": "def sync(): ...\n",
+        "acme/api.py": "from .gpu import sync\n",
+        "more.py": "from acme.api import sync\nfrom own import sync as other\n",
+        "own.py": "def sync(): ...\n",
+        "train.py": "import acme.api\nimport more\nfrom own import sync\n"
+        "acme.api.sync()\nmore.sync()\nsync()\nmore.other()\n",
+    }.items():
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text(text)
+    lines = run("check", "train.py").out.splitlines()
+    assert [line.split(": ")[0] for line in lines[:-1]] == ["train.py:4:1", "train.py:5:1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('"m.f" = "{0}.to({xla}.nonsense())"', 'functions."m.f": the runtime has no `nonsense`'),
+        ('"m.f" = "sync"\n[tool.xla-migrate.devices]\n"m.f" = true', "stands in another table, too"),
+        ('"m.f" = { to = "{0}", examples = [{ before = "x = (", after = "" }] }',
+         'functions."m.f".examples: line 1 of `before` is no Python: \'(\' was never closed'),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_in_one_line(run: Runner, here: Path, text: str, said: str) -> None:
+    settings(here, f"[tool.xla-migrate.functions]\n{text}\n")
+    (here / "a.py").write_text("import m\nm.f(1)\n")
+    result = run("check", "a.py")
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1

@@ -55,18 +55,22 @@ def known_codes() -> tuple[str, ...]:
 
 
 def _check_own(own: tuple[Own, ...], place: str) -> None:
-    from xla_codemods.own import failures
+    from xla_codemods.own import OwnError, failures, names_of_runtime
 
     runtime = _runtime_names()
     for entry in own:
         key = f'{place}{entry.table}."{entry.dotted}"'
-        if entry.to.isidentifier() and entry.to not in runtime:
-            raise SettingsError(
-                f"{key}: the runtime has no `{entry.to}`{nearest(entry.to, sorted(runtime))}"
-            )
-    for entry, expected, got in failures(own):
-        key = f'{place}{entry.table}."{entry.dotted}".examples'
-        raise SettingsError(f"{key}: {_first_difference(expected, got)}")
+        for name in names_of_runtime(entry):
+            if name not in runtime:
+                raise SettingsError(
+                    f"{key}: the runtime has no `{name}`{nearest(name, sorted(runtime))}"
+                )
+    try:
+        for entry, expected, got in failures(own):
+            key = f'{place}{entry.table}."{entry.dotted}".examples'
+            raise SettingsError(f"{key}: {_first_difference(expected, got)}")
+    except OwnError as error:
+        raise SettingsError(f"{place}{error}") from error
 
 
 def _first_difference(expected: str, got: str) -> str:
