@@ -24,6 +24,26 @@ the step is marked before it, which the migration sees to (xla-facts 1.41).
 +            xla.save(model.state_dict(), "last.pt")
 ```
 
+What is read of averaged gradients before the step, by one replica, is cut off before it, so that all launch the averages:
+
+```diff
+ from torch import nn
+-from torch.nn.parallel import DistributedDataParallel
++from xla_migrate import runtime as xla
+
+ def step(module, optimizer, x, rank):
+-    model = DistributedDataParallel(module)
++    model = xla.DistributedDataParallel(module)
+     model(x).mean().backward()
+     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
++    xla.mark_step()
+     if rank == 0:
+         print(norm.item())
+-    optimizer.step()
++    xla.optimizer_step(optimizer)
++    xla.mark_step()
+```
+
 A barrier that the first replica reaches behind its work, and the others at once, is met by all of them:
 
 ```python
@@ -41,11 +61,16 @@ def prepare(rank, download):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ... import known
+from ...alone import has_replicas, reads_averages
+from ...edits import InsertBefore
 from ...findings import MEDIUM, Finding
+from ...loops import BACKWARD, FORWARD, MARK, STEP
+from ...patterns import Pattern
 from ...ranks import Guard, guard
 from ...rule import Rule
 from .collective import COLLECTIVES
@@ -61,15 +86,44 @@ _JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "me
 
 
 @RULE.node(ast.If)
-def collective_under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Finding]:
+def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Finding]:
     found = guard(node.test)
     if found is None:
         return
+    yield from _averages_read(script, node)
     otherwise = {name for _, name in _collectives(script, node.orelse)}
     for call, name in _collectives(script, node.body):
         if name not in otherwise and not _met_elsewhere(script, node, found, name):
             message = f"`{name}` under a test of the rank: the other replicas never join, and the job hangs"
             yield RULE.at(script, call, message)
+
+
+def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
+    """`if rank == 0: print(norm.item())` between backward and step launches the averaging on one replica alone."""
+    since_what = FORWARD if _synchronised(script) and _READS.search(ast.unparse(node)) else BACKWARD
+    if script.uses_accelerate or (since_what is BACKWARD and not reads_averages(script, node)):
+        return
+    block = script.block(node)
+    before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
+    effects = [script.training.effects_of([s]) for s in before]
+    since = max((i for i, found in enumerate(effects) if since_what in found), default=None)
+    if since is None or any(MARK in found for found in effects[since:]):
+        return
+    if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):
+        message = (
+            "this replica alone would launch what is averaged over all and read here, and wait for the others: the step "
+            "is cut before it"
+        )
+        yield RULE.at(script, node, message, InsertBefore(node, f"{script.xla}.mark_step()"))
+
+
+def _synchronised(script: Script) -> bool:
+    """Whether the forward pass averages, too."""
+    calls = ("convert_sync_batchnorm", "SyncBatchNorm", "convert_syncbn_model")
+    return any(script.index.calls_of(name) for name in calls)
+
+
+_READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECASE)
 
 
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:

@@ -5,7 +5,9 @@ loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updat
 retraces all before it (xla-facts 3.20).
 
 The mark stands behind the optimizer step (and averages of weights that are updated with it) and before what is read
-on the host, so that the read costs no second run of the forward pass (3.21). In a loop that a device loader feeds it is added only where such a read follows.
+on the host, so that the read costs no second run of the forward pass (3.21). In a loop that a device loader feeds it is added
+only where such a read follows, or where several replicas train and one of them may act alone: it would launch what the
+others launch elsewhere, and wait for them (1.41).
 
 ```diff
  import torch
@@ -103,6 +105,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...alone import has_replicas, may_be_alone
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...findings import Finding
 from ...rule import Rule
@@ -231,9 +234,12 @@ def _marked_after(script: Script, anchor: ast.stmt) -> bool:
 
 
 def _read_after(script: Script, anchor: ast.stmt) -> bool:
-    """Whether something is read on the host behind `anchor`, in its block."""
+    """Whether something is read on the host behind `anchor`, in its block; or may be by one of several replicas."""
     block = script.block(anchor)
-    return any(_reads(script, s) for s in block[block.index(anchor) + 1 :])
+    behind = block[block.index(anchor) + 1 :]
+    if any(_reads(script, s) for s in behind):
+        return True
+    return has_replicas(script) and any(may_be_alone(script, s) for s in behind)
 
 
 def _reads(script: Script, statement: ast.stmt) -> bool:

@@ -1,0 +1,187 @@
+"""What one replica does alone: before it the step is cut, so that it launches nothing that all have to launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import migrate
+
+HEAD = """
+import contextlib
+import functools
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def is_main_process():
+    return dist.get_rank() == 0
+
+def save_on_master(*args, **kwargs):
+    if is_main_process():
+        torch.save(*args, **kwargs)
+
+def rank_zero_only(fn):
+    @functools.wraps(fn)
+    def wrapped(*args, **kwargs):
+        if int(os.environ.get("RANK", 0)) == 0:
+            return fn(*args, **kwargs)
+    return wrapped
+
+@rank_zero_only
+def keep(model):
+    torch.save(model.state_dict(), "x.pt")
+
+def early(model):
+    if dist.get_rank() != 0:
+        return
+    torch.save(model.state_dict(), "x.pt")
+
+def early_without_comparing(model, rank):
+    if rank:
+        return None
+    path = "x.pt"
+    torch.save(model.state_dict(), path)
+
+class Keeper:
+    def __init__(self, model):
+        self.model = model
+
+    def keep(self):
+        if dist.get_rank() == 0:
+            self._write("x.pt")
+
+    def save(self):
+        self._write("x.pt")
+
+    def _write(self, path):
+        torch.save(self.model.state_dict(), path)
+
+@contextlib.contextmanager
+def main_process_first(rank):
+    if rank != 0:
+        dist.barrier()
+    yield
+    if rank == 0:
+        dist.barrier()
+
+def train(loader, rank, local_rank, args, ngpus_per_node, writer, out):
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(2, 1).cuda(), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    keeper = Keeper(model)
+    saver = Keeper(model) if rank == 0 else None
+    for step, (x, y) in enumerate(loader):
+        x, y = x.cuda(), y.cuda()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        BEFORE
+        optimizer.step()
+        AFTER
+"""
+SAVE = 'torch.save(model.state_dict(), "x.pt")'
+GUARDS = [
+    "if rank == 0:",
+    "if not rank:",
+    "if rank < 1:",
+    "if dist.get_rank() == 0:",
+    "if is_main_process():",
+    "if rank == 0 and step % 10 == 0:",
+    "if step % 10 == 0 and rank == 0:",
+    'if int(os.environ["RANK"]) == 0:',
+    'if os.environ.get("RANK", "0") == "0":',
+    "if local_rank in [-1, 0]:",
+    "if args.local_rank in (-1, 0):",
+    "if not args.distributed or (args.distributed and args.rank % ngpus_per_node == 0):",
+    "if (dist.get_rank() if dist.is_initialized() else 0) == 0:",
+    "with main_process_first(rank):",
+]
+FORMS = [
+    *(f"{guard}\n            {SAVE}" for guard in GUARDS),
+    f"if step % 10 == 0:\n            if rank == 0:\n                {SAVE}",
+    f"if rank != 0:\n            pass\n        else:\n            {SAVE}",
+    f"if rank > 0:\n            continue\n        {SAVE}",
+    f"rank == 0 and {SAVE}",
+    f"{SAVE} if rank == 0 else None",
+    f"match rank:\n            case 0:\n                {SAVE}",
+    'save_on_master(model.state_dict(), "x.pt")',
+    "keep(model)",
+    "early(model)",
+    "early_without_comparing(model, rank)",
+    "keeper.keep()",
+    "if rank == 0:\n            keeper.save()",
+    "if saver is not None:\n            saver.save()",
+    'if rank == 0:\n            torch.save(model.state_dict(), "tmp")\n            os.replace("tmp", "x.pt")',
+    # No saves, but reads:
+    'if rank == 0:\n            writer.log({"norm": norm})',
+    "if writer is not None:\n            writer.add_histogram(model.module.weight)",
+    "if rank == 0:\n            print(model.module.weight)",
+    "if rank == 0:\n            evaluate(model.module)",
+    'if rank == 0:\n            model.module.save_pretrained("x")',
+]
+
+
+def lines_of(before: str = "pass", after: str = "pass") -> list[str]:
+    source = HEAD.replace("BEFORE", before).replace("AFTER", after)
+    result = migrate(source.encode())
+    assert not [f for f in result.left if f.severity == "error"]
+    assert migrate(result.data).data == result.data, "a second run changes something"
+    return [line.strip() for line in result.data.decode().splitlines()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fact_1_41_the_step_is_cut_before_what_one_replica_does(form: str) -> None:
+    lines = lines_of(after=form)
+    step = lines.index("xla.optimizer_step(optimizer)")
+    assert lines[step + 1] == "xla.mark_step()"
+    assert not any("torch.save" in line for line in lines), "it writes XLA tensors"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "scheduler.step()",
+        "seen += x.size(0)",
+        "norms.append(norm)",
+        "loss = loss.detach() * 2",
+        "if step == 10:\n            break",
+    ],
+)
+def test_what_all_do_alike_needs_no_cut(rest: str) -> None:
+    assert "xla.mark_step()" not in lines_of(after=rest)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "if rank == 0:\n            print(norm.item())",
+        'if rank == 0 and step % 10 == 0:\n            writer.add_scalar("norm", norm, step)',
+        "if is_main_process():\n            print(model.module.weight.grad.abs().max())",
+    ],
+)
+def test_averages_that_one_replica_reads_before_the_step_are_launched_by_all(read: str) -> None:
+    lines = lines_of(before=read)
+    at = lines.index(read.splitlines()[0], lines.index("loss.backward()"))
+    assert lines[at - 1] == "xla.mark_step()"
+
+
+def test_losses_that_one_replica_reads_before_the_step_are_its_own() -> None:
+    """Unless batch norms average over replicas."""
+    read = "if rank == 0:\n            print(loss.item())"
+    assert "xla.mark_step()" not in lines_of(before=read)
+    synchronised = "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)"
+    lines = lines_of(before=read, after=synchronised)
+    assert (
+        lines[lines.index("if rank == 0:", lines.index("loss.backward()")) - 1] == "xla.mark_step()"
+    )
+
+
+def test_one_replica_that_is_all_needs_no_cut() -> None:
+    source = HEAD.replace("DDP(torch.nn.Linear(2, 1).cuda(), device_ids=[rank])", "build().cuda()")
+    source = source.replace('    dist.init_process_group("nccl")\n', "")
+    source = source.replace("BEFORE", "pass").replace(
+        "AFTER", "if rank == 0:\n            evaluate(model)"
+    )
+    assert "mark_step" not in migrate(source.encode()).data.decode()
