@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.verify import traces
-from xla_migrate.cli import verify as verify_command
+from xla_migrate.cli import verify_runs as verify_command
 from xla_migrate.cli.verify_arguments import parse
 from xla_migrate.verify import Failure, Run
 
@@ -151,13 +151,18 @@ def test_an_r_that_chance_may_have_made_is_taken_over_more_trainings(
     assert "of 3 trainings with other rounding" in result.out
 
 
-def followed(calls: list[dict[str, Any]]) -> bool:
-    """Whether two more runs were made: one that keeps its weights, one that takes them."""
-    if len(calls) == 2:
-        return False
-    kept, taken = calls[2]["keep"], calls[3]["follow"]
-    assert (kept, calls[3]["side"], len(calls)) == (taken, "target", 4)
-    return True
+def more_runs(calls: list[dict[str, Any]]) -> list[str]:
+    """What was run besides the two; first one that keeps its weights, then some that take them."""
+    told = []
+    for call in calls[2:]:
+        weights = "keep" if "keep" in call else "follow"
+        how = call.get("arithmetic") or ("errors" if "roughness" in call else "float32")
+        told.append(f"{call.get('side', 'reference')} {weights} {how}")
+    return told
+
+
+FOLLOWED = ["reference keep float32", "target follow float32"]
+EXACT = ["reference follow float64", "target follow float64"]
 
 
 def test_each_step_is_taken_from_the_originals_weights_where_that_is_asked_for(
@@ -166,26 +171,48 @@ def test_each_step_is_taken_from_the_originals_weights_where_that_is_asked_for(
     calls = made_up(monkeypatch)
     (here / "train.py").write_text(SCRIPT)
     run("verify", "train.py", "--amplification")
-    assert followed(calls)
+    assert more_runs(calls) == FOLLOWED
 
 
 @pytest.mark.parametrize(
-    ("losses", "follow"),
+    ("losses", "more"),
     [
-        ([1.0, 0.9, 0.8, 0.7, 0.6, 0.5], False),
-        ([1.0, 0.9, 0.8001, 0.7, 0.6, 0.5], True),
-        ([1.0, 0.9, 0.9, 0.7, 0.6, 0.5], True),
-        ([1.0001, 0.9, 0.8, 0.7, 0.6, 0.5], False),  # at once: no training has amplified it
+        ([1.0, 0.9, 0.8, 0.7, 0.6, 0.5], []),
+        ([1.0, 0.9, 0.8001, 0.7, 0.6, 0.5], FOLLOWED + EXACT),
+        ([1.0, 0.9, 0.95, 0.7, 0.6, 0.5], FOLLOWED),  # within one step, that is no rounding
+        ([1.0001, 0.9, 0.8, 0.7, 0.6, 0.5], FOLLOWED + EXACT),
+        ([1.2, 0.9, 0.8, 0.7, 0.6, 0.5], []),  # at once: no training has amplified it
     ],
 )
 def test_amplification_is_looked_at_where_it_may_explain_the_difference(
-    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, losses: list[float], follow: bool
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, losses: list[float], more: list[str]
 ) -> None:
     calls = made_up(monkeypatch, losses)
     (here / "train.py").write_text(SCRIPT)
     result = run("verify", "train.py")
-    assert followed(calls) == follow
+    assert more_runs(calls) == more
     assert result.code == int(losses != [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
+
+
+def test_what_agrees_in_float64_is_compared_with_errors_in_every_operation(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    plain = verify_command.observe
+
+    def observe(*args: Any, **options: Any) -> Run:
+        out: Run = plain(*args, **options)
+        off = options.get("side") == "target" and "arithmetic" not in options
+        by = 2e-4 if off else options.get("roughness", 0) * 100
+        out.traces[0].steps[0].losses = [1 + by]
+        return out
+
+    monkeypatch.setattr(verify_command, "observe", observe)
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py")
+    assert more_runs(calls) == [*FOLLOWED, *EXACT, "reference follow errors"]
+    assert result.code == 0, result.out
+    assert "0.2 times what errors of 1e-05 in every operation" in result.out
 
 
 def test_where_the_original_fails_the_migrated_script_is_not_run(

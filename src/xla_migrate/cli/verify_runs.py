@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from ..verify.divergence import Divergence
     from .verify_arguments import Asked
     from .verify_migration import Migrated
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _EVERY = 30.0  # seconds between lines of progress where standard error is no terminal
 _SHAKES = (1, 2)
+_ROUNDED = ("loss", "gradient", "weights")
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
 
 
@@ -87,16 +89,15 @@ def _compared(asked: Asked, proposed: Migrated, base: Path, run: Runner) -> Comp
         more["explained"] = run("migrated, explained", explain=True, **migrated)
     if _is_to_shake(comparison):
         more["shaken"] = [_shaken(seed, asked, run, migrated) for seed in _SHAKES]
-    fits = _fits(reference, base)
-    if _is_to_follow(comparison, asked) and fits:
+    if _is_to_follow(comparison, asked) and _fits(reference, base):
         kept = base / "weights"
         again = run("original, again", keep=kept)
+        own = [_linked(kept, base / f"weights-{n}") for n in range(3)]
         following = run("migrated, following", follow=kept, **migrated)
         if again.failure is None and following.failure is None:
             more["followed"] = again, following
-    comparison = judged() if more else comparison
-    if _may_be_rounding(comparison, asked) and fits:
-        more["exact"] = _exactly(asked, base, run, migrated)
+            if _may_be_rounding(judged().divergence):
+                more["exact"] = _exactly(asked, own, run, migrated)
     return judged() if more else comparison
 
 
@@ -108,18 +109,15 @@ def _shaken(seed: int, asked: Asked, run: Runner, migrated: dict[str, Any]) -> t
     )
 
 
-def _exactly(asked: Asked, base: Path, run: Runner, migrated: dict[str, Any]) -> Exact:
-    """The steps in float64, and if they agree, in float32 from the same weights."""
-    kept = base / "weights-exact"
-    reference = run("original in float64", arithmetic="float64", keep=kept)
-    own = [_linked(kept, base / f"weights-exact-{n}") for n in range(3)]
-    target = run("migrated in float64", arithmetic="float64", follow=own[0], **migrated)
+def _exactly(asked: Asked, kept: list[Path], run: Runner, migrated: dict[str, Any]) -> Exact:
+    """The steps in float64, and if they agree, in float32 with errors."""
+    reference = run("original in float64", arithmetic="float64", follow=kept[0])
+    target = run("migrated in float64", arithmetic="float64", follow=kept[1], **migrated)
     found = Exact(reference, target)
     if found.failed or divergence(found, asked.tolerance) is not None:
         return found
-    plain = run("original on plain kernels", arithmetic="plain", follow=own[1])
-    narrow = run("migrated, from float64's weights", follow=own[2], **migrated)
-    return Exact(reference, target, plain, narrow)
+    rough = run("original with errors", roughness=asked.tolerance, follow=kept[2])
+    return Exact(reference, target, rough)
 
 
 def _linked(kept: Path, place: Path) -> Path:
@@ -151,23 +149,19 @@ def _fits(reference: Run, place: Path) -> bool:
 
 
 def _is_to_follow(comparison: Comparison, asked: Asked) -> bool:
-    """Whether rounding that this training amplifies may be why the runs part: not at once, that is."""
+    """Whether rounding that this training amplifies may be why the runs part."""
     if asked.precision != "float32" or not comparison.could_run:
         return False
     found = comparison.divergence
-    late = found is not None and found.step > 1
-    return asked.amplification or (
-        late and found is not None and found.quantity in ("loss", "gradient", "weights")
-    )
+    late = found is not None and found.step > 1 and found.quantity in _ROUNDED
+    return asked.amplification or late or _may_be_rounding(found)
 
 
-def _may_be_rounding(comparison: Comparison, asked: Asked) -> bool:
+def _may_be_rounding(found: Divergence | None) -> bool:
     """Whether a step that was taken from the same weights may differ by rounding alone."""
-    found = comparison.divergence
-    if asked.precision != "float32" or not comparison.could_run or found is None:
+    if found is None or found.quantity not in _ROUNDED:
         return False
-    near = relative(found.reference, found.target, abs(found.reference)) <= _TOO_FAR
-    return near and found.quantity in ("loss", "gradient", "weights")
+    return relative(found.reference, found.target, abs(found.reference)) <= _TOO_FAR
 
 
 def _shower(name: str) -> Callable[[Progress], None]:

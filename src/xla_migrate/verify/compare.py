@@ -108,7 +108,7 @@ def compare(
         followed: the reference once more with `keep`, and the target once more with `follow`: the
             numbers are judged by these two, so that rounding which training amplifies is not held
             against the target.
-        exact: steps in float64 from the original's weights, which tell rounding from faults (`exactly`).
+        exact: with `followed`, the same steps in float64, which tell rounding from faults (`exactly`).
         explained: the target once more, with `explain`: what made it compile again is then named.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
 
@@ -124,8 +124,8 @@ def compare(
         _judge_bf16(out, [(fp32, reference, target), *shaken])
     else:
         _judge_losses(out, tolerance, followed)
-        if exact is not None and out.verdicts[-1].status == "failed":
-            _judge_exactly(out, tolerance, exact)
+        if followed is not None and exact is not None and out.verdicts[-1].status == "failed":
+            _judge_exactly(out, tolerance, followed, exact)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:
@@ -227,7 +227,9 @@ def _numbers_verdict(out: Comparison, allowed: float, followed: tuple[Run, Run] 
     return Verdict(name, "ok", detail)
 
 
-def _judge_exactly(out: Comparison, allowed: float, exact: Exact) -> None:
+def _judge_exactly(
+    out: Comparison, allowed: float, followed: tuple[Run, Run], exact: Exact
+) -> None:
     """What failed in float32, in float64 once more."""
     name, before = "numbers", out.verdicts.pop()
     found = exactly.divergence(exact, allowed)
@@ -242,7 +244,7 @@ def _judge_exactly(out: Comparison, allowed: float, exact: Exact) -> None:
         out.divergence = found
         verdict = Verdict(name, "failed", f"also in float64, {found}", found.where)
     else:
-        verdict = exactly.rounding(exact, allowed, _worst(out.rows) or 0.0)
+        verdict = exactly.rounding(exact, followed, allowed, _worst(out.rows) or 0.0)
         out.divergence = None if verdict.status == "ok" else out.divergence
     out.verdicts.append(verdict)
 

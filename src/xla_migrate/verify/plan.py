@@ -26,7 +26,8 @@ class Plan:
         redirect: send CUDA calls to the CPU; None: if there is no CUDA.
         keep: a folder to write the weights to, after each step.
         follow: a folder that they were kept in, to go on from them after each step.
-        arithmetic: "as it is", "float64" or "plain" (`child.arithmetic`).
+        arithmetic: "as it is", or "float64" (`child.arithmetic`).
+        roughness: relative errors to make in every operation.
         shake: change the weights a little after the first step, by this seed; 0: do not.
         device_count: how many CUDA devices a redirected script sees.
         shim: a Python file to execute before the script trains (the user's stand-in for data).
@@ -46,6 +47,7 @@ class Plan:
     keep: str | None = None
     follow: str | None = None
     arithmetic: str = "as it is"
+    roughness: float = 0.0
     shake: int = 0
     device_count: int = 1
     shim: str | None = None

@@ -107,6 +107,7 @@ def run(
     keep: str | Path | None = None,
     follow: str | Path | None = None,
     arithmetic: str = "as it is",
+    roughness: float = 0.0,
     shake: int = 0,
     folder: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -135,7 +136,8 @@ def run(
         keep: a folder that the weights after each step are written to.
         follow: a folder that another run kept them in: each step begins from those, and takes their
             file away (`compare(followed=...)`).
-        arithmetic: "float64" or "plain", to compute with another rounding (`compare(exact=...)`).
+        arithmetic: "float64", to compute almost without rounding (`compare(exact=...)`).
+        roughness: relative errors to make in every operation (likewise).
         shake: a seed to change the weights by a unit in bfloat16's last place after the first step, so
             that all later rounding is another (`compare(shaken=...)`).
         folder: where the copy and the records go (by default a new temporary folder).
@@ -174,6 +176,7 @@ def run(
         keep=_folder(keep),
         follow=_folder(follow),
         arithmetic=arithmetic,
+        roughness=roughness,
         shake=shake,
         device_count=nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,

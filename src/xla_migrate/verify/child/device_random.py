@@ -68,8 +68,13 @@ def seed(value: int) -> None:
     Not while data are loaded: data sets that seed by index (torchvision's FakeData) do so between two
     draws of the original, and whenever a loader that reads ahead gets to it.
     """
-    if not getattr(_loading, "depth", 0):
+    if not loading():
         generator.manual_seed(int(value) % (1 << 64))
+
+
+def loading() -> bool:
+    """Whether this thread is fetching a batch for a loader."""
+    return bool(getattr(_loading, "depth", 0))
 
 
 def device_of(spec: Any) -> str:

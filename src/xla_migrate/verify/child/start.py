@@ -77,7 +77,7 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
         reads.install(_patches)
         losses.install(_patches)
         _tap(plan, redirected)
-        arithmetic.install(plan.arithmetic)
+        arithmetic.install(_patches, plan.arithmetic, plan.roughness)
     _guard_saving(torch)
     torch.manual_seed(plan.seed)
     if plan.shim is not None:
