@@ -28,7 +28,7 @@ FUNCTIONS: tuple[Row, ...] = (
         "torch",
         REWRITTEN,
         ARGUMENTS,
-        SILENT,
+        RAISES,
         {
             "set_default_tensor_type": ("", "the next tensor that is made fails"),
             "set_default_device": (
@@ -37,7 +37,6 @@ FUNCTIONS: tuple[Row, ...] = (
             ),
         },
         rule="XLA109",
-        evidence="fact 2",
     ),
     *rows(
         "torch",
@@ -53,9 +52,8 @@ FUNCTIONS: tuple[Row, ...] = (
             "cudnn_convolution_transpose": _CUDNN,
             "cudnn_grid_sampler": _CUDNN,
         },
-        evidence="docs",
     ),
-    *rows("torch", ABSENT, NONE, SILENT, {"cudnn_is_acceptable": _CUDNN}, evidence="docs"),
+    *rows("torch", ABSENT, NONE, SILENT, {"cudnn_is_acceptable": _CUDNN}),
     *rows(
         "torch",
         ABSENT,

@@ -118,10 +118,10 @@ COMMUNICATION: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"init_rank": _COLLECTIVE, "unique_id": _COLLECTIVE},
+        {"init_rank": _COLLECTIVE},
         rule="XLA911",
-        evidence="docs",
     ),
+    *rows("torch.cuda.nccl", ABSENT, NONE, HARMLESS, {"unique_id": _COLLECTIVE}, rule="XLA911"),
 )
 
 

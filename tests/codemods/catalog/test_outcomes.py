@@ -132,6 +132,30 @@ print("\\n" + json.dumps(outcomes))
 """
 
 
+IMAGE = "torch.ones(1, 1, 4, 4)"
+KERNEL = f"{IMAGE}, torch.ones(1, 1, 3, 3)"
+STATEMENTS |= {
+    f"torch.{name}": f"torch.{name}({given})"
+    for name, given in {
+        "cudnn_affine_grid_generator": "torch.ones(1, 2, 3), 1, 1, 2, 2",
+        "cudnn_batch_norm": f"{IMAGE}, torch.ones(1), None, None, None, True, 0.1, 1e-5",
+        "cudnn_convolution": f"{KERNEL}, [0, 0], [1, 1], [1, 1], 1, False, False, False",
+        "cudnn_convolution_add_relu": f"{KERNEL}, {IMAGE}, 1, None, [1, 1], [0, 0], [1, 1], 1",
+        "cudnn_convolution_relu": f"{KERNEL}, None, [1, 1], [0, 0], [1, 1], 1",
+        "cudnn_convolution_transpose": f"{KERNEL}, [0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False",
+        "cudnn_grid_sampler": f"{IMAGE}, torch.zeros(1, 2, 2, 2)",
+        "cudnn_is_acceptable": "x",
+        "cuda.nccl.init_rank": "1, torch.cuda.nccl.unique_id(), 0",
+    }.items()
+}
+# What is accepted, and fails where the next tensor is made.
+STATEMENTS |= {
+    f"torch.{name}": f"torch.{name}({given})\ntry: torch.ones(1)\nfinally: torch.{name}({usual})"
+    for name, given, usual in (
+        ("set_default_tensor_type", "'torch.cuda.FloatTensor'", "'torch.FloatTensor'"),
+        ("set_default_device", "'cuda'", "None"),
+    )
+}
 STATEMENTS |= {
     f"torch.{name}(pin_memory)": f"torch.{name}({given}, pin_memory=True)"
     for name, given in {
