@@ -52,9 +52,9 @@ COLLECTIVES = frozenset(
         "reduce_scatter_tensor scatter scatter_object_list"
     ).split()
 )
-# No counterpart: point to point, monitored and coalesced forms.
+# No counterpart: point to point, and coalesced forms.
 _MISSING = frozenset(
-    "send recv isend irecv batch_isend_irecv monitored_barrier all_reduce_coalesced all_gather_coalesced".split()
+    "send recv isend irecv batch_isend_irecv all_reduce_coalesced all_gather_coalesced".split()
 )
 
 
@@ -87,6 +87,16 @@ def _said(name: str) -> str:
     if name.endswith(("_object", "_object_list")):
         return f"`{name}` fails in XLA's process group, which sends tensors of the device alone"
     return f"`{name}` may do nothing to XLA tensors"
+
+
+@RULE.call(*_dotted(frozenset({"monitored_barrier"})))
+def monitored_barrier(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Gloo's alone; one that is given a group is given gloo's, on whose host it waits."""
+    if call.args or keyword(call, "group") is not None or _is_of_the_host(script):
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.barrier")]
+    edits += (DropArgument(call, argument) for argument in call.keywords)
+    yield RULE.at(script, call, "`monitored_barrier` is gloo's, and not of XLA's group", *edits)
 
 
 @RULE.call(*_dotted(_MISSING))

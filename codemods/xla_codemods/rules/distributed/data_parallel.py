@@ -30,6 +30,8 @@ def tell(model):
     return ", ".join(model.names)
 ```
 
+`ZeroRedundancyOptimizer` is a finding as well: it takes the steps of its `optimizer_class`, which fits XLA as it is.
+
 A wrapper of your own with that name stays:
 
 ```python
@@ -105,6 +107,18 @@ def hooked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             "between backward and step"
         )
         yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+@RULE.call(
+    "torch.distributed.optim.ZeroRedundancyOptimizer",
+    "torch.distributed.optim.zero_redundancy_optimizer.ZeroRedundancyOptimizer",
+)
+def sharded_optimizer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = (
+        "`ZeroRedundancyOptimizer` sends each parameter by itself, and gathers its state to XLA devices, to which torch "
+        "cannot load: use its `optimizer_class` itself, which takes the same steps, or shard with FSDP"
+    )
+    yield RULE.at(script, call, message, effort=MEDIUM)
 
 
 @RULE.node(ast.withitem)

@@ -50,7 +50,8 @@ _WRAPPERS = frozenset({"DistributedDataParallel", "init_process_group"})
 _LAUNCHES = frozenset({f"{RUNTIME}.launch", "torch_xla.launch"})
 # Other ways to split data, any of which may be one that we do not understand.
 _SHARDED = Pattern(
-    r"DistributedSampler|[Ss]hard|split_dataset_by_node|num_replicas|[Ii]terableDataset|webdataset|wds\."
+    r"DistributedSampler|[Ss]hard|[Pp]artition|split_dataset_by_node|num_replicas|[Ii]terableDataset|webdataset|wds\."
+    r"|\[\s*(?:\w+\.)*rank\s*::|range\(\s*(?:\w+\.)*rank\s*,"
 )
 
 

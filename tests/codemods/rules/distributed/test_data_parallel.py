@@ -51,3 +51,12 @@ def test_uneven_numbers_of_steps_are_left_with_what_to_do(line: str) -> None:
 )
 def test_what_does_no_harm_is_not_spoken_of(line: str) -> None:
     assert left(line) == []
+
+
+def test_zero_is_left_with_what_to_do() -> None:
+    """Its `consolidate_state_dict` loads to the device, which fails on XLA."""
+    source = "from torch.distributed.optim import ZeroRedundancyOptimizer as Z\n"
+    (message,) = left(
+        f"{source}o = Z(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.1)"
+    )
+    assert "optimizer_class" in message

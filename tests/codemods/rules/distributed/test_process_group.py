@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from xla_codemods.engine import check
 
 from ...helpers import findings, migrated
@@ -49,3 +51,23 @@ def test_each_collective_is_told_what_it_does() -> None:
         "all_gather_object",
         "all_reduce",
     ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "DataPartitioner(data).use(rank)",
+        "Subset(data, range(rank, len(data), n))",
+        "data[args.rank :: n]",
+    ],
+)
+def test_data_that_the_script_deals_out_itself_is_no_finding(data: str) -> None:
+    source = f"from torch.utils.data import DataLoader, Subset\nfrom xla_migrate import runtime as xla\nloader = DataLoader({data})\nxla.launch(f)\n"
+    assert "XLA607" not in [code for _, code in findings(source)]
+
+
+def test_a_monitored_barrier_is_a_barrier_unless_it_is_one_of_a_group() -> None:
+    source = f"{HEAD}dist.monitored_barrier(timeout=t, wait_all_ranks=True)\n"
+    assert migrated(source).endswith("\nxla.barrier()\n")
+    source = f"{HEAD}dist.monitored_barrier(group=on_the_host)\n"
+    assert "XLA602" not in [code for _, code in findings(source)]
