@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify import Comparison, Run, compare, run
+from xla_migrate.verify import Comparison, Run, compare
+
+from .observed import all_observed
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -195,40 +194,14 @@ FAULTS = {
 }
 
 
-def observed(script: str, side: str, place: Path) -> Run:
-    project = place / "project"
-    project.mkdir(parents=True)
-    (project / "train.py").write_text(script)
-    return run(
-        project / "train.py",
-        side=side,
-        steps=STEPS,
-        cwd=project,
-        timeout=300,
-        folder=place / "run",
-        env={"OMP_NUM_THREADS": "1"},
-    )
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
-    """All of them, two at a time."""
-    scripts = {"original": ORIGINAL, "migrated": MIGRATED}
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All of them."""
+    scripts = {"original": (ORIGINAL, "reference"), "migrated": (MIGRATED, "target")}
     for name, fault in FAULTS.items():
         assert MIGRATED.count(fault.old) == 1
-        scripts[name] = MIGRATED.replace(fault.old, fault.new)
-    base = tmp_path_factory.mktemp("faults")
-    with ThreadPoolExecutor(2) as pool:
-        waiting = {
-            name: pool.submit(
-                observed,
-                script,
-                "reference" if name == "original" else "target",
-                base / name.replace(" ", "-"),
-            )
-            for name, script in scripts.items()
-        }
-        yield {name: future.result() for name, future in waiting.items()}
+        scripts[name] = MIGRATED.replace(fault.old, fault.new), "target"
+    return all_observed(scripts, tmp_path_factory.mktemp("faults"), steps=STEPS)
 
 
 def told(comparison: Comparison) -> str:

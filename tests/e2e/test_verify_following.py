@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify import Run, compare, run
+from xla_migrate.verify import Run, compare
 
-from ..runtime.replicas import QUICK_COMPILES
 from . import test_verify_faults as faults
+from .observed import observed
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -90,29 +90,15 @@ LATE = {
 }
 
 
-def observed(script: str, side: str, place: Path, **options: object) -> Run:
-    project = place / "project"
-    project.mkdir(parents=True)
-    (project / "train.py").write_text(script)
-    return run(
-        project / "train.py",
-        side=side,
-        steps=STEPS,
-        cwd=project,
-        timeout=300,
-        folder=place / "run",
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
-        **options,  # type: ignore[arg-type]
-    )
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """All of them, two at a time."""
     base = tmp_path_factory.mktemp("following")
     found = {
-        "original": observed(ORIGINAL, "reference", base / "original", keep=base / "weights"),
-        "alone": observed(MIGRATED, "target", base / "alone"),
+        "original": observed(
+            ORIGINAL, "reference", base / "original", keep=base / "weights", steps=STEPS
+        ),
+        "alone": observed(MIGRATED, "target", base / "alone", steps=STEPS),
     }
     scripts = {"migrated": MIGRATED}
     for name, late in LATE.items():
@@ -131,7 +117,7 @@ def followers(scripts: dict[str, str], kept: Path, base: Path) -> dict[str, Run]
             for file in kept.iterdir():
                 (own / file.name).hardlink_to(file)
             place = base / f"run{number}"
-            waiting[name] = pool.submit(observed, script, "target", place, follow=own)
+            waiting[name] = pool.submit(observed, script, "target", place, follow=own, steps=STEPS)
         return {name: future.result() for name, future in waiting.items()}
 
 
@@ -176,7 +162,9 @@ def by_hand(script: str, rate: str) -> str:
 
 def test_weights_that_are_updated_by_hand_are_exchanged_too(tmp_path: Path) -> None:
     kept = tmp_path / "weights"
-    original = observed(by_hand(ORIGINAL, "9"), "reference", tmp_path / "original", keep=kept)
+    original = observed(
+        by_hand(ORIGINAL, "9"), "reference", tmp_path / "original", keep=kept, steps=STEPS
+    )
     scripts = {
         "same": by_hand(MIGRATED, "9"),
         "late": by_hand(MIGRATED, "(9 if step < 9 else 9.5)"),
@@ -189,14 +177,15 @@ def test_weights_that_are_updated_by_hand_are_exchanged_too(tmp_path: Path) -> N
     assert (late.divergence.step, late.divergence.quantity) == (10, "weights")
 
 
-NUMERIC = {name: fault for name, fault in faults.FAULTS.items() if fault.verdict == "numbers"}
+NAMES = ("clipped before it is summed up", "weight decay of no default", "swapped labels")
+NUMERIC = {name: faults.FAULTS[name] for name in NAMES}
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     base = tmp_path_factory.mktemp("faulty")
     kept = base / "weights"
-    original = observed(faults.ORIGINAL, "reference", base / "original", keep=kept)
+    original = observed(faults.ORIGINAL, "reference", base / "original", keep=kept, steps=STEPS)
     scripts = {n: faults.MIGRATED.replace(f.old, f.new) for n, f in NUMERIC.items()}
     return {"original": original, **followers(scripts, kept, base)}
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify import Run, run
+from xla_migrate.verify import Run
 from xla_migrate.verify.performance import judge
 
-from ..runtime.replicas import QUICK_COMPILES
+from .observed import all_observed
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -97,36 +94,14 @@ FAULTS = {
 }
 
 
-def observed(script: str, place: Path) -> Run:
-    project = place / "project"
-    project.mkdir(parents=True)
-    (project / "train.py").write_text(script)
-    return run(
-        project / "train.py",
-        side="target",
-        steps=STEPS,
-        cwd=project,
-        explain=True,
-        timeout=300,
-        folder=place / "run",
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
-    )
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
-    """All of them, two at a time."""
-    scripts = {"none": SCRIPT}
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All of them."""
+    scripts = {"none": (SCRIPT, "target")}
     for name, fault in FAULTS.items():
         assert SCRIPT.count(fault.old) == 1
-        scripts[name] = SCRIPT.replace(fault.old, fault.new)
-    base = tmp_path_factory.mktemp("recompiles")
-    with ThreadPoolExecutor(2) as pool:
-        waiting = {
-            name: pool.submit(observed, script, base / name.replace(" ", "-"))
-            for name, script in scripts.items()
-        }
-        yield {name: future.result() for name, future in waiting.items()}
+        scripts[name] = SCRIPT.replace(fault.old, fault.new), "target"
+    return all_observed(scripts, tmp_path_factory.mktemp("recompiles"), steps=STEPS, explain=True)
 
 
 def test_without_a_fault_shapes_are_static(runs: dict[str, Run]) -> None:

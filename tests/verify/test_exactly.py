@@ -38,8 +38,12 @@ def test_a_script_that_computes_the_same_less_precisely_is_not() -> None:
     found = compare(run(), PARTED, followed=(run(), PARTED), exact=exact)
     assert [v.name for v in found.failed] == ["numbers"]
     assert "2 times what errors" in found.failed[0].detail
-    assert "the same, but less precisely" in found.failed[0].detail
     assert found.divergence is not None
+    assert str(found.divergence).startswith(
+        "step 1: rounding of the loss: 1 in the original, 1.001"
+    )
+    assert found.divergence.hint.startswith("in float64 they agree")
+    assert "the same, but less precisely" in found.failed[0].detail
 
 
 def test_what_differs_in_float64_is_located_there() -> None:
@@ -90,3 +94,11 @@ def test_float64_that_could_not_be_run_is_told() -> None:
 def test_where_losses_agree_float64_has_nothing_to_say() -> None:
     exact = Exact(run(), target(off(1.0)))
     assert compare(run(), target(), followed=(run(), target()), exact=exact).proven
+
+
+def test_every_step_counts_alike() -> None:
+    everywhere = tuple(x + 1e-4 for x in LOSSES)
+    imprecise = target(everywhere)
+    one_wild_step = run(tuple(x + (9.0 if n == 0 else 1e-6) for n, x in enumerate(LOSSES)))
+    exact = Exact(run(), target(), one_wild_step)
+    assert not compare(run(), imprecise, followed=(run(), imprecise), exact=exact).proven

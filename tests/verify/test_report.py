@@ -126,6 +126,16 @@ def test_every_optimizer_has_a_connected_curve_of_its_own() -> None:
     assert [(path.count("M"), path.count("L")) for path in curves] == [(1, 2), (1, 2)]
 
 
+def test_what_was_taken_from_the_originals_weights_is_drawn_beside_what_was_left_alone() -> None:
+    parted = run([1.0, 0.9, 0.81, 0.7, 0.6, 0.5], side="target")
+    followed = run(), run([1.0, 0.9, 0.8000001, 0.7, 0.6, 0.5], side="target")
+    made = Report(compare(run(), parted, followed=followed), "train.py", {"tolerance": "1e-05"})
+    html = page.page(made)
+    assert made.status == "proven"
+    assert "left alone</span>" in html
+    assert "each step from the original&#x27;s weights</span>" in html
+
+
 def test_of_several_processes_the_page_says_which_is_shown() -> None:
     made = report()
     for run_ in (made.comparison.reference, made.comparison.target):

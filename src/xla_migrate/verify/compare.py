@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from . import exactly, performance, precision
@@ -42,6 +42,7 @@ class Comparison:
         verdicts: what was judged, numerics first.
         divergence: the first place where the numbers part, or None.
         rows: the steps of both, of the first process.
+        followed_rows: the same of the runs that took each step from the original's weights, if any.
         r: the bf16 criterion's R, where it was asked for.
         summary: performance figures of the target (and the reference's host reads).
     """
@@ -51,6 +52,7 @@ class Comparison:
     verdicts: list[Verdict] = field(default_factory=list)
     divergence: Divergence | None = None
     rows: list[Row] = field(default_factory=list)
+    followed_rows: list[Row] = field(default_factory=list)
     r: float | None = None
     summary: dict[str, float] = field(default_factory=dict)
 
@@ -193,6 +195,8 @@ def _parted(x: Step, y: Step) -> str:
 def _judge_losses(out: Comparison, allowed: float, followed: tuple[Run, Run] | None) -> None:
     """Losses, gradients and weights in float32; the first difference is located."""
     judged = followed or (out.reference, out.target)
+    if followed is not None and followed[0].traces and followed[1].traces:
+        out.followed_rows = _rows(followed[0].traces[0], followed[1].traces[0])
     found = [
         first_divergence(a, b, allowed, followed=followed is not None)
         for a, b in zip(judged[0].traces, judged[1].traces, strict=False)
@@ -217,7 +221,7 @@ def _numbers_verdict(out: Comparison, allowed: float, followed: tuple[Run, Run] 
     if out.divergence is not None:
         detail = f"also from the original's own weights, {out.divergence}"
         return Verdict(name, "failed", detail, out.divergence.where)
-    worst = _worst(_rows(followed[0].traces[0], followed[1].traces[0])) or 0.0
+    worst = _worst(out.followed_rows) or 0.0
     detail = (
         f"each step, taken from the original's weights: losses within {worst:.1e} relative, allowed"
         f" {allowed:.1e}; left alone they part by {alone:.1e}: this training amplifies rounding"
@@ -245,8 +249,18 @@ def _judge_exactly(
         verdict = Verdict(name, "failed", f"also in float64, {found}", found.where)
     else:
         verdict = exactly.rounding(exact, followed, allowed, _worst(out.rows) or 0.0)
-        out.divergence = None if verdict.status == "ok" else out.divergence
+        out.divergence = None if verdict.status == "ok" else _of_rounding(out.divergence)
     out.verdicts.append(verdict)
+
+
+def _of_rounding(found: Divergence | None) -> Divergence | None:
+    """The same place, where float64 has shown that nothing but precision differs."""
+    if found is None:
+        return None
+    hint = (
+        "in float64 they agree: a lower precision, or an operation that loses digits on this device"
+    )
+    return replace(found, quantity=f"rounding of the {found.quantity}", hint=hint)
 
 
 def _worst(rows: list[Row]) -> float | None:

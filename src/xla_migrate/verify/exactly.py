@@ -5,9 +5,9 @@ that cancel. There two right implementations differ by more than any fixed toler
 nothing is widened; instead, with each step taken from the original's weights,
 
 1. in float64 both compute the same, to the tolerance: losses, gradients and weights of every step;
-2. in float32 the losses of all steps are off by no more than the original's own are if every operation
-   errs by up to the tolerance. That is measured, by a run of the original that makes such errors
-   (`child.arithmetic`).
+2. in float32 the losses are off by no more than the original's own are if every operation errs by up to
+   the tolerance. That is measured, by a run of the original that makes such errors (`child.arithmetic`),
+   and taken together over the steps (`precision.pooled`), so that no step counts for more than another.
 
 The first shows that the migrated script computes the same; the second that it does so in float32: what
 is asked of the losses where training is benign is asked of the operations where it is not (in terms of
@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 
 from .divergence import Divergence, first_divergence
+from .precision import pooled
 from .run import Run
 from .tolerances import relative
 from .verdict import Verdict
@@ -73,10 +74,10 @@ def rounding(exact: Exact, followed: tuple[Run, Run], allowed: float, alone: flo
     )
     if exact.rough is None:
         return Verdict(name, "failed", head)
-    ours, theirs = _distance(*followed), _distance(followed[0], exact.rough)
-    ratio = ours / theirs if theirs else math.inf
+    ours, theirs = _squares(*followed), _squares(followed[0], exact.rough)
+    ratio = pooled(zip(theirs, ours, strict=False))
     detail = f"{head}: {ratio:.2g} times what errors of {allowed:.0e} in every operation do to the original"
-    if ratio <= 1 or not ours:
+    if ratio <= 1 and len(ours) == len(theirs):
         more = f"; this training amplifies rounding (left alone they part by {alone:.1e})"
         return Verdict(name, "ok", detail + more)
     return Verdict(name, "failed", f"{detail}: it computes the same, but less precisely")
@@ -98,7 +99,6 @@ def _apart(a: Run, b: Run) -> float:
     return max((relative(x, y, scale) for x, y in pairs), default=math.inf)
 
 
-def _distance(a: Run, b: Run) -> float:
-    """Of all losses, together."""
-    pairs = _losses(a, b)
-    return math.dist(*zip(*pairs, strict=True)) if pairs else math.inf
+def _squares(a: Run, b: Run) -> list[float]:
+    """Squared difference of each loss."""
+    return [(x - y) ** 2 for x, y in _losses(a, b)]

@@ -20,6 +20,7 @@ _BEHIND = {
     "initial weights": ("XLA13", "XLA12", "XLA7", "XLA1"),
     "parameters": ("XLA3", "XLA7", "XLA6", "XLA1"),
     "loss": ("XLA4", "XLA2", "XLA9", "XLA1", "XLA6", "XLA8"),
+    "rounding": ("XLA2", "XLA9"),
     "gradient": ("XLA2", "XLA3", "XLA6", "XLA9", "XLA8"),
     "weights": ("XLA3", "XLA2", "XLA6"),
     "option": ("XLA3", "XLA8"),

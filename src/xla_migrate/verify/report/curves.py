@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from ..compare import Row
@@ -44,9 +45,15 @@ def _of(report: Report, optimizer: int, rows: Sequence[Row], one_of_several: boo
         alarm=alarm,
     )
     tolerance = report.settings.get("tolerance", "")
+    differences = [Line("relative difference", "difference", [r.difference for r in rows])]
+    followed = [r for r in report.comparison.followed_rows if r.optimizer == optimizer]
+    if followed:
+        differences[0] = replace(differences[0], name="left alone")
+        own = [row.difference for row in followed]
+        differences.append(Line("each step from the original's weights", "target", own))
     apart = Chart(
         f"relative difference of the losses{name}",
-        (Line("relative difference of the losses", "difference", [r.difference for r in rows]),),
+        differences,
         log=True,
         limit=(f"allowed {tolerance}", float(tolerance)) if tolerance else None,
         alarm=alarm,
@@ -56,7 +63,7 @@ def _of(report: Report, optimizer: int, rows: Sequence[Row], one_of_several: boo
     if same:
         where = " (on the floor of the scale)" if same < len(rows) else ""
         told = f'<p class="soft">{same} of {len(rows)} losses are equal to the last bit{where}</p>'
-    difference = "" if same == len(rows) else draw(apart)
+    difference = "" if same == len(rows) and not followed else draw(apart)
     return (
         f"<h2>Loss of each step{escape(name)}</h2>{draw(losses)}"
         f"<h3>Difference, on a logarithmic scale</h3>{told}{difference}"

@@ -111,7 +111,8 @@ def _verdicts(report: Report) -> str:
         kind = {"ok": "ok", "failed": "failed"}.get(v.status, "soft")
         where = f"<code>{escape(v.where)}</code>" if v.where else ""
         rows.append((escape(v.name), f'<b class="{kind}">{v.status}</b>', escape(v.detail), where))
-    return "<h2>Verdicts</h2>" + _table(("", "", "evidence", "where"), rows)
+    table = _table(("", "", "evidence", "where"), rows)
+    return f'<h2>Verdicts</h2><div class="verdicts">{table}</div>'
 
 
 def _figures(report: Report) -> str:

@@ -30,6 +30,7 @@ th, td { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid var
   vertical-align: top; }
 th { color: var(--soft); font-weight: 500; white-space: nowrap; }
 td.figure, th.figure { text-align: right; white-space: nowrap; }
+.verdicts td:first-child { white-space: nowrap; }
 tr.first td { background: var(--bad-bg); }
 svg { width: 100%; height: auto; display: block; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }

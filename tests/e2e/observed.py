@@ -1,0 +1,40 @@
+"""One script, run under verify's eyes in a project of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from xla_migrate.verify import Run, run
+
+from ..runtime.replicas import QUICK_COMPILES
+
+
+def observed(script: str, side: str, place: Path, **options: Any) -> Run:
+    """A run of `script` as `train.py`, in a new folder `place`; `options` are those of `verify.run`."""
+    project = place / "project"
+    project.mkdir(parents=True)
+    (project / "train.py").write_text(script)
+    return run(
+        project / "train.py",
+        side=side,
+        cwd=project,
+        timeout=300,
+        folder=place / "run",
+        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        **options,
+    )
+
+
+def all_observed(
+    scripts: Mapping[str, tuple[str, str]], base: Path, **options: Any
+) -> dict[str, Run]:
+    """Runs by name of (script, side), two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        waiting = {
+            name: pool.submit(observed, *script, base / name.replace(" ", "-"), **options)
+            for name, script in scripts.items()
+        }
+        return {name: future.result() for name, future in waiting.items()}
