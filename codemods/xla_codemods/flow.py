@@ -40,16 +40,29 @@ def reaching(
     if last is None:
         return bindings
     first = _start(last.node)
-    loops = [n for n in around if isinstance(n, _LOOPS) and _start(n) > first]
+    loops = [
+        n
+        for n, child in around.items()
+        if isinstance(n, _LOOPS) and _start(n) > first and child is not getattr(n, "iter", None)
+    ]
     if isinstance(last.node, _LOOPS) and last.how == "for":
         loops = [n for n in loops if n is not last.node]
     return [
         b
         for b in bindings
         if b is last
-        or first < _start(b.node) < place
+        or (first < _start(b.node) < place and _is_run_before(b.node, around))
         or any(_start(n) <= _start(b.node) <= _end(n) for n in loops)
     ]
+
+
+def _is_run_before(node: ast.AST, around: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether a binding that begins before the use is made before it: an assignment is not, of what stands in it."""
+    if node not in around:
+        return True
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return around[node] is not node.iter
+    return isinstance(node, (*_HEADED, ast.Match, ast.Try, ast.ExceptHandler))
 
 
 def _around(

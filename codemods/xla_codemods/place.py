@@ -181,6 +181,9 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
         return SINK if node is call.args[0] else ELSEWHERE
     if script.devices.gives_default(call) is node:
         return NAME
+    around = script.parent(call)
+    if dotted in {"typer.Option", "typer.Argument"} and isinstance(around, ast.arguments):
+        return _default(script, call, around)
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     if name == "cuda" or name in _TEXT_METHODS or name in _TEXT_FUNCTIONS:
         return ELSEWHERE

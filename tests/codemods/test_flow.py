@@ -31,6 +31,9 @@ def reaching(source: str) -> list[int]:
     [
         ("x = 1\nx = 2\nuse(x)", [2]),
         ("x = 1\nuse(x)\nx = 2", [1]),
+        ("x = 1\nx = use(x)", [1]),
+        ("x = 1\nfor k in y:\n    x = use(x)", [1, 3]),
+        ("x = 1\nfor x in use(x): pass", [1]),
         ("x = 1\nif c:\n    x = 2\nuse(x)", [1, 3]),
         ("x = 1\nif c:\n    x = 2\n    use(x)", [3]),
         ("x = 1\nx += 2\nuse(x)", [1, 2]),

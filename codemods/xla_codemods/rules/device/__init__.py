@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...rule import Rule
 from . import (
     accelerator_module,
+    command_device,
     cuda_method,
     default_device,
     device_literal,
@@ -39,4 +40,5 @@ RULES: tuple[Rule, ...] = (
     several_devices.RULE,
     device_module.RULE,
     tensor_type_name.RULE,
+    command_device.RULE,
 )

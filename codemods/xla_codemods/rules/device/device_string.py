@@ -86,6 +86,10 @@ def device_string(script: Script) -> Iterator[Finding]:
         if placed.of_devices:
             continue
         spec = placed.spec
+        option = _choosing_option(script, spec.node)
+        if option is not None:
+            yield from _of_choice(script, spec.node, option)
+            continue
         edit = Replace(spec.node, *script.devices.string(spec))
         if placed.place == NAME:
             edits = (edit, *_of_option(script, spec.node))
@@ -96,6 +100,24 @@ def device_string(script: Script) -> Iterator[Finding]:
         elif placed.place == KEPT and spec.ordinal is not None:
             message = "names a CUDA device; where it goes cannot be told"
             yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+
+
+def _choosing_option(script: Script, default: ast.expr) -> ast.Call | None:
+    """`click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda")`, of which `default` is that."""
+    argument = script.parent(default)
+    call = script.parent(argument) if isinstance(argument, ast.keyword) else None
+    if not isinstance(call, ast.Call) or script.dotted(call.func) != "click.option":
+        return None
+    kind = keyword(call, "type")
+    chooses = isinstance(kind, ast.Call) and script.dotted(kind.func) == "click.Choice"
+    return call if chooses and isinstance(default, ast.Constant) else None
+
+
+def _of_choice(script: Script, default: ast.expr, option: ast.Call) -> Iterator[Finding]:
+    """Click itself refuses what is no choice; so the user goes on choosing "cuda", which means the accelerator."""
+    if keyword(option, "callback") is None:
+        text = f"callback=lambda context, option, chosen: {script.xla}.device_type(chosen)"
+        yield RULE.at(script, default, "names a CUDA device", AddArgument(option, text))
 
 
 # What makes an option something else than one value.
@@ -115,10 +137,6 @@ def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
     if argument.arg != "default" or any(keyword(call, name) for name in _NOT_ONE):
         return
     kind = keyword(call, "type")
-    if clicks and isinstance(kind, ast.Call) and kind.args:  # click.Choice(["cuda", "cpu"])
-        own = f"{script.xla}.device_type()"
-        yield from (Replace(choice, own) for choice in _cuda_choices(kind.args[0]))
-        return
     if kind is not None and not (isinstance(kind, ast.Name) and kind.id == "str"):
         return
     takes = f"{script.xla}.device_type"

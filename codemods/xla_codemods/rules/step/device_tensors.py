@@ -42,6 +42,8 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
             and not value.items
             and _is_tensor_for_sure(script, node)
         )
+    if value.kinds & _OTHERS and not value.has(TENSOR):
+        return False
     return isinstance(node, (ast.Name, ast.Attribute)) and _is_backwarded(script, node)
 
 

@@ -112,11 +112,12 @@ def test_what_cannot_be_told_is_reported_and_changed_only_when_asked(
     [
         ('default="cuda"', "default=xla.device_type(), type=xla.device_type"),
         ('type=click.Choice(["cuda", "cpu"]), default="cuda"',
-         'type=click.Choice([xla.device_type(), "cpu"]), default=xla.device_type()'),
+         'type=click.Choice(["cuda", "cpu"]), default="cuda", '
+         "callback=lambda context, option, chosen: xla.device_type(chosen)"),
     ],
 )  # fmt: skip
 def test_options_of_click(before: str, after: str) -> None:
-    """A default that is no choice is refused by click itself."""
+    """What is no choice is refused by click itself."""
     end = ")\ndef f(device): pass"
     made = line(f'import click\n@click.option("--device", {before}{end}')
     assert made.endswith(f'@click.option("--device", {after}{end}')

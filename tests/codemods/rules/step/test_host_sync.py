@@ -242,3 +242,16 @@ def run(batches, compute: Compute):
         compute(x)
 """
     assert (8, "XLA503") in findings(source)
+
+
+def test_a_number_of_the_name_of_a_loss_is_no_tensor() -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer):\n"
+        "    loss = model(torch.ones(2, device=device)).sum()\n    loss.backward()\n"
+        "    optimizer.step()\n    return float(loss)\n"
+        "for epoch in range(3):\n    loss = train(model, optimizer)\n    print(f'{loss:.4f}')\n"
+        "for k in range(3):\n    loss = model(torch.ones(2, device=device)).sum()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    assert [line for line, code in findings(source) if code == "XLA503"] == [7]
