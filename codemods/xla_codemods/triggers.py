@@ -18,7 +18,7 @@ _WORDS_OF_LINES = (
     "cupy nvidia nvtx numba cpp_extension autocast scaler float16 float64 .half .double pin_memory non_blocking "
     "fused capturable cudnn tf32 matmul_precision record_stream wait_stream wait_event map_location manual_seed rng_state fork_rng no_grad "
     "inference_mode set_grad_enabled .compile torch.load torch.save checkpoint torch.device dataparallel "
-    "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true to_sparse sparse_ load_state save_state save_model save_pretrained onnx "
+    "distributed syncb sync_batch xla detect_anomaly dlpack pack_padded quantize share_memory sparse=true to_sparse sparse_ load_state save_state save_model save_pretrained push_to_hub onnx "
     "safetensors torch.half adamw .state.values .copy_( jit.save "
     "flash_attention attn_implementation mixed_precision device_map load_in_ trainingarguments trainer( horovod hvd prefetch "
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "

@@ -32,7 +32,7 @@ Wrapped models, those under other names, and pipelines of diffusers:
 +    xla.save_pretrained(DiffusionPipeline.from_pretrained(args.name, unet=unet), args.out)
 ```
 
-Tokenizers, processors and settings have no tensors:
+`push_to_hub` writes the same way, and a person decides. Tokenizers, processors and settings have no tensors:
 
 ```python
 import torch
@@ -85,6 +85,18 @@ def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     given = ", ".join(f"{head}{{{k}}}" for k, head in enumerate(heads))
     edit = Replace(call, f"{script.xla}.save_pretrained({given})", tuple(holes))
     yield RULE.at(script, call, "safetensors cannot read XLA tensors", edit)
+
+
+@RULE.method("push_to_hub")
+def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if not (script.accelerated or script.uses_accelerate):
+        return
+    if _is_model(script, call.func.value, scope):
+        advice = (
+            f"`{script.xla}.save_pretrained` it, then upload the folder (`HfApi().upload_folder`)"
+        )
+        yield RULE.at(script, call, f"safetensors cannot read XLA tensors: {advice}")
 
 
 def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:

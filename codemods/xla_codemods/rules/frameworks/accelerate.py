@@ -33,6 +33,19 @@ model, optimizer = accelerator.prepare(model, optimizer)
 accelerator.save_state("checkpoint")
 ```
 
+A file of XLA tensors loads on XLA hosts only, so accelerate writes it:
+
+```diff
+ import torch
+ from accelerate import Accelerator
+
+ accelerator = Accelerator()
+ model = accelerator.prepare(model)
+ if accelerator.is_main_process:
+-    torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
++    accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+```
+
 What is neutral stays:
 
 ```python
@@ -125,3 +138,46 @@ def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         name = call.func.attr
         advice = "save `get_state_dict(model)` with `accelerator.save`, load it with `torch.load`"
         yield RULE.at(script, call, f"`{name}` fails on XLA: {advice}", effort=MEDIUM)
+
+
+@RULE.call("torch.save")
+def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """States of what accelerate has put on the device."""
+    if not script.uses_accelerate or not call.args or not _holds_states(script, call.args[0]):
+        return
+    name = _name_of_accelerator(script, scope)
+    plain = len(call.args) <= 2 and all(k.arg == "f" for k in call.keywords)
+    edits = (Replace(call.func, f"{name}.save"),) if name is not None and plain else ()
+    message = "a file of XLA tensors loads on XLA hosts only: let accelerate's or Fabric's `save` write it"
+    yield RULE.at(script, call, message, *edits, severity=WARNING)
+
+
+def _holds_states(script: Script, saved: ast.expr) -> bool:
+    """Whether what is saved are state dicts, by the calls in it or by those that gave it its name."""
+    if isinstance(saved, ast.Name):
+        found = script.index.scope(saved).find(saved.id)
+        values = [b.value for b in found[1] if not b.path] if found is not None else []
+    else:
+        values = [saved]
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _STATES
+        for value in values
+        if value is not None
+        for n in ast.walk(value)
+    )
+
+
+_STATES = frozenset({"state_dict", "get_state_dict"})
+
+
+def _name_of_accelerator(script: Script, scope: Scope) -> str | None:
+    """The name that an Accelerator of accelerate has in `scope`."""
+    for name in ("accelerator", "accelerate", "acc"):
+        found = scope.find(name)
+        if found is not None and all(
+            isinstance(b.value, ast.Call)
+            and (script.dotted(b.value.func, found[0]) or "").startswith("accelerate.")
+            for b in found[1]
+        ):
+            return name
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 
 HEAD = "import torch\nfrom transformers import AutoModel\n\ndef keep(model, args, device, kwargs, rest):\n    model.to(device)\n    "
 
@@ -49,3 +49,9 @@ def test_models(before: str, after: str) -> None:
 )
 def test_others(line: str) -> None:
     assert line in migrated(HEAD + line + "\n")
+
+
+def test_push_to_hub_fails_as_save_pretrained_does() -> None:
+    source = HEAD + "model.push_to_hub(args.name)\n    tokenizer.push_to_hub(args.name)\n"
+    assert "model.push_to_hub(args.name)" in migrated(source)
+    assert [(line, code) for line, code in findings(source) if code == "XLA708"] == [(6, "XLA708")]
