@@ -116,6 +116,8 @@ def _choice(
     spec = script.devices.spec(there)
     if spec is None and isinstance(there, ast.Constant) and type(there.value) is int:
         spec = Spec(there, there.value)
+    elif spec is None and isinstance(there, (ast.Name, ast.Attribute)):
+        spec = Spec(there, there) if script.devices.is_index(there) else None
     if spec is not None:
         return spec._replace(node=node)
     if _is_current_accelerator(script, there):

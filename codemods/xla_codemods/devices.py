@@ -318,6 +318,11 @@ def is_device_name(name: str) -> bool:
     return _DEVICE_NAME.search(name.lstrip("-").replace("-", "_")) is not None
 
 
+def is_plural_name(name: str) -> bool:
+    """Whether something called `name` (an option with its dashes, too) are several devices."""
+    return _PLURAL_NAME.search(name.lstrip("-").replace("-", "_")) is not None
+
+
 def named_like_a_device(node: ast.AST) -> bool:
     """Whether `node` is called a device."""
     name = last_name(node)
@@ -327,7 +332,7 @@ def named_like_a_device(node: ast.AST) -> bool:
 def named_like_devices(node: ast.AST) -> bool:
     """Whether `node` is called several devices."""
     name = last_name(node)
-    return name is not None and _PLURAL_NAME.search(name) is not None
+    return name is not None and is_plural_name(name)
 
 
 def device_argument(call: ast.Call) -> ast.expr | None:

@@ -7,7 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from .availability import OTHER_ACCELERATORS
-from .devices import TENSOR_METHODS, is_device_name, last_name, named_like_devices
+from .devices import (
+    TENSOR_METHODS,
+    is_device_name,
+    is_plural_name,
+    last_name,
+    named_like_devices,
+)
 from .known import RUNTIME
 from .names import FunctionNode, Scope
 from .patterns import Pattern
@@ -218,11 +224,13 @@ def _keyword(script: Script, argument: ast.keyword) -> str:
     if dotted is not None and dotted.startswith(_OTHERS):
         return ELSEWHERE
     if name == "default" or name == "envvar":
-        return (
-            NAME
-            if any(is_device_name(option) for option in _options(call))
-            else _field(script, call)
+        options = _options(call)
+        several = isinstance(argument.value, _DISPLAYS) and any(
+            is_plural_name(option) for option in options
         )
+        if several or any(is_device_name(option) for option in options):
+            return NAME
+        return _field(script, call)
     if name == "map_location":
         return ELSEWHERE
     if name == "device_map":

@@ -127,6 +127,11 @@ _NOT_ONE = ("nargs", "action", "multiple", "is_flag", "callback")
 def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
     """For the default of a command-line option: the names of CUDA among its choices, and its type."""
     argument = script.parent(default)
+    several = isinstance(argument, (ast.List, ast.Tuple))
+    if several and argument is not None:
+        if argument.elts[0] is not default:  # type: ignore[attr-defined]
+            return  # once is enough
+        argument = script.parent(argument)
     call = script.parent(argument) if isinstance(argument, ast.keyword) else None
     if not (isinstance(call, ast.Call) and isinstance(argument, ast.keyword)):
         return
@@ -134,7 +139,8 @@ def _of_option(script: Script, default: ast.expr) -> Iterator[Edit]:
     clicks = script.dotted(func) == "click.option"
     if not (clicks or (isinstance(func, ast.Attribute) and func.attr == "add_argument")):
         return
-    if argument.arg != "default" or any(keyword(call, name) for name in _NOT_ONE):
+    unlike = _NOT_ONE[1:] if several and not clicks else _NOT_ONE  # each of them has the type
+    if argument.arg != "default" or any(keyword(call, name) for name in unlike):
         return
     kind = keyword(call, "type")
     if kind is not None and not (isinstance(kind, ast.Name) and kind.id == "str"):

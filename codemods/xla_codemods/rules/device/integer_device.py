@@ -20,6 +20,20 @@ chooses among several CUDA devices, and means nothing where a process drives one
 +    return model(x + y), xla.xla_device(rank)
 ```
 
+So is one that a name stands for that may be the host, too:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def run(model, rank, gpu, args):
+-    device = rank if torch.cuda.is_available() else "cpu"
++    device = str(xla.xla_device(rank))
+-    dev = gpu if args.use_gpu else "cpu"
++    dev = xla.xla_device(gpu) if args.use_gpu else "cpu"
+     return model.to(device), model.to(dev)
+```
+
 Data types, devices, and `to` of other things stay:
 
 ```python
@@ -37,7 +51,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...availability import asks_availability
-from ...devices import Spec, device_argument
+from ...devices import Spec, device_argument, leaves, named_like_a_device
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
@@ -86,6 +100,40 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
         yield from _of_pipeline(script, argument.value)
     elif dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accel")):
         yield from _numbered(script, argument.value)
+
+
+@RULE.node(ast.Assign)
+def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`device = rank` in one branch, `device = "cpu"` in the other."""
+    (target, *others) = assign.targets
+    if others or not named_like_a_device(target) or script.places.is_chosen(assign.value):
+        return
+    parts = [
+        p for p in leaves(assign.value) if isinstance(p, (ast.Name, ast.Attribute, ast.Constant))
+    ]
+    indices = [p for p in parts if script.devices.is_index(p)]
+    if indices and any(
+        _is_host(part) for value in _given(script, target, scope) for part in leaves(value)
+    ):
+        for index in indices:
+            text, holes = script.devices.device(_spec(index))
+            yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+
+
+def _given(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:
+    """What `target` is assigned anywhere."""
+    text = ast.unparse(target)
+    for assign, home in script.index.of(ast.Assign):
+        if any(ast.unparse(t) == text for t in assign.targets):
+            if isinstance(target, ast.Attribute) or home is scope:
+                yield assign.value
+
+
+def _is_host(node: ast.expr) -> bool:
+    """`"cpu"`, `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:

@@ -61,7 +61,28 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             return may_be_read(script, inner)
         case ast.Name() | ast.Attribute():
             return _is_backwarded(script, node) or _is_term_of_a_loss(script, node)
+        case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
+            if value.kinds & _OTHERS:
+                return False
+            named = "loss" in key or key in _TENSORS
+            return _is_backwarded(script, node) or (named and _is_output(script, owner))
     return False
+
+
+def _is_output(script: Script, node: ast.Name) -> bool:
+    """Whether `node` is what calling a model has given, and nothing else."""
+    found = script.index.scope(node).find(node.id)
+    if found is None or not (script.accelerated or script.uses_accelerate):
+        return False
+    home, bindings = found
+    reaching = flow.reaching(bindings, node, home, script.parents)
+    return bool(reaching) and all(
+        b.how == "assign"
+        and not b.path
+        and isinstance(b.value, ast.Call)
+        and script.training.is_forward(b.value, home)
+        for b in reaching
+    )
 
 
 def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:

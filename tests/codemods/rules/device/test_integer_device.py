@@ -87,8 +87,24 @@ def test_a_number_by_another_name(source: str) -> None:
     )
 
 
-def test_a_name_that_is_not_always_a_number_stays() -> None:
-    source = "device = rank\nif host:\n    device = 'cpu'\nx = x.to(device)"
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("device = rank\nif host:\n    device = 'cpu'", "device = xla.xla_device(rank)\nif host:\n    device = 'cpu'"),
+        ("device = rank if torch.cuda.is_available() else 'cpu'", "device = str(xla.xla_device(rank))"),
+        ("device = args.gpu if use else 'cpu'", "device = xla.xla_device(args.gpu) if use else 'cpu'"),
+        ("self.device = 0 if use else torch.device('cpu')", "self.device = xla.xla_device() if use else torch.device('cpu')"),
+    ],
+)  # fmt: skip
+def test_a_name_that_may_be_the_host_takes_a_device(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["device = rank", "device = rank if use else None", "gpu = rank if use else 'cpu'", "device = 0 if use else -1"],
+)  # fmt: skip
+def test_a_number_by_the_name_of_a_device_stays(source: str) -> None:
     assert line(source) == source
 
 

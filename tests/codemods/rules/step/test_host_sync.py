@@ -255,3 +255,24 @@ def test_a_number_of_the_name_of_a_loss_is_no_tensor() -> None:
         "    loss.backward()\n    optimizer.step()\n"
     )
     assert [line for line, code in findings(source) if code == "XLA503"] == [7]
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ('out["loss"].item()', 1),
+        ('out["loss_cls"].item()', 1),
+        ('out["logits"].cpu()', 1),
+        ('out["steps"].item()', 0),
+        ('out["sum"].item()', 1),  # gradients of it are computed
+        ('history["loss"].item()', 0),
+    ],
+)
+def test_entries_of_what_a_model_returns(read: str, times: int) -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer, batches, history):\n    for x in batches:\n"
+        "        out = model(**x.to(device))\n        out['sum'].backward()\n"
+        f"        optimizer.step()\n        print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
