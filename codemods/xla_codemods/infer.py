@@ -39,6 +39,8 @@ from .values import (
     of,
 )
 
+# (parameter, function, name of its class or "") -> what is passed for it
+Handed = Callable[[str, FunctionNode, str], Iterator[Value]]
 _PROPERTIES = frozenset({"property", "cached_property", "lazy_property"})
 _MAX_DEPTH = 60
 _MAX_WORK = 20_000  # evaluations
@@ -58,6 +60,7 @@ class Inference:
         self.parents = parents
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.elsewhere: Callable[[str], Value] | None = None  # what those of other modules return
+        self.handed: Handed | None = None  # what other modules pass for a parameter
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
         self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth
@@ -272,6 +275,9 @@ class Inference:
             argument = argument_for(name, function, call, skip_self=method)
             if argument is not None:
                 yield self.value(argument, scope)
+        if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
+            home = owner.name if isinstance(owner, ast.ClassDef) else ""
+            yield from self.handed(name, function, home)
 
     def _annotated(self, annotation: ast.expr | None, scope: Scope) -> Value:
         if annotation is None:

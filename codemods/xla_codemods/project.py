@@ -16,7 +16,7 @@ from functools import cached_property
 
 from .accelerators import speaks_of_an_accelerator
 from .import_lines import Import, imports_in
-from .index import build
+from .index import Index, build
 from .infer import Inference
 from .names import LOCAL, MODULES, STAR_EXPORTS, Scope
 from .patterns import Pattern
@@ -25,7 +25,7 @@ from .triggers import LISTENED
 from .values import UNKNOWN, Value, for_others
 
 _TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
-_TRAINS = (".backward(", ".step(")
+TRAINS = (".backward(", ".step(")
 # What people call things of torch where they hand them on.
 _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
 
@@ -47,6 +47,7 @@ class Modules:
         self._scopes: dict[str, Scope | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
         self._returned: dict[tuple[str, str], Value] = {}
+        self.indexes: dict[str, Index | None] = {}  # of whole modules; see `callers`
 
     def text(self, path: str) -> str:
         """The file at `path`, good for searching."""
@@ -254,7 +255,7 @@ class Modules:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
         texts = {path: self.text(path) for path in self.files}
-        train = {p for p, text in texts.items() if any(word in text for word in _TRAINS)}
+        train = {p for p, text in texts.items() if any(word in text for word in TRAINS)}
         speak = {p for p, text in texts.items() if speaks_of_an_accelerator(text)}
         for path in self.files:
             if _TEST.search(path) or (self.importers[path] and "__main__" not in texts[path]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import known
 from .accelerators import speaks_of_an_accelerator
+from .callers import Callers
 from .index import Index, build
 from .names import FunctionNode, Scope, resolve
 from .patterns import Pattern
@@ -33,6 +34,9 @@ def _is_called_a_scaler(node: ast.expr) -> bool:
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return last.lower().endswith("scaler")
 
+
+# In files that programs load and that have it, all is looked at: what they compute may be part of each training step.
+_COMPUTES = "import torch"
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
@@ -76,8 +80,9 @@ class Script:
         self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
         words = (*imported(source.tree), *(name.last for name in own_names))
-        if parallel:
-            words = ("*",)  # any arithmetic may count processes
+        served = project is not None and _COMPUTES in source.text and project.runs_accelerated
+        if parallel or served:  # any arithmetic may count processes, or be part of a step
+            words = ("*",)
         hot = HotLines(source.text, words)
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
@@ -88,8 +93,11 @@ class Script:
         self.parents = self.index.parents
         self.module = self.index.module
         self.module.elsewhere = project
+        self.callers: Callers | None = None
         if project is not None and hot.trains:  # others are not worth the looking
             self.inference.elsewhere = project.returned
+            self.callers = Callers(project)
+            self.inference.handed = self.callers.handed
         self.needed: set[str] = set()  # modules that new text names and the file does not import
 
     # Names and values.
@@ -284,6 +292,19 @@ class Script:
             or self.index.calls_of("zero_grad")
             or self.training.steps
         )
+
+    @cached_property
+    def is_trained(self) -> bool:
+        """Whether this file trains, or a program that trains on an accelerator loads it."""
+        return self.trains or (self.project is not None and self.project.runs_accelerated)
+
+    def is_called_in_steps(self, function: FunctionNode) -> bool:
+        """Whether other modules call `function`, of this file's module or of a class, where they compute gradients."""
+        owner = self.parent(function)
+        if self.callers is None or not isinstance(owner, (ast.Module, ast.ClassDef)):
+            return False
+        name = owner.name if isinstance(owner, ast.ClassDef) else ""
+        return self.callers.take_part_in_steps(function, name)
 
     @cached_property
     def accelerated(self) -> bool:

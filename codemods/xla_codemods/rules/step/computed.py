@@ -25,7 +25,9 @@ def computing(script: Script) -> frozenset[FunctionNode | None]:
     """The `forward` methods of local modules, and the methods of the same class that they call."""
     found = _computing.get(script)
     if found is None:
-        found = _computing[script] = frozenset(_reached(script)) if script.trains else frozenset()
+        found = _computing[script] = (
+            frozenset(_reached(script)) if script.is_trained else frozenset()
+        )
     return found
 
 

@@ -97,7 +97,7 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(*CLASSES)
 def module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.trains and script.accelerated and _is_kept(script, call):
+    if script.is_trained and script.runs_accelerated and _is_kept(script, call):
         yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
 
 
@@ -124,7 +124,7 @@ def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:
     """In a loop of a script that trains, or in what its modules compute."""
-    if not (script.trains and script.accelerated):
+    if not (script.is_trained and script.runs_accelerated):
         return False
     return script.function(node) in computing(script) or any(
         isinstance(a, _LOOPS) for a in script.ancestors(node)

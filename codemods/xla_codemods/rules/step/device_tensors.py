@@ -89,7 +89,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
     """Whether `node`, a tensor, is computed by a module of this file as it trains: on the module's device then."""
     return (
         not value.kinds & {ACCEL, HOST}
-        and script.accelerated
+        and script.runs_accelerated
         and script.function(node) in computing(script)
     )
 
@@ -211,7 +211,12 @@ def _terms(node: ast.expr) -> set[str]:
 
 
 def losses(script: Script) -> Iterator[ast.expr]:
-    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
+    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
+    `loss_scaler(loss, optimizer)`.
+    """
+    for call, _ in script.index.of(ast.Call):
+        if script.is_scaling_step(call):
+            yield call.args[0]
     for call, _ in script.index.calls_of("backward"):
         match call:
             case ast.Call(

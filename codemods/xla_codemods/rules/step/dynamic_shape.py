@@ -180,9 +180,14 @@ def masked(script: Script) -> Iterator[Finding]:
         if isinstance(node.ctx, ast.Store):
             yield from _written(script, node)
         elif isinstance(node.ctx, ast.Load) and is_mask(script, node.slice):
-            if may_be_read(script, node.value) and _is_repeated(script, node):
+            if _may_be_selected_from(script, node.value) and _is_repeated(script, node):
                 message = "the size of a selection by a mask depends on data"
                 yield RULE.at(script, node, f"{message}: use `torch.where(mask, x, 0)`")
+
+
+def _may_be_selected_from(script: Script, node: ast.expr) -> bool:
+    """What has a mask on the device for an index is a tensor there, too, where nothing says otherwise."""
+    return may_be_read(script, node) or not script.value(node).kinds
 
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
@@ -232,7 +237,7 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
     """Whether `operand`, a tensor by what is done with it, is on the device, in code that runs again and again."""
     if may_be_read(script, operand):
         return _is_repeated(script, node)
-    if not script.trains or script.value(operand).has(HOST):
+    if not script.is_trained or script.value(operand).has(HOST):
         return False
     return script.is_in_a_module(node) and _is_in_forward(script, node)
 
@@ -250,9 +255,15 @@ def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
         if isinstance(ancestor, _LOOPS):
             return True
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return _is_in_forward(script, node) or (
-                depth < 3
-                and any(_is_repeated(script, call, depth + 1) for call in _calls(script, ancestor))
+            return (
+                _is_in_forward(script, node)
+                or script.is_called_in_steps(ancestor)
+                or (
+                    depth < 3
+                    and any(
+                        _is_repeated(script, call, depth + 1) for call in _calls(script, ancestor)
+                    )
+                )
             )
     return False
 

@@ -164,7 +164,9 @@ def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
     found: set[str] = set()
     for loss in losses(script):
         call = next(
-            a for a in script.ancestors(loss) if isinstance(a, ast.Call) and _is_backward(a)
+            a
+            for a in script.ancestors(loss)
+            if isinstance(a, ast.Call) and (_is_backward(a) or script.is_scaling_step(a))
         )
         if any(k.arg == "retain_graph" for k in call.keywords):
             continue

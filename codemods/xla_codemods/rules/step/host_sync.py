@@ -86,7 +86,7 @@ _FETCHING = frozenset(
 
 @RULE.whole
 def host_sync(script: Script) -> Iterator[Finding]:
-    if not (script.trains and (script.accelerated or script.uses_accelerate)):
+    if not (script.is_trained and (script.runs_accelerated or script.uses_accelerate)):
         return
     always = dict(in_each_turn(script))
     reads = [(node, said) for node in always for said in _reads(script, node)]

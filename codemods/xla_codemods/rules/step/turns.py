@@ -43,6 +43,8 @@ def turns(script: Script) -> list[Turn]:
             found.append(Turn(loop.node, loop.node.body))
     found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
+    functions = [function for function, _ in script.index.of(ast.FunctionDef)]
+    found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
     return found
 
 
