@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import known
-from .loops import BACKWARD, FORWARD, STEP, outside_loops
+from .loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, outside_loops
 from .patterns import Pattern
 from .syntax import keyword
 from .values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
@@ -26,10 +26,6 @@ _LOADER_NAME = Pattern(
     r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
 )
 _LOADING_METHODS = frozenset({"__getitem__", "__getitems__", "__iter__"})
-_PASSING = frozenset(
-    "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
-)
-_PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
 
 
 def is_called_a_loader(name: str) -> bool:
@@ -94,10 +90,10 @@ class Feeding:
             return [Driver(call, scope)]
         if name == "zip" or dotted.endswith("zip_longest"):
             return [d for a in call.args for d in self.drivers(a, scope, depth + 1)]
-        if name in _PASSING and call.args:
+        if name in PASSING and call.args:
             inner = self.drivers(call.args[0], scope, depth + 1)
             return [d._replace(cached=True) for d in inner] if name == "cycle" else inner
-        if name in _PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
+        if name in PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
             return self.drivers(call.args[0], scope, depth + 1)
         return []
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from . import flow
 from .expressions import EXPRESSIONS
+from .loops import is_called_a_loader
 from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from .syntax import argument_for, is_static, statements, walk_body
 from .values import (
@@ -152,6 +153,8 @@ class Inference:
         )
         for step in binding.path:
             value = self.element(value) if step == ITERATED else value.item(step)
+        if value == UNKNOWN and binding.how == "for" and is_called_a_loader(binding.value):
+            return of(TENSOR, BATCH)
         return value
 
     def returned(self, function: FunctionNode, scope: Scope) -> Value:

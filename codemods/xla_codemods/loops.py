@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from .nodes import CHILDREN
+from .patterns import Pattern
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BARRIERS = frozenset({*LOOPS, *DEFINITIONS})
+
+# What hands on the elements of its first argument.
+PASSING = frozenset(
+    "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
+)
+PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
+_ONE_LOADER = Pattern(r"loader(?!s)|(?:^|_)dl(?:_|$)|(?:^|_)batches$", re.IGNORECASE)
 
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
 GRADIENTS = "gradients"  # are asked for by name: `torch.autograd.grad`
@@ -40,3 +49,16 @@ def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         if below:
             below.reverse()
             stack += below
+
+
+def is_called_a_loader(node: ast.expr | None) -> bool:
+    """Whether what is iterated is a data loader by its name: `train_loader`, `enumerate(tqdm(self.loader_train))`."""
+    while isinstance(node, ast.Call) and node.args:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr not in PASSING_METHODS:
+            return False
+        if isinstance(func, ast.Name) and func.id not in PASSING:
+            return False
+        node = node.args[0]
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return _ONE_LOADER.search(name) is not None
