@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import known
+from .loops import is_called_a_model
 from .names import Scope, resolve
 from .syntax import keyword
 from .values import (
@@ -65,9 +66,13 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
         return values.returned(callee.definition, home.parent or home)
     if callee.has(MODULE):
         return _forward(values, callee, node, scope)
+    found = UNKNOWN
     if isinstance(node.func, ast.Attribute):
-        return _method(values, node.func, node, scope)
-    return UNKNOWN
+        found = _method(values, node.func, node, scope)
+    if found == UNKNOWN and callee == UNKNOWN and is_called_a_model(node.func):
+        if ACCEL in (place := _place(values, node, scope)):  # it computes there, then
+            return Value(frozenset({TENSOR, *place}))
+    return found
 
 
 def _forward(values: Inference, module: Value, node: ast.Call, scope: Scope) -> Value:

@@ -20,6 +20,11 @@ PASSING = frozenset(
     "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
 )
 PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
+MODEL_NAME = Pattern(
+    r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
+    r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
+    re.IGNORECASE,
+)
 _ONE_LOADER = Pattern(r"loader(?!s)|(?:^|_)dl(?:_|$)|(?:^|_)batches$", re.IGNORECASE)
 
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
@@ -62,3 +67,9 @@ def is_called_a_loader(node: ast.expr | None) -> bool:
         node = node.args[0]
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return _ONE_LOADER.search(name) is not None
+
+
+def is_called_a_model(node: ast.expr) -> bool:
+    """Whether what is called is a model by its name: `model(x)`, `self.netG(x)`."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return MODEL_NAME.search(name) is not None

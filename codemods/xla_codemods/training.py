@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +26,7 @@ from .loops import (
     STEP,
     LoopNode,
     body_of,
+    is_called_a_model,
     outside_loops,
 )
 from .names import FunctionNode, Scope
@@ -44,11 +44,6 @@ from .values import (
 if TYPE_CHECKING:
     from .script import Script
 
-_MODEL_NAME = Pattern(
-    r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
-    r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
-    re.IGNORECASE,
-)
 _MARKS = frozenset(
     {
         f"{known.RUNTIME}.mark_step",
@@ -315,7 +310,7 @@ class Training:
             return True
         if value.kinds or value.definition is not None:
             return False
-        if _is_called_like_a_model(func):
+        if is_called_a_model(func):
             return True
         if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
             return False
@@ -327,7 +322,7 @@ class Training:
     def _is_model(self, node: ast.expr, scope: Scope) -> bool:
         """Whether a model is handed on: `sample_step(model, x)` runs it."""
         value = self.script.value(node, scope)
-        return value.has(MODULE) or (not value.kinds and _is_called_like_a_model(node))
+        return value.has(MODULE) or (not value.kinds and is_called_a_model(node))
 
     @cached_property
     def moves_left_to_loops(self) -> frozenset[ast.Call]:
@@ -382,11 +377,6 @@ _BUILTINS = frozenset(dir(builtins))
 _ACCESSOR = Pattern(
     r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
 )
-
-
-def _is_called_like_a_model(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return _MODEL_NAME.search(name) is not None
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

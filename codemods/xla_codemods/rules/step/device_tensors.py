@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...loops import is_called_a_model
 from ...values import (
     ACCEL,
     ACCELERATOR,
@@ -18,6 +19,7 @@ from ...values import (
     NUMBER,
     STRING,
     TENSOR,
+    UNKNOWN,
     Value,
 )
 from .computed import computing, gives_one_tensor, is_state
@@ -103,7 +105,7 @@ def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
             return name in _TENSORS and (name != "data" or _is_tensor_for_sure(script, owner))
         case ast.Subscript(value=owner):
             return not _comes_from_a_model(script, owner)
-        case ast.Call(func=func) if script.value(func).has(MODULE):
+        case ast.Call(func=func) if _is_a_model(script, func):
             return _is_loss(script, func) or gives_one_tensor(script, func)
         case ast.Call(func=ast.Attribute(value=owner)):
             return script.dotted(node.func) is not None or not script.value(owner).has(MODULE)
@@ -133,11 +135,17 @@ def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
     return True
 
 
+def _is_a_model(script: Script, func: ast.expr) -> bool:
+    """Whether `func` is a module, or unknown and called a model."""
+    value = script.value(func)
+    return value.has(MODULE) or (value == UNKNOWN and is_called_a_model(func))
+
+
 def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
     """Whether `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
     match node:
         case ast.Call(func=func):
-            return script.value(func).has(MODULE) and not (
+            return _is_a_model(script, func) and not (
                 _is_loss(script, func) or gives_one_tensor(script, func)
             )
         case ast.Name():
