@@ -46,11 +46,16 @@ _KERNELS = Pattern(
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
-    r"|(?-i:[a-z]Cuda\()|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
+    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
     re.IGNORECASE,
 )
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
+# What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
+_REFUSED = Pattern(
+    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize",
+    re.IGNORECASE,
+)
 _MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
 
 # Device types beside CUDA that are not the host.
@@ -175,6 +180,13 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
             asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
             if any(_is_kernel_code(script.segment(value)) for value in asked):
                 return True
+        if isinstance(ancestor, ast.Assert) and ancestor.msg is not None:
+            return (
+                child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
+            )
+        if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
+            if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
+                return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
             return _is_kernel_code("\n".join(script.segment(part) for part in body))
@@ -221,7 +233,7 @@ def is_among_kernels(script: Script, node: ast.expr) -> bool:
     function = script.function(node)
     if function is None or function.name in {"main", "train"}:
         return False
-    if _is_kernel_code(script.segment(function)):
+    if _is_kernel_code(script.segment(function).replace(script.segment(node), "")):
         return True
     return _LOADED.search(script.source.text) is not None and any(
         isinstance(around, ast.ClassDef)

@@ -16,6 +16,7 @@ _ASKED = Pattern(
     r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_(?:TORCH_)?XLA\b"
     r"|\b_?(?:has|use|is)_(?:torch_)?xla\b"
 )
+_KINDS = Pattern(r"\bDistributedType\.")  # accelerate's: on XLA devices it is XLA
 _WORDS = (
     "is_xla_",
     "is_torch_xla_",
@@ -34,7 +35,9 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     text = script.source.text
-    asks = any(word in text for word in _WORDS) and _ASKED.search(text) is not None
+    asks = any(word in text for word in _WORDS) and (
+        _ASKED.search(text) is not None or "DistributedType." in text
+    )
     if not asks and _IMPORTED not in text:
         return found
     return [finding for finding in found if not _is_kept(script, finding.node)]
@@ -89,8 +92,12 @@ def _rules_out(test: ast.expr, truth: bool) -> bool:
             if isinstance(op, ast.And) is truth:  # all are true, or all are false
                 return any(_rules_out(value, truth) for value in values)
             return all(_rules_out(value, truth) for value in values)
-        case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()]):
-            return not truth and _ASKED.search(ast.unparse(test)) is not None
+        case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()], comparators=[kinds]):
+            if truth:  # it is of another kind
+                return _KINDS.search(text := ast.unparse(kinds)) is not None and not _ASKED.search(
+                    text
+                )
+            return _ASKED.search(ast.unparse(test)) is not None
         case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.IsNot()]):
             return truth and _ASKED.search(ast.unparse(test)) is not None
         case ast.Call() | ast.Name() | ast.Attribute():

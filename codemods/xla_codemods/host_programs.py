@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 # What is said of any training, whatever it runs on. Any other finding speaks of an accelerator, or of a library that
 # takes one by itself.
 _OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA701", "XLA702"})
-_DEVICES = Pattern(r"device|gpu|accelerat|xla|\.to\(", re.IGNORECASE)
+_DEVICES = Pattern(r"device|gpu|accelerat|\b(?:torch_)?xla|\.to\(", re.IGNORECASE)
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
 # Libraries that leave tensors where they are made.
 _KNOWN = frozenset(
     """
-    PIL cv2 gym gymnasium matplotlib numpy pandas requests scipy skimage sklearn tensorboardX torch torchaudio torchtext
+    PIL cv2 gym gymnasium matplotlib mpl_toolkits numpy pandas requests scipy skimage sklearn tensorboardX torch torchaudio torchtext
     torchvision tqdm yaml
     """.split()
 )
@@ -40,10 +40,10 @@ def without_training_on_the_host(script: Script, found: list[Finding]) -> list[F
 
 def _is_one(script: Script) -> bool:
     return (
-        not script.runs_accelerated
-        and _DEVICES.search(script.source.text) is None
+        _DEVICES.search(script.source.text) is None
         and _runs(script)
         and all(_is_known(script, name) for name in _imported(script.tree))
+        and not script.runs_accelerated  # last: the answer depends on other modules
     )
 
 

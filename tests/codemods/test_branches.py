@@ -27,6 +27,11 @@ EMPTY = "torch.cuda.empty_cache()"
         (f"def f():\n    if is_torch_xla_available():\n        pass\n    {EMPTY}\n", False),
         (f"def f():\n    if not is_torch_xla_available():\n        return\n    {EMPTY}\n", False),
         (f"if is_torch_xla_available():\n    {EMPTY}\n", False),
+        # accelerate's kinds: another one is not XLA
+        (f"if state.kind == DistributedType.MULTI_GPU:\n    {EMPTY}\n", True),
+        (f"if state.kind in (DistributedType.FSDP, DistributedType.NO):\n    {EMPTY}\n", True),
+        (f"if state.kind in (DistributedType.FSDP, DistributedType.XLA):\n    {EMPTY}\n", False),
+        (f"if state.kind == DistributedType.NO:\n    pass\nelse:\n    {EMPTY}\n", False),
         # a branch that imports torch_xla is XLA's
         (f"if a:\n    import torch_xla\nelse:\n    {EMPTY}\n", True),
         (f"if a:\n    from torch_xla.core import xla_model\nelif b:\n    {EMPTY}\n", True),

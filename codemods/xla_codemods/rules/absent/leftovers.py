@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
+_MANY = 9
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
 
@@ -77,6 +78,8 @@ def _is_asked_for(script: Script, use: Use) -> bool:
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
             return first is not use.node
+        case ast.Set() | ast.List():  # one of many that are listed
+            return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
     return False
 
 

@@ -62,11 +62,13 @@ _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
 _MESSAGE = "a file of XLA tensors loads on XLA hosts only"
 _ON_THE_HOST = "every replica would write this file"
+_ON_CPU = Pattern(r"[\w.]+\.device(?:\.type == 'cpu'| == torch\.device\('cpu'\))")
 _SAVES_A_MODEL = Pattern(
     r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
 )
 
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
 _OPTIONS = Pattern(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab|datasets?")
 _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
@@ -100,16 +102,28 @@ def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
         case _:
             owner = saved
     name = ast.unparse(owner)
-    statement = script.statement(call)
-    block = script.block(statement)
-    for earlier in reversed(block[: block.index(statement)]):
+    for earlier in _before(script, call):
         match earlier:
+            case ast.Assert(test=test) if _ON_CPU.fullmatch(ast.unparse(test)):
+                if ast.unparse(test).startswith(f"{name}.device"):
+                    return True
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=moved, attr=how)) as move):
                 if _root(moved) == name and how in {"cpu", "to", "cuda"}:
-                    return how == "cpu" or (
-                        how == "to" and is_cpu(move.args[0] if move.args else None)
-                    )
+                    to = move.args[0] if move.args else None
+                    return how == "cpu" or (how == "to" and is_cpu(to))
     return False
+
+
+def _before(script: Script, call: ast.Call) -> Iterator[ast.stmt]:
+    """The statements of the function that surely ran before `call`, last first."""
+    statement = script.statement(call)
+    while True:
+        block = script.block(statement)
+        yield from reversed(block[: block.index(statement)])
+        parent = script.parents.get(statement)
+        if not isinstance(parent, ast.stmt) or isinstance(parent, _DEFINITIONS):
+            return
+        statement = parent
 
 
 def _root(chain: ast.expr) -> str:

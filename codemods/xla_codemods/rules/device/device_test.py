@@ -77,6 +77,8 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
         return
     if _is_its_own(script, node.value, scope) or chooses_kernels(script, node):
         return
+    if _is_beside_xla(script, node):
+        return
     yield _finding(script, node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
 
 
@@ -85,6 +87,8 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
     if len(node.ops) != 1 or not _speaks_of_cuda(node):
         return
     if script.places.is_inside(node) or chooses_kernels(script, node):
+        return
+    if _is_beside_xla(script, node):
         return
     left, op, right = node.left, node.ops[0], node.comparators[0]
     if isinstance(op, (ast.Eq, ast.NotEq)):
@@ -163,6 +167,16 @@ def _among(
         yield _finding(script, node, text, (asked, subject))
     else:
         yield RULE.at(script, node, "XLA is not among these", severity=WARNING)
+
+
+def _is_beside_xla(script: Script, node: ast.expr) -> bool:
+    """Whether the test asks for XLA as well: `x.is_cuda or x.device.type in ("xla", "cpu")`."""
+    around = script.parent(node)
+    return (
+        isinstance(around, ast.BoolOp)
+        and isinstance(around.op, ast.Or)
+        and any(isinstance(part, ast.Constant) and part.value == "xla" for part in walk(around))
+    )
 
 
 def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, ...]) -> Finding:

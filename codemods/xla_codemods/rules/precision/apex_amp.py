@@ -231,6 +231,8 @@ def disable_casts(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.reference("apex.amp")
 def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`assert amp is not None`, `if amp is None: raise ...`: nothing is missing without it."""
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return  # what takes its place where it cannot be imported
     test = script.parent(node)
     statement = script.parent(test) if isinstance(test, ast.Compare) else None
     if isinstance(statement, ast.Assert) or (

@@ -40,3 +40,11 @@ def test_tensor_parallelism_of_torch_is_found_whatever_names_the_devices() -> No
     source = b"from torch.distributed.tensor.parallel import parallelize_module as p\nm = p(m, mesh, plan)\n"
     (finding,) = check(source)
     assert (finding.code, finding.line, finding.severity) == ("XLA906", 2, "error")
+
+
+def test_one_of_many_names_that_are_listed_is_worth_knowing_only() -> None:
+    names = ", ".join(f"torch.f{k}" for k in range(9))
+    source = f"import torch\nx = [{names}, torch.get_autocast_gpu_dtype]\n".encode()
+    assert [f.severity for f in check(source)] == ["info"]
+    (finding,) = check(b"import torch\nx = [torch.get_autocast_gpu_dtype]\n")
+    assert finding.severity == "error"

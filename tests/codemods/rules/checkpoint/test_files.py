@@ -242,6 +242,8 @@ def test_the_cpu_under_a_name_is_the_cpu(lines: str) -> None:
         ("model.to('cpu')", "info"),
         ("model.cpu()\nprint(path)", "info"),
         ("model.cpu()\nmodel.to(device)", "warning"),
+        ("assert model.device == torch.device('cpu')", "info"),
+        ("assert other.device.type == 'cpu'", "warning"),
         ("other.cpu()", "warning"),
         ("model.eval()", "warning"),
     ],
@@ -251,3 +253,12 @@ def test_what_was_brought_back_before_is_on_the_host(before: str, severity: str)
     found = [f for f in check(source.encode()) if f.code == "XLA701"]
     assert [f.severity for f in found] == [severity]
     assert last(f"{before}\ntorch.save(model.state_dict(), path)").startswith("xla.save(")
+
+
+def test_what_is_brought_back_before_the_block_is_on_the_host() -> None:
+    source = (
+        f"{HEAD}def f(model):\n    model.cpu()\n    if path:\n        torch.save(model, path)\n"
+    )
+    assert [f.severity for f in check(source.encode()) if f.code == "XLA701"] == ["info"]
+    outside = source.replace("    model.cpu()\n", "").replace("def f", "model.cpu()\ndef f")
+    assert [f.severity for f in check(outside.encode()) if f.code == "XLA701"] == ["warning"]

@@ -133,3 +133,15 @@ def test_autograd_functions_of_a_file_that_loads_kernels() -> None:
     )
     assert "x.is_cuda" in migrated(source)
     assert "x.is_cuda" not in migrated(source.replace("load_cuda_kernels", "other"))
+
+
+def test_a_test_beside_kernels_is_left_to_a_person() -> None:
+    launcher = (
+        "def launch(meta, device):\n"
+        "    if device.type != 'cuda':\n"
+        "        raise ValueError\n"
+        "    return StaticCudaKernel(meta)"
+    )
+    assert codes(launcher) == ["XLA107"]
+    assert line(launcher) == launcher
+    assert "xla.is_accelerator(device)" in line(launcher.replace("CudaKernel", "Loader"))
