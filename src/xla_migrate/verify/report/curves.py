@@ -89,13 +89,16 @@ def times(report: Report) -> str:
         return ""
     ours, theirs = target.traces[0].iterations(), reference.traces[0].iterations()
     compiles = [int(sum(step.counts.get("compiles", 0) for step in i)) for i in ours]
+    lines = (
+        Line("original, ms", "reference", _milliseconds(theirs)),
+        Line("migrated, ms", "target", _milliseconds(ours)),
+    )
+    known = [ms for line in lines for ms in line.values if ms is not None]
+    log = bool(known) and max(known) > 10 * max(min(known), 1e-6)
     chart = Chart(
         "milliseconds of each step",
-        (
-            Line("original, ms", "reference", _milliseconds(theirs)),
-            Line("migrated, ms", "target", _milliseconds(ours)),
-        ),
-        log=True,
+        lines,
+        log=log,
         marks={
             i + 1: f"step {i + 1}: {n} compilation{'s' if n != 1 else ''}"
             for i, n in enumerate(compiles)
@@ -105,7 +108,7 @@ def times(report: Report) -> str:
     )
     return (
         "<h2>Time of each step, and compilations</h2>"
-        f'<p class="soft">logarithmic, from the second step on</p>{draw(chart)}'
+        f'<p class="soft">{"logarithmic, " if log else ""}from the second step on</p>{draw(chart)}'
     )
 
 

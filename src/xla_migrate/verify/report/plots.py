@@ -12,6 +12,7 @@ from html import escape
 
 WIDTH, HEIGHT = 760, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 34
+_DOTS = 60  # more would hide what lies below them
 _POINTS = 800  # more than a chart has room for
 
 
@@ -60,15 +61,16 @@ def draw(chart: Chart) -> str:
     if not known or not count:
         return '<p class="none">nothing to draw</p>'
     scale = _Scale(chart, known, count)
-    parts = [_axes(chart, scale), _limit(chart, scale), _alarm(chart, scale)]
+    limit, alarm = _limit(chart, scale), _alarm(chart, scale)
+    parts = [_axes(chart, scale), limit[0], alarm[0]]
     parts += [_line(line, scale) for line in chart.lines]
-    parts.append(_marks(chart, scale))
+    parts += [_marks(chart, scale), limit[1], alarm[1]]  # names are read over curves
     body = "".join(parts)
     svg = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.label)}">'
         f"{body}</svg>"
     )
-    return f"{_legend(chart)}{svg}"
+    return f'{_legend(chart)}<div class="scroll">{svg}</div>'
 
 
 class _Scale:
@@ -80,7 +82,7 @@ class _Scale:
             known = [*known, chart.limit[1]]
         if chart.log:
             positive = [v for v in known if v > 0] or [1e-9]
-            self.low = 10 ** math.floor(math.log10(min(positive)))
+            self.low = 10 ** math.floor(math.log10(min(positive)) - 0.1)  # nothing on the axis
             self.high = 10 ** math.ceil(math.log10(max(positive)) + 1e-9)
             if self.high <= self.low:
                 self.high = self.low * 10
@@ -152,28 +154,30 @@ def _axes(chart: Chart, scale: _Scale) -> str:
     return "".join(out)
 
 
-def _limit(chart: Chart, scale: _Scale) -> str:
+def _limit(chart: Chart, scale: _Scale) -> tuple[str, str]:
+    """The line, and its name."""
     if chart.limit is None:
-        return ""
+        return "", ""
     name, value = chart.limit
     y = scale.y(value)
     return (
-        f'<line class="limit" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<line class="limit" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>',
         f'<text class="limit-name" x="{WIDTH - _RIGHT}" y="{y - 5:.1f}" text-anchor="end">'
-        f"{escape(name)}</text>"
+        f"{escape(name)}</text>",
     )
 
 
-def _alarm(chart: Chart, scale: _Scale) -> str:
+def _alarm(chart: Chart, scale: _Scale) -> tuple[str, str]:
+    """The line, and its name."""
     if chart.alarm is None:
-        return ""
+        return "", ""
     name, step = chart.alarm
     x = scale.x(step)
     side, at = ("end", x - 6) if x > WIDTH * 0.6 else ("start", x + 6)
     return (
-        f'<line class="alarm" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>'
+        f'<line class="alarm" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>',
         f'<text class="alarm-name" x="{at:.1f}" y="{_TOP + 10}" text-anchor="{side}">'
-        f"{escape(name)}</text>"
+        f"{escape(name)}</text>",
     )
 
 
@@ -206,7 +210,7 @@ def _line(line: Line, scale: _Scale) -> str:
         path.append(f"{pen}{x:.1f} {y:.1f}")
         pen = "L"
         told = f"step {index + scale.first}, {escape(line.name)}: {value:.7g}"
-        if len(line.values) <= 200:
+        if len(line.values) <= _DOTS:
             size = 3.5 if line.style == "target" else 4.5
             dots.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}"><title>{told}</title></circle>'

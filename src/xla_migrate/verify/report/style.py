@@ -32,11 +32,12 @@ th { color: var(--soft); font-weight: 500; white-space: nowrap; }
 td.figure, th.figure { text-align: right; white-space: nowrap; }
 .verdicts td:first-child { white-space: nowrap; }
 tr.first td { background: var(--bad-bg); }
-svg { width: 100%; height: auto; display: block; }
+svg { width: 100%; min-width: 560px; height: auto; display: block; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); }
 svg .limit { stroke: var(--bad); stroke-dasharray: 5 4; } svg .limit-name { fill: var(--bad); }
 svg .alarm { stroke: var(--bad); } svg .alarm-name { fill: var(--bad); }
+svg .limit-name, svg .alarm-name { paint-order: stroke; stroke: var(--page); stroke-width: 4px; }
 svg path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
 svg .reference path { stroke: var(--reference); stroke-width: 6; opacity: .55; }
 svg .reference circle { fill: var(--reference); opacity: .55; }
