@@ -58,7 +58,7 @@ class Callers:
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in _CALLED_AS_INSTANCE:
             return
-        for other in sorted(self.modules.importers[self.path]):
+        for other in sorted(self.modules.importers.get(self.path, ())):
             text = self.modules.text(other)
             if (owner or function) not in text or not any(word in text for word in TRAINS):
                 continue

@@ -453,6 +453,15 @@ def test_only_what_other_modules_decide_depends_on_them() -> None:
     assert asked == {"loop.py": True, "seed.py": True, "main.py": False}
 
 
+def test_a_file_that_is_none_of_its_projects_is_judged() -> None:
+    """Too large a project has no files at all, and a hidden folder is part of none."""
+    source = "import torch\nfrom torch.utils.data import DataLoader\ndef step(x, y):\n    return x.item() + y.cuda()\n"
+    source += "class A:\n    def loop(self, data):\n        for x in DataLoader(data):\n            self.f(x).backward()\n"
+    for files in ({}, {"main.py": "from other import step"}):
+        project = Project(modules(files), "big/train.py")
+        migrate(source.encode(), path="big/train.py", project=project)
+
+
 SAMPLED = """
     import torch
     from torch import nn
