@@ -133,7 +133,7 @@ def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:
 def _or_default(values: Inference, given: Value, node: ast.Call, scope: Scope) -> Value:
     """`config.get("device", "cuda")`: what is `given`, or else the default."""
     default = values.value(node.args[1], scope) if len(node.args) > 1 else UNKNOWN
-    return given._replace(kinds=given.kinds | (default.kinds - {NONE}))
+    return given._replace(kinds=given.kinds | (default.kinds - {HOST, NONE}))
 
 
 def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:

@@ -125,10 +125,12 @@ def _join(a: Value, b: Value) -> Value:
 
 
 def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
-    """The union; but "on the accelerator" only where both sides say so, or one says nothing of its place."""
+    """The union; but a place only where both sides say so, or one says nothing of its place."""
     kinds = a | b
     if ACCEL in kinds and HOST in kinds:
         kinds -= {ACCEL, HOST}
+    elif GIVEN in kinds and (HOST in a) != (HOST in b):
+        kinds -= {HOST}  # the user may have said another
     return kinds
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import whole_choice
+from ...availability import asks_availability, whole_choice
 from ...devices import leaves
 from ...edits import Edit, Replace
 
@@ -70,7 +70,13 @@ def _is_from_cuda(script: Script, node: ast.expr) -> bool:
 def _of_a_lambda(script: Script, node: ast.Lambda) -> tuple[str, tuple[ast.expr, ...]] | None:
     """`lambda storage, location: storage` keeps it on the CPU; `storage.cuda(1)` moves it."""
     first = node.args.args[0].arg if node.args.args else ""
-    match node.body:
+    return _of_storage(script, node.body, first)
+
+
+def _of_storage(
+    script: Script, body: ast.expr, first: str
+) -> tuple[str, tuple[ast.expr, ...]] | None:
+    match body:
         case ast.Name(id=name) if name == first:
             return '"cpu"', ()
         case ast.Constant(value="cpu"):
@@ -82,4 +88,23 @@ def _of_a_lambda(script: Script, node: ast.Lambda) -> tuple[str, tuple[ast.expr,
         ):
             text, holes = script.devices.given(args[0] if args else None)
             return f"{script.xla}.xla_device({text})", holes
+        case ast.IfExp(test=test, body=there, orelse=otherwise):
+            return _of_choice(script, test, there, otherwise, first)
     return None
+
+
+def _of_choice(
+    script: Script, test: ast.expr, there: ast.expr, otherwise: ast.expr, first: str
+) -> tuple[str, tuple[ast.expr, ...]] | None:
+    """`storage.cuda() if torch.cuda.is_available() else storage`."""
+    one, other = _of_storage(script, there, first), _of_storage(script, otherwise, first)
+    if one is None or other is None:
+        return None
+    if asks_availability(script, test) and other == ('"cpu"', ()):
+        return one
+    if any(isinstance(n, ast.Name) and n.id == first for n in ast.walk(test)):
+        return None
+    (text, holes), (rest, more) = one, other
+    if more or len(holes) > 1:
+        return None
+    return f"{text} if {{{len(holes)}}} else {rest}", (*holes, test)

@@ -12,6 +12,8 @@ The device loader pins where that helps (on CUDA). `DataLoader(pin_memory=True)`
 +    buffer = torch.empty(4)
 -    staged = torch.ones(2).pin_memory()
 +    staged = torch.ones(2)
+-    if torch.cuda.is_available():
+-        staged = staged.pin_memory()
 -    return DataLoader(dataset, batch_size=2, pin_memory=True, num_workers=1), buffer, staged
 +    return DataLoader(dataset, batch_size=2, num_workers=1), buffer, staged
 ```
@@ -74,7 +76,11 @@ def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
     kinds = script.value(owner, scope).kinds
     if kinds & {INSTANCE, CLASS} and TENSOR not in kinds:
         return
-    if script.is_statement(call):
+    statement = script.parent(call)
+    if script.is_statement(call) or (
+        isinstance(statement, ast.Assign)
+        and [ast.unparse(target) for target in statement.targets] == [ast.unparse(owner)]
+    ):
         edit = remove(script.statement(call))
         yield RULE.at(script, call, "only CUDA pins host memory", edit)
     else:

@@ -100,6 +100,16 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return  # the latter is XLA405's: it does not belong there at all
     if not _takes_torchs_arguments(call):
         return
+    if _is_storage(script, owner, scope):
+        if isinstance(scope.node, ast.Lambda) and isinstance(
+            scope.node.body, (ast.Call, ast.IfExp)
+        ):
+            return  # `map_location=lambda storage, location: storage.cuda()` is XLA702's
+        message = (
+            "a storage has no `to`: what is loaded so is loaded with a device for `map_location`"
+        )
+        yield RULE.at(script, call, message)
+        return
     text, holes = script.devices.given(device_argument(call))
     text = text.replace("{0}", "{1}")
     device = script.devices.placed(call, text)
@@ -160,6 +170,19 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text = text.replace("{0}", "{1}")
     edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (call.args[0], *holes))
     yield RULE.at(script, call, _FUNCTION, edit)
+
+
+def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:
+    """The `storage` of `lambda storage, location: storage.cuda()`, or of a function of the two."""
+    function = scope.node
+    if not isinstance(owner, ast.Name) or not isinstance(function, (ast.Lambda, ast.FunctionDef)):
+        return False
+    names = [argument.arg for argument in function.args.args]
+    if len(names) != 2 or names[0] != owner.id:
+        return False
+    around = script.parent(function) if isinstance(function, ast.Lambda) else None
+    located = isinstance(around, ast.keyword) and around.arg == "map_location"
+    return located or "storage" in names[0]
 
 
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:

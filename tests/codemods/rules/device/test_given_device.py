@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import line
 
 ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
@@ -133,3 +134,17 @@ def test_the_environment_and_settings_may_say_cuda(before: str, after: str) -> N
 def test_what_may_be_none_and_is_asked_stays(asks: str) -> None:
     source = f'import os\ndev = os.getenv("DEVICE")\n{asks}\nloss.backward()'
     assert line(source) == source
+
+
+def test_a_device_from_the_environment_is_not_the_host_for_sure() -> None:
+    source = (
+        "import os\nimport torch\nfrom torch.utils.data import DataLoader\n"
+        "def load_device(name):\n"
+        '    name = os.environ.get("DEVICE", name)\n'
+        '    if name.startswith("cuda") and not torch.cuda.is_available():\n'
+        '        name = "cpu"\n'
+        "    return torch.device(name)\n"
+        "device = load_device(config)\n"
+        "for x in DataLoader(data):\n    model(x.to(device)).sum().backward()\n    optimizer.step()\n"
+    )
+    assert "for x in xla.MpDeviceLoader(DataLoader(data)):" in migrated(source)
