@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from pathlib import Path
@@ -132,6 +133,15 @@ def test_no_device(env: dict[str, str], changes: dict[str, Any], advice: str) ->
     assert advice in check.advice
 
 
+def test_a_tpus_environment_without_a_chip_is_a_fault() -> None:
+    env = {"TPU_ACCELERATOR_TYPE": "v4-8", "TPU_NAME": "local"}
+    check = checked(env, device_type="CPU", tpu_chips=0)["device"]
+    assert check.status == FAULT
+    assert check.detail.startswith("TPU_ACCELERATOR_TYPE=v4-8, TPU_NAME=local: the environment is")
+    meant = checked({**env, "PJRT_DEVICE": "CPU"}, device_type="CPU", tpu_chips=0)["device"]
+    assert meant.status == OK
+
+
 def test_wrong_numbers_are_named() -> None:
     check = checked(step=[13.25, 2.9375, 1.0, 0.5])["training step"]
     assert check.status == FAULT
@@ -220,12 +230,73 @@ def test_every_fault_has_advice() -> None:
             assert check.status != FAULT or check.advice
 
 
-@pytest.mark.e2e
-def test_this_machine(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch_xla")
-    monkeypatch.setenv("PJRT_DEVICE", "CPU")
+def shadow(place: Path, name: str, version: str = "", code: str = "") -> None:
+    """A distribution, or a package, that is found before the one that is installed."""
+    if version:
+        (place / f"{name}-{version}.dist-info").mkdir()
+        told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (place / f"{name}-{version}.dist-info" / "METADATA").write_text(told)
+    if code:
+        (place / name).mkdir()
+        (place / name / "__init__.py").write_text(code)
+
+
+def examined(run: Runner, monkeypatch: pytest.MonkeyPatch, **env: str) -> dict[str, dict[str, str]]:
+    """The checks of this machine, with this environment, by processes of their own."""
+    for name in (*_TPUS, "PJRT_DEVICE", "XLA_PERSISTENT_CACHE_PATH", "CPU_NUM_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
     result = run("doctor", "--output-format=json")
     checks = {c["name"]: c for c in json.loads(result.out)["checks"]}
-    assert checks["versions"]["status"] == OK
-    assert checks["training step"]["status"] == OK, checks
     assert result.code == int(any(c["status"] == FAULT for c in checks.values()))
+    return checks
+
+
+_TPUS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "TPU_WORKER_HOSTNAMES")
+
+
+@pytest.mark.e2e
+def test_real_faults_of_one_machine(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch_xla")
+    shadow(tmp_path, "torch_xla", version="1.13.0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cache").write_text("a file in the folder's place")
+    cache = str(tmp_path / "cache")
+    checks = examined(run, monkeypatch, XLA_PERSISTENT_CACHE_PATH=cache, CPU_NUM_DEVICES="2")
+    assert {name: check["status"] for name, check in checks.items()} == {
+        "versions": FAULT,
+        "device": NOTE,
+        "training step": OK,
+        "collectives": NOTE,
+        "compile cache": FAULT,
+    }
+    assert "torch_xla 1.13.0 do not match" in checks["versions"]["detail"]
+    assert checks["device"]["detail"].startswith("CPU, 2 of 2 devices")
+    assert "CPU_NUM_DEVICES" in checks["collectives"]["advice"]
+
+
+@pytest.mark.e2e
+def test_a_device_whose_library_is_missing(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch_xla")
+    if importlib.util.find_spec("libneuronxla") is not None:
+        pytest.skip("its library is here")
+    check = examined(run, monkeypatch, PJRT_DEVICE="NEURON")["device"]
+    assert check["status"] == FAULT
+    assert "libneuronxla" in check["detail"]
+    assert "torch-neuronx" in check["advice"]
+
+
+@pytest.mark.e2e
+def test_a_torch_xla_that_does_not_load(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch_xla")
+    code = "raise ImportError('libxla.so.9: cannot open shared object file')"
+    shadow(tmp_path, "torch_xla", code=code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check = examined(run, monkeypatch)["torch_xla"]
+    assert check["status"] == FAULT
+    assert "libxla.so.9" in check["detail"]

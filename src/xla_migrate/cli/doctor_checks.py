@@ -96,6 +96,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
             )
         elif "libtpu" in _last_words(found):
             advice = _LIBRARY["TPU"]
+        elif "libneuronxla" in _last_words(found):
+            advice = _LIBRARY["NEURON"]
         elif "unknown" in _last_words(found).lower() or asked not in ("", "CPU", "TPU", "NEURON"):
             advice = "PJRT_DEVICE is TPU, NEURON or CPU"
         return Check(name, FAULT, f"torch_xla has no device ({what}){_last_words(found)}", advice)
@@ -112,6 +114,16 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
             " a hundred times too slow",
             f"export PJRT_DEVICE={wanted}; {_LIBRARY[wanted]}",
         )
+    named = [f"{name}={env[name]}" for name in _OF_A_TPU if env.get(name)]
+    if kind == "CPU" and asked != "CPU" and named:
+        return Check(
+            name,
+            FAULT,
+            f"{', '.join(named)}: the environment is a TPU's, but torch_xla sees no chip and computes on"
+            " the CPU",
+            "a container has to be given /dev/accel* or /dev/vfio (privileged); on a machine without a"
+            " TPU, unset these variables or export PJRT_DEVICE=CPU",
+        )
     if asked and kind != asked:
         return Check(
             name,
@@ -126,6 +138,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
         return Check(name, NOTE if not asked else OK, f"CPU, {count}: for rehearsals", advice)
     return Check(name, OK, f"{kind}, {count}")
 
+
+_OF_A_TPU = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "TPU_WORKER_HOSTNAMES")
 
 _LIBRARY = {
     "TPU": "is libtpu there? pip install 'torch_xla[tpu]' of torch's version",
