@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.nn
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
@@ -129,3 +130,35 @@ def test_several_replicas_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(backend.called) == 1 + len(COPIES) + 5
     for name, args, kwargs in backend.called:
         inspect.signature(getattr(dist, name)).bind(*args, **kwargs)  # Torch takes them.
+
+
+@pytest.fixture
+def group_of_one(device: torch.device) -> Iterator[torch.device]:
+    xla.init_process_group("nccl")
+    yield device
+    xla.destroy_process_group()
+
+
+def test_a_librarys_collectives_of_one_replica_give_what_it_has(group_of_one: torch.device) -> None:
+    """Those of torch.distributed itself, with gradients too: gloo would refuse XLA tensors, or do nothing."""
+    x = torch.arange(4.0, device=group_of_one, requires_grad=True)
+    out = [torch.zeros(4, device=group_of_one)]
+    dist.all_gather(out, x.detach())
+    whole = torch.zeros(4, device=group_of_one)
+    dist.all_gather_into_tensor(whole, x.detach())
+    total = x.detach().clone()
+    dist.all_reduce(total)
+    assert [t.tolist() for t in (*out, whole, total)] == [[0, 1, 2, 3]] * 3
+    out[0].add_(1)  # has a buffer of its own
+    xla.mark_step()
+    assert x.tolist() == [0, 1, 2, 3]
+    (gathered,) = torch.distributed.nn.all_gather(x)  # type: ignore[attr-defined]
+    gathered.square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 2, 4, 6]
+    objects: list[Any] = [None]
+    dist.all_gather_object(objects, {"n": 1})
+    assert objects == [{"n": 1}]
+    host = torch.ones(2)
+    dist.all_reduce(host)
+    assert host.tolist() == [1, 1]

@@ -16,7 +16,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _debug, _host, _xla_batch_norm, _xla_gru, _xla_reads, _xla_replicas, _xla_spmd
+from . import (
+    _debug,
+    _host,
+    _xla_batch_norm,
+    _xla_groups,
+    _xla_gru,
+    _xla_reads,
+    _xla_replicas,
+    _xla_spmd,
+)
 from ._backend import METRICS, Sender, memory_figures
 from ._xla_checkpoint import checkpoint as checkpoint
 from ._xla_marks import forked, mark, seeded
@@ -339,8 +348,9 @@ def init_process_group(options: dict[str, Any]) -> None:
     if options.get("world_size") != 1:
         _xla_replicas.init_process_group(options)
         return
-    # Host objects only: the collectives of processes.py have nothing to do.
-    options["backend"] = "gloo"
+    # The collectives of processes.py have nothing to do; those of libraries ask the group.
+    _xla_groups.register()
+    options["backend"] = _xla_groups.NAME
     options.pop("device_id", None)
     options.pop("pg_options", None)
     dist.init_process_group(**options)

@@ -5,6 +5,7 @@ Whoever calls ``torch.distributed``, a library too, finds what each replica need
 - CPU tensors, and so objects, go through gloo. torch_xla's own group refuses them (xla-facts 5.3).
 - XLA tensors on an accelerator go through torch_xla's collectives, which are launched at once. Left
   pending they would be launched by whichever replica first reads something, and hang it (1.41).
+- Where there is one replica, under SPMD too, XLA tensors are handed through.
 - In rehearsal (several processes on XLA:CPU) torch_xla has no collectives (3.10) and gloo does
   nothing to XLA tensors, silently (3.9), so these go through gloo on host copies (5.1).
 """
@@ -38,6 +39,8 @@ def register() -> None:
 
 
 def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    if size == 1:
+        return AloneGroup(store, rank, size, timeout)
     if rehearses():
         return RehearsalGroup(store, rank, size, timeout)
     return _accelerator_group()(store, rank, size, timeout)
@@ -77,6 +80,21 @@ class RehearsalGroup(ProcessGroup):
         self.host.call(name, host_first, *(copies.read(argument) for argument in rest))
         if name != "send":
             copies.write_back(first, host_first)
+        return _done(first)
+
+
+class AloneGroup(RehearsalGroup):
+    """One replica: what it sends it receives, and its XLA tensors stay on the device."""
+
+    def collective(self, name: str, first: Any, *rest: Any) -> Any:
+        if all(tensor.device.type != "xla" for tensor in _tensors([first, *rest])):
+            return super().collective(name, first, *rest)
+        if name not in READS_FIRST:  # what is filled, and with what
+            for target, source in zip(_tensors(first), _tensors(rest[0]), strict=True):
+                copy = source.detach().clone()
+                if copy.device.type == "xla":
+                    xm.optimization_barrier_([copy])  # else both share a buffer (3.12)
+                target.copy_(copy.view_as(target))
         return _done(first)
 
 
