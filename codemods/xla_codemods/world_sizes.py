@@ -63,8 +63,11 @@ def uses(script: Script) -> Iterator[Use]:
             yield from _use(script, scope, change, change.value, change.target)
 
 
-def is_counted(node: ast.expr) -> bool:
-    """Whether `node` is a number of processes: `world_size`, `int(os.environ["WORLD_SIZE"])`, `dist.get_world_size()`."""
+def is_counted(node: ast.expr, scope: Scope | None = None) -> bool:
+    """Whether `node` is a number of processes: `world_size`, `int(os.environ["WORLD_SIZE"])`, `dist.get_world_size()`.
+
+    So is a name that is bound to nothing but one, in `scope`: `n = dist.get_world_size()`.
+    """
     while isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name) and node.func.id in _CONVERTED and node.args:
             node = node.args[-1]
@@ -73,7 +76,16 @@ def is_counted(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return _COUNTED.search(str(node.slice.value)) is not None
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return _COUNTED.search(last) is not None
+    if _COUNTED.search(last) is not None:
+        return True
+    found = scope.find(last) if scope is not None and isinstance(node, ast.Name) else None
+    return found is not None and all(
+        binding.how == "assign"
+        and not binding.path
+        and isinstance(binding.value, ast.Call | ast.Subscript)
+        and is_counted(binding.value)
+        for binding in found[1]
+    )
 
 
 def _use(
@@ -83,7 +95,7 @@ def _use(
     operand: ast.expr,
     beside: ast.expr,
 ) -> Iterator[Use]:
-    if not is_counted(operand) or is_counted(beside):
+    if not is_counted(operand, scope) or is_counted(beside, scope):
         return
     means = _meaning(script, scope, node, operand, beside)
     if means:
@@ -165,6 +177,30 @@ def _is_of_a_sampler(script: Script, node: ast.AST) -> bool:
             above.name.endswith("Sampler") or any("Sampler" in ast.unparse(b) for b in above.bases)
         )
         for above in script.ancestors(node)
+    )
+
+
+def gathered_losses(script: Script) -> Iterator[ast.Call]:
+    """Gathering, in what computes a loss, of other processes' features: backward may give nothing back for these."""
+    for name in ("all_gather", "all_gather_into_tensor"):
+        for call, _ in script.index.calls_of(name):
+            around = [
+                n for n in script.ancestors(call) if isinstance(n, (ast.ClassDef, ast.FunctionDef))
+            ]
+            if script.training.is_inference(call) and not any(map(_is_autograd, around)):
+                continue
+            if (script.dotted(call.func) or "").startswith("torch.distributed.nn."):
+                continue  # its backward gives back all
+            if any(_is_autograd(n) or _CONTRASTS.search(n.name) for n in around):
+                yield call
+
+
+_CONTRASTS = Pattern(r"loss|contrast|nce(?:$|_)|clip|feature", re.IGNORECASE)
+
+
+def _is_autograd(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any(
+        ast.unparse(base).endswith("Function") for base in node.bases
     )
 
 

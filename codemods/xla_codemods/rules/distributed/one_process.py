@@ -29,6 +29,7 @@ What was summed up over processes is divided by their number as before, which is
 - losses that are sums: DDP averages the sums of its processes, and SPMD takes one over the batch of all;
 - losses that are scaled by the number of processes before gradients are taken;
 - training on batches that come from no loader, since nothing puts those together;
+- losses over gathered features: SPMD takes gradients for all of them, whatever the script's own backward gave back;
 - other arithmetic with the number of processes.
 
 ```python
@@ -83,6 +84,7 @@ def one_process(script: Script) -> Iterator[Finding]:
         return
     yield from _counted(script)
     yield from _summed(script)
+    yield from _gathered(script)
     yield from _lengths(script)
     yield from _not_loaded(script)
 
@@ -114,6 +116,15 @@ def _summed(script: Script) -> Iterator[Finding]:
             "`xla.data_parallel_size()`, or take the mean"
         )
         yield RULE.at(script, node, message)
+
+
+def _gathered(script: Script) -> Iterator[Finding]:
+    for call in world_sizes.gathered_losses(script):
+        message = (
+            f"{_ONE}, whose loss is over the features of all devices: gradients flow to all of them, also where this "
+            "gathering gave none back for other processes' features"
+        )
+        yield RULE.at(script, call, message, severity=WARNING)
 
 
 def _lengths(script: Script) -> Iterator[Finding]:

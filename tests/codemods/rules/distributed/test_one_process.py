@@ -85,6 +85,10 @@ DEVICES = "xla.data_parallel_size()"
             "tokens_per_iter = accum * world_size * args.batch_size * 1024",
             f"tokens_per_iter = accum * {DEVICES} * args.batch_size * 1024",
         ),
+        (
+            "n = float(dist.get_world_size()); bsz = int(16 / n)",
+            f"n = float(dist.get_world_size()); bsz = int(16 / {DEVICES})",
+        ),
         ("warmup = args.warmup_steps // world_size", f"warmup = args.warmup_steps // {DEVICES}"),
         (
             "schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, steps_per_epoch=len(loader))",
@@ -179,6 +183,27 @@ def test_sums_of_an_evaluation_are_figures() -> None:
             return total / len(loader.dataset)
     """)
     assert judged(source)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (
+            "class GatherLayer(torch.autograd.Function):\n"
+            "    def forward(ctx, x):\n"
+            "        dist.all_gather(out, x)\n",
+            ["warning"],
+        ),
+        ("def clip_loss(x):\n    dist.all_gather(out, x)\n", ["warning"]),
+        ("@torch.no_grad()\ndef features(x):\n    dist.all_gather(out, x)\n", []),
+        ("import torch.distributed.nn\ndef loss(x):\n    torch.distributed.nn.all_gather(x)\n", []),
+        ("def gather_metrics(x):\n    dist.all_gather(out, x)\n", []),
+    ],
+)
+def test_losses_over_gathered_features_take_all_gradients(
+    function: str, expected: list[str]
+) -> None:
+    assert judged(f"{written()}\n{function}")[1] == expected
 
 
 def test_batches_from_nowhere_are_an_error() -> None:
