@@ -293,7 +293,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
 
 @RULE.whole
 def padded(script: Script) -> Iterator[Finding]:
-    if not (script.trains or script.accelerated or "TrainingArguments" in script.source.text):
+    if not (script.trains or script.runs_accelerated or "TrainingArguments" in script.source.text):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)

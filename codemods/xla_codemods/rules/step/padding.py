@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, Replace
-from ...names import FunctionNode, Scope
-from ...syntax import keyword, walk_body
+from ...names import Scope
+from ...syntax import keyword
+from .collating import batch_lengths, collating
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -35,22 +36,17 @@ class Padding(NamedTuple):
 
 
 def paddings(script: Script) -> Iterator[Padding]:
-    """Tokenizers and collators that pad to the longest, and `pad_sequence` in a `collate_fn`."""
-    if not any(word in script.source.text for word in ("okeniz", "Collator", "collate_fn")):
+    """Tokenizers and collators that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
+    if not any(word in script.source.text for word in ("okeniz", "ollat")):
         return
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _COLLATORS:
             yield from _of_collator(call)
         elif _is_tokenizer(script, call.func, scope):
             yield from _of_tokenizer(call)
-    for function in _collating(script):
-        for node in walk_body(function.body):
-            if isinstance(node, ast.Call):
-                dotted = script.dotted(node.func)
-                if dotted == "torch.nn.utils.rnn.pad_sequence":
-                    yield Padding(
-                        node, f"{_MESSAGE}: pad to one length (`torch.nn.functional.pad`)"
-                    )
+    for function in collating(script):
+        for node, message in batch_lengths(script, function):
+            yield Padding(node, message)
 
 
 def _of_collator(call: ast.Call) -> Iterator[Padding]:
@@ -103,26 +99,3 @@ def _is_tokenizer(script: Script, func: ast.expr, scope: Scope) -> bool:
             if made and made.startswith("transformers.") and "Tokenizer" in made:
                 return True
     return False
-
-
-def _collating(script: Script) -> Iterator[FunctionNode]:
-    """Local functions that are given as `collate_fn`: as they are, made by a function, or as a callable object."""
-    seen: set[FunctionNode] = set()
-    for argument, scope in script.index.of(ast.keyword):
-        if argument.arg == "collate_fn":
-            for function in _functions(script, argument.value, scope):
-                if function not in seen:
-                    seen.add(function)
-                    yield function
-
-
-def _functions(script: Script, node: ast.expr, scope: Scope) -> Iterator[FunctionNode]:
-    if isinstance(node, ast.Call) and node.args and script.dotted(node.func) == "functools.partial":
-        node = node.args[0]
-    definition = script.value(node, scope).definition
-    if isinstance(definition, ast.ClassDef):
-        method = script.inference.method(definition, "__call__")
-        if method is not None:
-            yield method[0]
-    elif definition is not None:
-        yield definition

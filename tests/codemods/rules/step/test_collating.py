@@ -1,0 +1,110 @@
+"""Batches that are as long as their samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+HEAD = """import torch
+import torch.nn.functional as F
+device = torch.device("cuda")
+"""
+
+
+def lines(source: str) -> list[int]:
+    """Lines of dynamic shapes, counted behind `HEAD`."""
+    return [line - 3 for line, code in findings(HEAD + source) if code == "XLA504"]
+
+
+@pytest.mark.parametrize(
+    "longest",
+    [
+        "max(len(x) for x, _ in batch)",
+        "max([x.size(0) for x, _ in batch])",
+        "max(x.shape[0] for x, _ in batch)",
+        "max(map(len, batch))",
+        "max(lengths)",
+    ],
+)
+def test_padded_to_the_longest(longest: str) -> None:
+    source = f"""def collate_fn(batch):
+    lengths = [len(x) for x, _ in batch]
+    n = {longest}
+    return torch.stack([F.pad(x, (0, n - len(x))) for x, _ in batch])
+"""
+    assert lines(source) == [3]
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        "512",
+        "max(scores)",  # of something else
+        "max(len(batch), 8)",
+        "(max(lengths) + 63) // 64 * 64",
+        "64 * math.ceil(max(lengths) / 64)",
+    ],
+)
+def test_padded_to_few_lengths(length: str) -> None:
+    source = f"""def collate_fn(batch):
+    lengths = [len(x) for x, _ in batch]
+    scores = [score(x) for x, _ in batch]
+    n = {length}
+    return torch.stack([F.pad(x, (0, n - len(x))) for x, _ in batch])
+"""
+    assert lines(source) == []
+
+
+JOINED = """def collate_fn(batch):
+    images, boxes = zip(*batch)
+    for i, b in enumerate(boxes):
+        {mark}
+    return torch.stack(images), {joined}
+"""
+
+
+@pytest.mark.parametrize("mark", ["b[:, 0] = i", "ids.append(torch.full((len(b),), i))"])
+def test_rows_of_samples_joined(mark: str) -> None:
+    assert lines(JOINED.format(mark=mark, joined="torch.cat(boxes, 0)")) == [5]
+
+
+@pytest.mark.parametrize(
+    ("mark", "joined"),
+    [
+        ("pass", "torch.cat(boxes, 0)"),  # of one size, for all that can be seen
+        ("b[:, 0] = i", "torch.cat([b.unsqueeze(0) for b in boxes])"),
+        ("b[:, 0] = i", "torch.cat([b[None] for b in boxes])"),
+        ("b[:, 0] = i", "torch.stack(boxes)"),
+    ],
+)
+def test_one_row_of_each(mark: str, joined: str) -> None:
+    assert lines(JOINED.format(mark=mark, joined=joined)) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "indent", "found"),
+    [
+        ("def collate(batch):", "", True),
+        ("def pad_collate(batch):", "", True),
+        ("class PadCollate:\n    def __call__(self, batch):", "    ", True),
+        ("class Words:\n    @staticmethod\n    def collate_fn(batch):", "    ", True),
+        ("class Words:\n    def collate_fn(self, batch):", "    ", True),
+        ("def longest(batch):", "", False),
+        ("class Collator:\n    def reset(self, batch):", "    ", False),
+    ],
+)
+def test_what_is_called_a_collator(head: str, indent: str, found: bool) -> None:
+    body = "return torch.zeros(len(batch), max(len(x) for x in batch))"
+    assert bool(lines(f"{head}\n{indent}    {body}\n")) is found
+
+
+def test_where_one_is_given_names_do_not_count() -> None:
+    source = """from torch.utils.data import DataLoader
+def collate(batch):
+    return torch.zeros(len(batch), max(len(x) for x in batch))
+def fixed(batch):
+    return torch.stack(batch)
+loader = DataLoader(data, collate_fn=fixed)
+"""
+    assert lines(source) == []
