@@ -16,6 +16,15 @@ from .device_tensors import may_be_read
 if TYPE_CHECKING:
     from ...script import Script
 
+# What draws a number.
+_DRAWING = (
+    *(f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()),
+    *(
+        f"numpy.random.{name}"
+        for name in "beta choice normal rand randint randn random uniform".split()
+    ),
+)
+_KEEPING = frozenset({"abs", "int", "max", "min", "round"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -50,10 +59,16 @@ class Counters:
         return bool(self.loops)
 
     def changes(self, node: ast.expr) -> bool:
-        """Whether `node` is an integer that counts turns, or is reckoned from one."""
+        """Whether `node` is a number that counts turns or is drawn in each, or is reckoned from one."""
         match node:
             case ast.Name():
                 return self._name_changes(node)
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
+                return any(self.changes(argument) for argument in args)
+            case ast.Call(func=func):
+                return self.script.dotted(func) in _DRAWING and self._is_in_a_loop(node)
+            case ast.Subscript(value=drawn, slice=ast.Constant()):
+                return isinstance(drawn, ast.Call) and self.changes(drawn)
             case ast.BinOp(left=left, right=right):
                 return self.changes(left) or self.changes(right)
             case ast.UnaryOp(operand=operand):
@@ -123,7 +138,22 @@ class Counters:
             return _counts(binding.node.iter, binding.path[1:])
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             return self._parameter_changes(binding.node)
+        if binding.how == "assign" and not binding.path and binding.value is not None:
+            return self._is_drawn(binding.value)
         return False
+
+    def _is_drawn(self, value: ast.expr) -> bool:
+        """Whether a number is drawn in `value`, a statement of such a loop, or one is reckoned there from one drawn."""
+        if value in self._asked or not self._is_in_a_loop(value):
+            return False
+        self._asked.add(value)
+        try:
+            return self.changes(value)
+        finally:
+            self._asked.discard(value)
+
+    def _is_in_a_loop(self, node: ast.AST) -> bool:
+        return any(ancestor in self.loops for ancestor in self.script.ancestors(node))
 
     def _parameter_changes(self, parameter: ast.arg) -> bool:
         """Whether a call in such a loop hands a counter on."""

@@ -17,6 +17,8 @@ def train(model, optimizer, steps):
         xla.mark_step()
 ```
 
+So is a size that is drawn in each step, as in training at several scales: draw it once per epoch, or from two or three.
+
 Numbers that only enter as values are no finding:
 
 ```python
@@ -55,6 +57,8 @@ RULE = Rule("XLA510", "python-scalar", severity=WARNING, effort=MEDIUM)
 _FIXED = frozenset(
     "expand flatten kthvalue pow repeat reshape roll split tile topk tril triu unfold view".split()
 )
+_RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
+_NEW_SIZE = frozenset({"size", "scale_factor"})
 _SIZED = FACTORIES - {
     "as_tensor",
     "asarray",
@@ -100,6 +104,9 @@ def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: C
         given = call.args[1:] if call.args and may_be_read(script, call.args[0]) else []
     elif dotted == f"torch.{name}" and name in _SIZED:
         given = call.args[: 1 if name == "full" else None] if may_be_read(script, call) else []
+    elif dotted in _RESIZING:
+        given = [*call.args[1:3], *(k.value for k in call.keywords if k.arg in _NEW_SIZE)]
+        given = given if call.args and may_be_read(script, call.args[0]) else []
     elif dotted == "torch.arange" and len(call.args) == 1:
         given = call.args if may_be_read(script, call) else []
     else:

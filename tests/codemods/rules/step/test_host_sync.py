@@ -263,7 +263,7 @@ def test_a_number_of_the_name_of_a_loss_is_no_tensor() -> None:
         ('out["loss"].item()', 1),
         ('out["loss_cls"].item()', 1),
         ('out["logits"].cpu()', 1),
-        ('out["steps"].item()', 0),
+        ('out["steps"].item()', 1),
         ('out["sum"].item()', 1),  # gradients of it are computed
         ('history["loss"].item()', 0),
     ],
