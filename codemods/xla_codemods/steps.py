@@ -17,12 +17,15 @@ def is_marked_elsewhere(script: Script, call: ast.Call, optimizer: ast.expr) -> 
         case ast.Call(func=ast.Attribute(attr=name)) if name in _REMOTE:
             return True
     function = script.function(call)
+    return function is not None and function.name == "step" and is_of_an_optimizer(script, call)
+
+
+def is_of_an_optimizer(script: Script, node: ast.AST) -> bool:
+    """Whether `node` stands in a method of an optimizer's class: it is part of a step that others take."""
+    function = script.function(node)
     home = script.parent(function) if function is not None else None
-    return (
-        function is not None
-        and function.name == "step"
-        and isinstance(home, ast.ClassDef)
-        and any(_is_optimizer_class(script.dotted(base)) for base in home.bases)
+    return isinstance(home, ast.ClassDef) and any(
+        _is_optimizer_class(script.dotted(base)) for base in home.bases
     )
 
 

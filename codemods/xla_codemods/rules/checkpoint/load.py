@@ -82,6 +82,8 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if _is_surely_cpu(script, location, scope) or _loads_samples(script, call):
         return
+    if location is None and _was_just_saved(script, call):
+        return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.load")]
     if location is not None:
         edits += located(script, location)
@@ -107,6 +109,27 @@ def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> b
         isinstance(binding.value, (ast.Constant, ast.Call)) and not binding.path
         for binding in found[1]
     )
+
+
+def _was_just_saved(script: Script, call: ast.Call) -> bool:
+    """Whether the same function has written the buffer that it reads: `torch.save(x, b); b.seek(0); torch.load(b)`."""
+    match call.args:
+        case [ast.Name(id=name), *_]:
+            home = script.function(call)
+            return any(
+                script.function(seek) is home
+                and isinstance(seek.func, ast.Attribute)
+                and isinstance(seek.func.value, ast.Name)
+                and seek.func.value.id == name
+                for seek, _ in script.index.calls_of("seek")
+            ) and any(
+                script.function(save) is home
+                and len(save.args) > 1
+                and isinstance(save.args[1], ast.Name)
+                and save.args[1].id == name
+                for save, _ in script.index.calls_of("save")
+            )
+    return False
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -59,12 +59,16 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA404", "prefetcher", severity=WARNING)
 
+# What a class has that hands batches out.
+_FEEDS = frozenset({"__iter__", "__next__", "next", "preload", "prefetch"})
 _STREAMS = frozenset({"torch.cuda.Stream", "torch.cuda.stream"})
 
 
 @RULE.node(ast.ClassDef)
 def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     if not (script.index.calls_of("Stream") or script.index.calls_of("stream")):
+        return
+    if not any(isinstance(n, ast.FunctionDef) and n.name in _FEEDS for n in node.body):
         return
     calls = [n for n in walk(node) if isinstance(n, ast.Call)]
     if not any(script.dotted(call.func) in _STREAMS for call in calls):

@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import chooses_kernels
+from ...availability import chooses_kernels, is_guarded
 from ...devices import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove
 from ...findings import Finding
@@ -118,7 +118,7 @@ def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(*_COUNTS)
 def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call) or chooses_kernels(script, call):
+    if script.places.is_inside(call) or chooses_kernels(script, call) or is_guarded(script, call):
         return
     message = f"`{_written(call.func)}()` is 0 on an XLA host"
     asked, answer = _asked_whether_any(script, call)

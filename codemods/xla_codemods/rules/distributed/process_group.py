@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA601", "process-group")
 
+_OF_TESTS = ("fake", "threaded")
 _INIT = "torch.distributed.init_process_group"
 _DESTROY = "torch.distributed.destroy_process_group"
 
@@ -82,7 +83,7 @@ _DESTROY = "torch.distributed.destroy_process_group"
 @RULE.call(_INIT, "torch.distributed.distributed_c10d.init_process_group")
 def init_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     backend = call.args[0] if call.args else keyword(call, "backend")
-    if is_host_backend(backend):
+    if is_host_backend(backend) or getattr(backend, "value", None) in _OF_TESTS:
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.init_process_group")]
     if isinstance(backend, ast.Constant):

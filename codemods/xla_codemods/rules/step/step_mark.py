@@ -109,6 +109,7 @@ from ...alone import has_replicas, may_be_alone
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...findings import Finding
 from ...rule import Rule
+from ...steps import is_of_an_optimizer
 from ...training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, Step, outside_loops
 from ...values import DEVICE, HOST
 from .acting import acts, is_called_by_a_step
@@ -198,7 +199,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate:
         return
     for loop in script.training.loops:
-        if not loop.is_statement:
+        if not loop.is_statement or is_of_an_optimizer(script, loop.node):
             continue
         inference = script.training.is_inference(loop.node)
         effects = loop.effects

@@ -266,3 +266,9 @@ def test_what_is_brought_back_before_the_block_is_on_the_host() -> None:
     assert [f.severity for f in check(source.encode()) if f.code == "XLA701"] == ["info"]
     outside = source.replace("    model.cpu()\n", "").replace("def f", "model.cpu()\ndef f")
     assert [f.severity for f in check(outside.encode()) if f.code == "XLA701"] == ["warning"]
+
+
+def test_what_was_just_saved_to_memory_is_loaded_as_it_is() -> None:
+    copy = "def copy(x):\n    b = io.BytesIO()\n    torch.save(x, b)\n    b.seek(0)\n    return torch.load(b)\n"
+    assert "XLA702" not in [code for _, code in findings(HEAD + copy)]
+    assert "XLA702" in [code for _, code in findings(HEAD + copy.replace("torch.save(x, b)", ""))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 STEP = "        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
@@ -42,3 +42,12 @@ PLAIN = "for x in xla.MpDeviceLoader(loader):"
 )  # fmt: skip
 def test_headers(setup: str, move: str, after: str) -> None:
     assert header(setup, move) == after
+
+
+def test_a_class_that_hands_nothing_out_is_no_prefetcher() -> None:
+    source = (
+        "import torch\nclass Tests:\n    def test_a(self, sampler):\n        list(iter(sampler))\n"
+        "    def test_b(self):\n        torch.cuda.Stream()\n"
+    )
+    assert "XLA404" not in [code for _, code in findings(source)]
+    assert "XLA404" in [code for _, code in findings(source.replace("test_b", "__next__"))]

@@ -198,3 +198,8 @@ def test_the_number_of_the_current_device_is_a_device_again_where_one_is_made_of
     once = migrated(before)
     assert "return xla.xla_device(current_idx)" in once
     assert migrated(once) == once
+
+
+def test_what_stands_behind_a_test_that_stays_is_not_reached() -> None:
+    source = "if torch.cuda.is_available():\n    for d in range(torch.cuda.device_count()):\n        a = torch.cuda.get_device_capability(d)"
+    assert [code for code in codes(source) if code == "XLA102"] == []

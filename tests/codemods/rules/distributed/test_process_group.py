@@ -71,3 +71,7 @@ def test_a_monitored_barrier_is_a_barrier_unless_it_is_one_of_a_group() -> None:
     assert migrated(source).endswith("\nxla.barrier()\n")
     source = f"{HEAD}dist.monitored_barrier(group=on_the_host)\n"
     assert "XLA602" not in [code for _, code in findings(source)]
+
+
+def test_backends_of_tests_stay() -> None:
+    assert findings(f'{HEAD}dist.init_process_group("fake", rank=0, world_size=2)\n') == []

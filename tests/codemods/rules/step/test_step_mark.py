@@ -278,3 +278,15 @@ def test_loops_that_act_are_cut(act: str) -> None:
 def test_a_loop_that_acts_with_gradients_is_one_graph() -> None:
     after = migrated(ACTS.format(act="a = choose(model, x); v = critic(x)"))
     assert "mark_step" not in after
+
+
+def test_loops_of_an_optimizer_are_part_of_its_step() -> None:
+    own = (
+        "class Own(torch.optim.Optimizer):\n"
+        "    def set(self, g, p):\n"
+        "        for i in range(3):\n"
+        "            h = torch.autograd.grad(g, p, z)\n"
+        "            p.hess += h[0]\n"
+    )
+    assert loops(own) == []
+    assert loops(own.replace("torch.optim.Optimizer", "object")) == [4]
