@@ -31,7 +31,10 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("program", [TRAIN + MAIN, LOOP, "import numpy as np\n" + TRAIN + MAIN])
+@pytest.mark.parametrize(
+    "program",
+    [TRAIN + MAIN, LOOP, "import numpy as np\n" + TRAIN + MAIN, TRAIN + "plt.xlabel('x')" + MAIN],
+)
 def test_nothing_is_found_in_a_program_for_the_cpu(program: str) -> None:
     assert not findings(program)
 

@@ -215,9 +215,21 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 cut = _before_read(script, loop, GRADIENTS)
                 yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
         elif FORWARD in effects and (inference or acts(script, loop)):
+            if _is_over_epochs(script, loop):
+                continue
             yield RULE.at(
                 script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
             )
+
+
+def _is_over_epochs(script: Script, loop: Loop) -> bool:
+    """Whether each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
+    calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
+    called = {script.value(call.func).definition for call in calls}
+    return any(
+        script.function(step.call) in called and script.training.loop_of(step.call) is not None
+        for step in script.training.steps
+    )
 
 
 def _block_owner(script: Script, node: ast.AST) -> ast.AST:

@@ -290,3 +290,11 @@ def test_loops_of_an_optimizer_are_part_of_its_step() -> None:
     )
     assert loops(own) == []
     assert loops(own.replace("torch.optim.Optimizer", "object")) == [4]
+
+
+def test_what_is_sampled_between_epochs_piles_up_nothing() -> None:
+    epochs = (
+        "def train():\n    for x in range(9):\n        model(x).sum().backward()\n        optimizer.step()\n"
+        "for epoch in range(3):\n    train()\n    with torch.no_grad():\n        image = model(noise.to(0)).cpu()\n"
+    )
+    assert 6 not in loops(epochs)
