@@ -11,6 +11,19 @@ def export(model, x, path):
     torch.onnx.export(model.to(xla.xla_device()), x, path)
 ```
 
+`torch.jit.trace`, and TensorBoard's `add_graph`, which uses it, fail on convolutions on XLA that gradients are recorded of.
+They work on the CPU, and under `torch.no_grad()`:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def trace(model, x, writer):
+    with torch.no_grad():
+        writer.add_graph(model.to(xla.xla_device()), x)
+        return torch.jit.trace(model, x)
+```
+
 What is on the CPU already is no finding.
 
 ```python
@@ -31,7 +44,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
+from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -56,6 +69,32 @@ def export(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         name = script.dotted(call.func, scope)
         message = f"{name} needs a model and inputs on the CPU: move them there before"
         yield RULE.at(script, call, message)
+
+
+@RULE.call("torch.jit.trace", "torch.jit.trace_module")
+def trace(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _traced(script, call, "torch.jit.trace")
+
+
+@RULE.method("add_graph")
+def add_graph(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`writer.add_graph(model, images)`."""
+    if (
+        call.args
+        and not isinstance(call.args[0], ast.Constant)
+        and "ensorboard" in script.source.text
+    ):
+        yield from _traced(script, call, "add_graph")
+
+
+def _traced(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
+    if not script.accelerated or script.training.is_inference(call):
+        return
+    if not _is_on_the_cpu(script, call):
+        message = (
+            f"`{name}` fails on convolutions on XLA with gradients: put it under `torch.no_grad()`"
+        )
+        yield RULE.at(script, call, message, severity=WARNING)
 
 
 def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:

@@ -273,6 +273,8 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
         return not (value.has(DEVICE) and not value.has(STRING))
     if isinstance(part, ast.Attribute) and part.attr == "type":
         return False  # a device's
+    if isinstance(part, ast.Attribute) and _is_field(script, part):
+        return True
     if isinstance(part, ast.Attribute) and part.attr == "device":
         owner = script.value(part.value)
         return owner.has(ARGUMENTS) or (
@@ -281,6 +283,19 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
     if isinstance(part, ast.JoinedStr):  # f"{kind}:{n}", but not f"mps:{n}"
         return isinstance(part.values[0], ast.FormattedValue) if part.values else False
     return not value.kinds & {DEVICE, HOST, DTYPE, NUMBER, TENSOR}
+
+
+def _is_field(script: Script, part: ast.Attribute) -> bool:
+    """`self.device` of a class with a field `device: str`, which whoever makes one fills."""
+    for ancestor in script.ancestors(part):
+        if isinstance(ancestor, ast.ClassDef):
+            return ast.unparse(part.value) == "self" and any(
+                isinstance(field, ast.AnnAssign)
+                and ast.unparse(field.target) == part.attr
+                and "str" in ast.unparse(field.annotation)
+                for field in ancestor.body
+            )
+    return False
 
 
 def _is_settings(node: ast.expr) -> bool:

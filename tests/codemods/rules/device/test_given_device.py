@@ -148,3 +148,14 @@ def test_a_device_from_the_environment_is_not_the_host_for_sure() -> None:
         "for x in DataLoader(data):\n    model(x.to(device)).sum().backward()\n    optimizer.step()\n"
     )
     assert "for x in xla.MpDeviceLoader(DataLoader(data)):" in migrated(source)
+
+
+@pytest.mark.parametrize("field", ["device: Optional[str] = None", 'device: str = "cpu"'])
+def test_fields_that_whoever_makes_one_fills(field: str) -> None:
+    source = (
+        "import torch\nfrom dataclasses import dataclass\n@dataclass\nclass C:\n"
+        f"    {field}\n    def __post_init__(self):\n"
+        '        if self.device is None:\n            self.device = "cuda"\n'
+        "        self.device = torch.device(self.device)\n"
+    )
+    assert "self.device = xla.xla_device(self.device)" in migrated(source)

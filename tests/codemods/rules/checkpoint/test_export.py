@@ -1,0 +1,38 @@
+"""Exports and traces of models on XLA."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from xla_migrate import runtime as xla
+
+from ...helpers import findings
+
+HEAD = "import torch\nfrom torch.utils.tensorboard import SummaryWriter\ndef f(model, x, writer):\n    model = model.cuda()\n    "
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("torch.jit.trace(model, x)", 1),
+        ("writer.add_graph(model, x)", 1),
+        ("with torch.no_grad(): torch.jit.trace(model, x)", 0),
+        ("torch.jit.trace(model.cpu(), x)", 0),
+        ("torch.jit.script(model)", 0),
+        ('plan.add_graph("train")', 0),
+    ],
+)
+def test_traces(line: str, times: int) -> None:
+    assert [code for _, code in findings(HEAD + line + "\n")].count("XLA705") == times
+
+
+def test_traces_of_convolutions_fail_on_xla_with_gradients() -> None:
+    device = xla.xla_device()
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).to(device)
+    x = torch.zeros(1, 1, 4, 4).to(device)
+    with pytest.raises(RuntimeError, match="requires grad as a constant"):
+        torch.jit.trace(model, x)
+    with torch.no_grad():
+        assert torch.jit.trace(model, x)(x).shape == (1, 2, 2, 2)
