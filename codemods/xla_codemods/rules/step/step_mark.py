@@ -225,7 +225,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
 def _is_over_epochs(script: Script, loop: Loop) -> bool:
     """Whether each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
     calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
-    called = {script.value(call.func).definition for call in calls}
+    called = {script.value(call.func).definition for call in calls} - {None}
     return any(
         script.function(step.call) in called and script.training.loop_of(step.call) is not None
         for step in script.training.steps

@@ -298,3 +298,11 @@ def test_what_is_sampled_between_epochs_piles_up_nothing() -> None:
         "for epoch in range(3):\n    train()\n    with torch.no_grad():\n        image = model(noise.to(0)).cpu()\n"
     )
     assert 6 not in loops(epochs)
+
+
+def test_evaluation_beside_a_training_at_the_top_is_cut() -> None:
+    source = (
+        "@torch.no_grad()\ndef evaluate():\n    for k in range(9):\n        losses[k] = model(batch(k)).item()\n"
+        "while True:\n    evaluate()\n    model(x).sum().backward()\n    optimizer.step()\n"
+    )
+    assert 4 in loops(source)
