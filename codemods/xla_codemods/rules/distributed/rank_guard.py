@@ -44,6 +44,18 @@ What is read of averaged gradients before the step, by one replica, is cut off b
 +    xla.mark_step()
 ```
 
+So does one behind an early return of the others:
+
+```python
+from xla_migrate import runtime as xla
+
+def log(value, rank):
+    xla.all_reduce(value)
+    if rank != 0:
+        return
+    print(value)
+```
+
 A barrier that the first replica reaches behind its work, and the others at once, is met by all of them:
 
 ```python
@@ -91,9 +103,25 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
     if found is None:
         return
     yield from _averages_read(script, node)
-    otherwise = {name for _, name in _collectives(script, node.orelse)}
-    for call, name in _collectives(script, node.body):
-        if name not in otherwise and not _met_elsewhere(script, node, found, name):
+    rest = node.orelse
+    if not rest and isinstance(node.body[-1], _LEAVES):
+        block = script.block(node)
+        rest = block[block.index(node) + 1 :]
+    yield from _never_met(script, node, found, node.body, rest)
+    if rest is not node.orelse:
+        yield from _never_met(script, node, Guard(not found.first), rest, node.body)
+
+
+_LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+
+
+def _never_met(
+    script: Script, node: ast.If, found: Guard, body: list[ast.stmt], otherwise: list[ast.stmt]
+) -> Iterator[Finding]:
+    """Collectives in `body`, which only some replicas run, and which those that run `otherwise` do not call."""
+    others = {name for _, name in _collectives(script, otherwise)}
+    for call, name in _collectives(script, body):
+        if name not in others and not _met_elsewhere(script, node, found, name):
             message = f"`{name}` under a test of the rank: the other replicas never join, and the job hangs"
             yield RULE.at(script, call, message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import migrate
+from xla_codemods.engine import check, migrate
 
 HEAD = """
 import contextlib
@@ -185,3 +185,24 @@ def test_one_replica_that_is_all_needs_no_cut() -> None:
         "AFTER", "if rank == 0:\n            evaluate(model)"
     )
     assert "mark_step" not in migrate(source.encode()).data.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "hangs"),
+    [
+        ("if rank == 0:\n        dist.barrier()", True),
+        ("if rank != 0:\n        return\n    dist.barrier()", True),
+        ("if not is_main_process():\n        return None\n    dist.all_reduce(x)", True),
+        ("for x in y:\n        if rank:\n            continue\n        dist.all_reduce(x)", True),
+        ("if rank != 0:\n        dist.barrier()\n        return\n    dist.barrier()", False),
+        ("dist.barrier()\n    if rank != 0:\n        return\n    print(x)", False),
+        ("if world_size == 1:\n        return x\n    dist.all_reduce(x)", False),
+        ("if not dist.is_initialized():\n        return x\n    dist.all_reduce(x)", False),
+        ("if args.local_rank == -1:\n        return x\n    dist.all_reduce(x)", False),
+    ],
+)
+def test_collectives_that_some_replicas_never_reach_are_errors(body: str, hangs: bool) -> None:
+    source = f"import torch\nimport torch.distributed as dist\ndef f(x, y, rank, world_size, args):\n    {body}\n"
+    assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs
+    migrated = migrate(source.encode())
+    assert ("XLA606" in {f.code for f in migrated.left}) is hangs
