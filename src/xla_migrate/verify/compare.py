@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from . import exactly, performance, precision
+from . import beside, exactly, performance, precision
 from .divergence import Divergence, first_divergence
 from .exactly import Exact
 from .run import Run
@@ -128,6 +128,8 @@ def compare(
         _judge_losses(out, tolerance, followed)
         if followed is not None and exact is not None and out.verdicts[-1].status == "failed":
             _judge_exactly(out, tolerance, followed, exact)
+    if fp32 is None:
+        out.verdicts += beside.judge(*(followed or (reference, target)), tolerance)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:

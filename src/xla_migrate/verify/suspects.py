@@ -25,6 +25,8 @@ _BEHIND = {
     "weights": ("XLA3", "XLA2", "XLA6"),
     "option": ("XLA3", "XLA8"),
     "bf16": ("XLA2", "XLA9", "XLA3"),
+    "other state": ("XLA7", "XLA3", "XLA6", "XLA8"),
+    "precision": ("XLA2",),
     "metric": ("XLA4", "XLA2", "XLA7", "XLA6"),
     "same steps": ("XLA2", "XLA4", "XLA6"),
     "static shapes": ("XLA5", "XLA4", "XLA2"),

@@ -46,6 +46,15 @@ class Recompile:
     cause: str
 
 
+@dataclass(frozen=True)
+class Moved:
+    """By how much a tensor's norm and projection have changed over the run, and the norm."""
+
+    norm: float
+    projection: float
+    size: float
+
+
 @dataclass
 class Step:
     """One optimizer step.
@@ -98,7 +107,11 @@ class Step:
 
 @dataclass
 class Trace:
-    """What one process of a run did; `compiled` is torch_xla's account of its compilations."""
+    """What one process of a run did.
+
+    `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
+    for, `rest` how tensors have moved that no optimizer steps on, by name.
+    """
 
     rank: int
     parameters: dict[int, list[Parameter]] = field(default_factory=dict)
@@ -111,6 +124,8 @@ class Trace:
     fallbacks: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     device_draws: int = 0
+    lowered: str = ""
+    rest: dict[str, Moved] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)
     redirected: bool = False
     about: dict[str, str] = field(default_factory=dict)
@@ -172,6 +187,13 @@ def _initial(trace: Trace, record: dict[str, Any]) -> None:
     trace.initial[record["optimizer"]] = _halves(record["weights"])
 
 
+def _rest(trace: Trace, record: dict[str, Any]) -> None:
+    before, after = _halves(record["before"]), _halves(record["after"])
+    for i, name in enumerate(record["names"]):
+        norm, projection = (after[k][i] - before[k][i] for k in (0, 1))
+        trace.rest[name] = Moved(norm, projection, before[0][i])
+
+
 def _step(trace: Trace, record: dict[str, Any]) -> None:
     record["reads"] = [Read(*r) for r in record["reads"]]
     if record["options"] is None:  # written where they change
@@ -214,6 +236,7 @@ def _end(trace: Trace, record: dict[str, Any]) -> None:
     trace.fallbacks = record["fallbacks"]
     trace.notes = record["notes"]
     trace.device_draws = record["device_draws"]
+    trace.lowered = "".join(record.get("lowered", []))
 
 
 _READERS = {
@@ -222,6 +245,7 @@ _READERS = {
     "step": _step,
     "values": _values,
     "recompile": _recompile,
+    "rest": _rest,
     "error": _error,
     "end": _end,
 }

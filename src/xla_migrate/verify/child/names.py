@@ -43,6 +43,16 @@ def of(parameters: Sequence[torch.Tensor]) -> list[str]:
     return [found.get(id(p), f"parameter {i}") for i, p in enumerate(parameters)]
 
 
+def of_models(without: set[int]) -> list[tuple[str, torch.Tensor]]:
+    """(name, tensor) of all models' parameters and buffers, but those `without` (by id)."""
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for root in _roots():
+        for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+            if id(tensor) not in without:
+                found.setdefault(id(tensor), (f"{type(root).__name__}.{_bare(name)}", tensor))
+    return list(found.values())
+
+
 def all_with_gradients() -> list[torch.Tensor]:
     """The parameters of all models that have a gradient, in the order of their modules."""
     found = {id(p): p for root in _roots() for p in root.parameters() if p.grad is not None}

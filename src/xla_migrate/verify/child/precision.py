@@ -14,17 +14,27 @@ from typing import Any
 import torch
 
 from ..patching import Patches
+from . import clock, where
 
 CHOICES = ("as written", "float32", "bfloat16")
 _MAPS = {
     "float32": {torch.float16: torch.float32, torch.bfloat16: torch.float32},
     "bfloat16": {torch.float16: torch.bfloat16},
 }
+_HALVES = (torch.float16, torch.bfloat16)
 _FACTORIES = (
     "arange asarray as_tensor empty empty_like eye full full_like linspace normal ones ones_like"
     " rand rand_like randn randn_like tensor zeros zeros_like"
 ).split()
 _METHODS = "new_empty new_full new_ones new_tensor new_zeros type".split()
+
+
+lowered: list[str] = []  # file:line where the script first asked for half precision
+
+
+def _note() -> None:
+    if not lowered and not clock.inside():
+        lowered.append(where.caller())
 
 
 def install(patches: Patches, precision: str) -> None:
@@ -50,6 +60,8 @@ def install(patches: Patches, precision: str) -> None:
 def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def wide(*args: Any, **kwargs: Any) -> Any:
+        if any(a in _HALVES for a in (*args, kwargs.get("dtype")) if isinstance(a, torch.dtype)):
+            _note()
         args = tuple(to.get(a, a) if isinstance(a, torch.dtype) else a for a in args)
         if isinstance(kwargs.get("dtype"), torch.dtype):
             kwargs["dtype"] = to.get(kwargs["dtype"], kwargs["dtype"])
@@ -60,6 +72,7 @@ def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Calla
 
 def _cast(dtype: torch.dtype) -> Callable[..., Any]:
     def wide(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _note()
         return self.to(dtype)
 
     return wide
@@ -78,6 +91,8 @@ def _autocast(patches: Patches, to: dict[torch.dtype, torch.dtype]) -> None:
         cache_enabled: bool | None = None,
     ) -> None:
         asked = dtype or torch.get_autocast_dtype(device_type)
+        if enabled and asked in _HALVES:
+            _note()
         chosen = to.get(asked, asked)
         lower = chosen in (torch.float16, torch.bfloat16)
         init(self, device_type, chosen if lower else asked, enabled and lower, cache_enabled)

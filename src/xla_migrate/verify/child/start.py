@@ -121,7 +121,7 @@ def at_exit(action: Any) -> None:
 
 
 def _end(tap: Any) -> None:
-    from . import counters, device_random, device_values, dropout
+    from . import counters, device_random, device_values, dropout, precision, rest
 
     if not tap.events:
         return
@@ -130,6 +130,7 @@ def _end(tap: Any) -> None:
 
         torch_xla.sync()
     fallbacks = counters.fallbacks()
+    rest.end()
     device_values.fetch()
     records.write(
         "end",
@@ -138,6 +139,7 @@ def _end(tap: Any) -> None:
         fallbacks=fallbacks,
         device_draws=device_random.draws,
         notes=sorted(dropout.notes),
+        lowered=precision.lowered,
     )
 
 

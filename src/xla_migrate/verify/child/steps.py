@@ -29,6 +29,7 @@ from . import (
     options,
     reads,
     records,
+    rest,
     sketch,
     weights,
     where,
@@ -90,6 +91,7 @@ class Tap:
                 None if callable(closure) else _off_mode(sketch.gradients, parameters, scale)
             )
             self.before = _off_mode(sketch.copies, sketch.weighed(parameters))
+            _off_mode(rest.begin, {id(p) for o in self.live for p in _parameters(o)})
 
     def post_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step has run."""

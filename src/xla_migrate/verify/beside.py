@@ -1,0 +1,58 @@
+"""What training does beside the optimizers' steps: averaged weights, running statistics; and in which precision."""
+
+from __future__ import annotations
+
+from .run import Run
+from .trace import Moved
+from .verdict import Verdict
+
+_SHARE = 0.1  # of the way that a tensor has moved: what is lost or doubled is all of it
+
+
+def judge(reference: Run, target: Run, allowed: float) -> list[Verdict]:
+    """Verdicts against the target; one that is good where there is something to compare.
+
+    Args:
+        reference: the original's run.
+        target: the migrated script's, of as many steps, that had the same course.
+        allowed: the relative tolerance.
+    """
+    return [*_state(reference, target, allowed), *_precision(reference, target)]
+
+
+def _state(reference: Run, target: Run, allowed: float) -> list[Verdict]:
+    name, compared = "other state", 0
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        known = [n for n in a.rest if n in b.rest]
+        compared = max(compared, len(known))
+        for tensor in known:
+            if _off(a.rest[tensor], b.rest[tensor], allowed):
+                return [Verdict(name, "failed", _told(tensor, a.rest[tensor], b.rest[tensor]))]
+    if not compared:
+        return []
+    detail = f"{compared} tensors that no optimizer steps on have moved alike"
+    return [Verdict(name, "ok", detail)]
+
+
+def _off(a: Moved, b: Moved, allowed: float) -> bool:
+    apart = max(abs(a.norm - b.norm), abs(a.projection - b.projection))
+    way = max(abs(x) for x in (a.norm, a.projection, b.norm, b.projection))
+    return not apart <= _SHARE * way + 10 * allowed * a.size
+
+
+def _told(tensor: str, a: Moved, b: Moved) -> str:
+    return (
+        f"{tensor}, which no optimizer steps on: its norm has changed by {a.norm:.3g} in the original, by"
+        f" {b.norm:.3g} here (a projection by {a.projection:.3g} and {b.projection:.3g}): an average or a"
+        " statistic that is not updated, or updated in other places"
+    )
+
+
+def _precision(reference: Run, target: Run) -> list[Verdict]:
+    if not reference.traces or not target.traces:
+        return []
+    asked = next((t.lowered for t in target.traces if t.lowered), "")
+    if not asked or any(t.lowered for t in reference.traces):
+        return []
+    detail = "half precision is asked for here, and nowhere in the original"
+    return [Verdict("precision", "failed", detail, asked)]

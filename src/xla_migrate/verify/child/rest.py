@@ -1,0 +1,65 @@
+"""What no optimizer steps on, and training moves all the same: averaged weights (EMA), running statistics.
+
+Looked at before the first step and at the end, since that is enough to see that an update is lost, doubled,
+or made where it should not be (batch norm in training mode while the script evaluates).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from . import device_values, names, records, sketch
+
+# torch_xla's batch norm keeps the biased variance, and counts are integers.
+_NOT_ALIKE = "running_var"
+
+Named = list[tuple[str, torch.Tensor]]
+
+_watched: list[tuple[torch.device, Named, torch.Tensor]] = []  # by device: what, and how it was
+_begun = False
+
+
+def begin(stepped: set[int]) -> None:
+    """Note what there is, once: before the first step of the first optimizer.
+
+    Args:
+        stepped: ids of the tensors that optimizers step on.
+    """
+    global _begun
+    if _begun:
+        return
+    _begun = True
+    groups: dict[torch.device, Named] = {}
+    for name, tensor in names.of_models(without=stepped):
+        if _is_compared(name, tensor):
+            groups.setdefault(device_values.real_device(tensor), []).append((name, tensor))
+    _watched[:] = [(device, group, _state(group)) for device, group in groups.items()]
+
+
+def _is_compared(name: str, tensor: torch.Tensor) -> bool:
+    if is_lazy(tensor) or tensor.layout is not torch.strided:
+        return False
+    if not tensor.is_floating_point() or device_values.real_device(tensor).type == "meta":
+        return False
+    return not name.endswith(_NOT_ALIKE) and (tensor.dim() >= 2 or name.endswith("running_mean"))
+
+
+def end() -> None:
+    """Record how it has moved; what went to another device meanwhile is left out."""
+    for device, group, before in _watched:
+        if any(device_values.real_device(tensor) != device for _, tensor in group):
+            continue
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+            after = _state(group)
+        called = [name for name, _ in group]
+
+        def write(found: list[list[float]], called: list[str] = called) -> None:
+            was, then = (records.numbers(v) for v in found)
+            records.write("rest", names=called, before=was, after=then)
+
+        device_values.later([before, after], write)
+
+
+def _state(group: Named) -> torch.Tensor:
+    return sketch.weights([tensor for _, tensor in group])

@@ -1,0 +1,115 @@
+"""What no optimizer steps on has to move alike, and half precision is nothing that a migration adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from xla_migrate.verify import Run, Verdict, beside, compare
+from xla_migrate.verify.child import precision, records, rest
+from xla_migrate.verify.patching import Patches
+from xla_migrate.verify.trace import Moved, read
+
+from .traces import run
+
+EMA = Moved(norm=-0.02, projection=0.3, size=4.0)
+
+
+def moving(moved: Moved | None, side: str = "target", **changes: object) -> Run:
+    known = {} if moved is None else {"Average.module.0.weight": moved}
+    return run(side=side, rest=known, **changes)
+
+
+def state(moved: Moved | None) -> Verdict | None:
+    found = beside.judge(moving(EMA, "reference"), moving(moved), 1e-5)
+    return next((v for v in found if v.name == "other state"), None)
+
+
+def test_state_that_moved_alike_is_fine() -> None:
+    found = state(Moved(-0.0201, 0.301, 4.0))
+    assert found is not None
+    assert (found.status, found.detail.split()[0]) == ("ok", "1")
+
+
+@pytest.mark.parametrize("moved", [Moved(0.0, 0.0, 4.0), Moved(-0.04, 0.6, 4.0)])
+def test_an_update_that_is_lost_or_doubled_is_named(moved: Moved) -> None:
+    found = state(moved)
+    assert found is not None
+    assert found.status == "failed"
+    assert found.detail.startswith("Average.module.0.weight, which no optimizer steps on")
+
+
+def test_what_is_not_a_number_is_no_match() -> None:
+    found = state(Moved(float("nan"), 0.3, 4.0))
+    assert found is not None
+    assert found.status == "failed"
+
+
+def test_state_that_only_one_has_is_not_compared() -> None:
+    assert state(None) is None
+
+
+def test_what_does_not_move_is_alike() -> None:
+    still = Moved(0.0, 0.0, 4.0)
+    assert (
+        beside.judge(moving(still, "reference"), moving(Moved(1e-6, 0, 4.0)), 1e-5)[0].status
+        == "ok"
+    )
+
+
+def test_half_precision_that_only_the_migrated_script_asks_for_fails() -> None:
+    lowered = moving(None, lowered="train.py:12")
+    found = compare(run(), lowered)
+    assert [(v.name, v.where) for v in found.failed] == [("precision", "train.py:12")]
+    both = compare(moving(None, "reference", lowered="train.py:9"), lowered)
+    assert both.proven
+
+
+class Watched(nn.Sequential):
+    """Named as no other test's model is."""
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(rest, "_watched", [])
+    monkeypatch.setattr(rest, "_begun", False)
+    monkeypatch.setattr(records, "_file", None)
+    monkeypatch.setattr(records, "_folder", tmp_path)
+    yield tmp_path
+    if records._file is not None:
+        records._file.close()
+
+
+def test_averages_and_statistics_are_watched(recorded: Path) -> None:
+    model = Watched(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    average = torch.optim.swa_utils.AveragedModel(model)
+    rest.begin({id(p) for p in model.parameters()})
+    with torch.no_grad():
+        average.module[0].weight.mul_(2)
+    model(torch.ones(2, 4) * torch.tensor([[1.0], [2.0]]))
+    rest.end()
+    (path,) = recorded.glob("rank*.jsonl")
+    trace = read(path)
+    weight = trace.rest["AveragedModel.0.weight"]
+    assert weight.norm == pytest.approx(weight.size)
+    assert trace.rest["Watched.1.running_mean"].projection != 0
+    assert "Watched.0.weight" not in trace.rest
+    assert not any(name.endswith(("running_var", "bias", "n_averaged")) for name in trace.rest)
+    del average
+
+
+def test_a_cast_to_half_precision_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "lowered", [])
+    patches = Patches()
+    precision.install(patches, "float32")
+    try:
+        x = torch.ones(2).to(torch.float32).double().float()
+        assert precision.lowered == []
+        assert x.to(torch.bfloat16).dtype == torch.float32
+    finally:
+        patches.undo()
+    assert len(precision.lowered) == 1
