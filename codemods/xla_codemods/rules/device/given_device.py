@@ -203,9 +203,16 @@ def _is_named(part: ast.expr) -> bool:
     return named_like_a_device(part)
 
 
+_KINDS = frozenset({"auto", "cpu", "cuda", "gpu"})
+
+
 def _told(script: Script, assign: ast.Assign, part: ast.expr) -> ast.expr | None:
     """The part of `assign` that is a device's name for sure; None where it may be none, which somebody asks."""
     match part:
+        case ast.Call(args=[_, ast.Constant(value=default)]) if not (
+            isinstance(default, str) and default.partition(":")[0] in _KINDS
+        ):
+            return None
         case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[_]):
             around = script.parent(part)
             if isinstance(around, ast.BoolOp):  # `os.getenv("DEVICE") or "cpu"`

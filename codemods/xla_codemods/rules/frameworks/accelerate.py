@@ -65,11 +65,13 @@ def main(args, model, optimizer, loader):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Replace
 from ...findings import HIGH, MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCELERATOR
@@ -160,7 +162,10 @@ def _holds_states(script: Script, saved: ast.expr) -> bool:
     else:
         values = [saved]
     return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _STATES
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in _STATES
+        and not _WITHOUT_TENSORS.search(ast.unparse(n.func.value))
         for value in values
         if value is not None
         for n in ast.walk(value)
@@ -168,6 +173,7 @@ def _holds_states(script: Script, saved: ast.expr) -> bool:
 
 
 _STATES = frozenset({"state_dict", "get_state_dict"})
+_WITHOUT_TENSORS = Pattern(r"sched|scaler|sampler|loader", re.IGNORECASE)
 
 
 def _name_of_accelerator(script: Script, scope: Scope) -> str | None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...syntax import keyword
+from ...values import NONE
+from .computed import computing
 from .device_tensors import may_be_read
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
     match node:
         case ast.Compare(ops=ops, left=left, comparators=others):
             return not any(isinstance(op, _ASKING) for op in ops) and any(
-                may_be_read(script, side) for side in (left, *others)
+                may_be_read(script, side) or _is_given(script, side) for side in (left, *others)
             )
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
             return is_mask(script, operand, depth)
@@ -44,6 +46,27 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
                 for b in bindings
             )
     return False
+
+
+def _is_given(script: Script, node: ast.expr) -> bool:
+    """`labels.view(-1)`, `labels`: what a module's `forward` is given, and nobody says what it is."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in _SHAPING:
+            return False
+        node = node.func.value
+    if not isinstance(node, ast.Name) or script.value(node).kinds - {NONE}:
+        return False
+    function = script.function(node)
+    found = script.index.scope(node).find(node.id)
+    return (
+        script.accelerated
+        and function in computing(script)
+        and found is not None
+        and all(binding.how == "parameter" for binding in found[1])
+    )
+
+
+_SHAPING = frozenset("contiguous flatten long reshape squeeze unsqueeze view".split())
 
 
 def _has_type_bool(script: Script, call: ast.Call) -> bool:

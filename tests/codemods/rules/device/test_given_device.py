@@ -159,3 +159,11 @@ def test_fields_that_whoever_makes_one_fills(field: str) -> None:
         "        self.device = torch.device(self.device)\n"
     )
     assert "self.device = xla.xla_device(self.device)" in migrated(source)
+
+
+@pytest.mark.parametrize("default", ["None", '"none"', "0"])
+def test_what_is_no_device_by_default_stays(default: str) -> None:
+    source = (
+        f'import os\noffload_device = os.environ.get("OFFLOAD_DEVICE", {default})\nloss.backward()'
+    )
+    assert line(source) == source

@@ -24,7 +24,13 @@ def test_accelerate_saves(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["torch.save(args, p)", "torch.save([1.0], p)", "torch.save(losses, p)"]
+    "call",
+    [
+        "torch.save(args, p)",
+        "torch.save(lr_scheduler.state_dict(), p)",
+        "torch.save([1.0], p)",
+        "torch.save(losses, p)",
+    ],
 )
 def test_what_holds_no_states_stays(call: str) -> None:
     assert migrated(HEAD + call) == HEAD + call

@@ -132,3 +132,24 @@ def backward(loss):
     loss.backward()
 """
     assert found(source) == [7]
+
+
+@pytest.mark.parametrize(
+    ("selection", "times"),
+    [
+        ("y.view(-1)[mask.view(-1) == 1]", 1),
+        ("y[labels != -100]", 1),
+        ("y[n == 0]", 0),
+        ("y[mask is None]", 0),
+        ("names[mask.lower() == 'a']", 0),
+    ],
+)
+def test_masks_made_of_what_forward_is_given(selection: str, times: int) -> None:
+    source = (
+        "import torch\nfrom torch import nn\nclass M(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.l = nn.Linear(2, 2)\n"
+        "    def forward(self, x, mask, names, labels=None, n=3):\n        y = self.l(x)\n"
+        f"        return {selection}\n"
+        "for x in batches:\n    M().cuda()(x.cuda()).sum().backward()\n    optimizer.step()\n"
+    )
+    assert [code for _, code in findings(source)].count("XLA504") == times
