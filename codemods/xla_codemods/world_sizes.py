@@ -114,8 +114,10 @@ def _meaning(
     divides = not isinstance(node.op, ast.Mult)
     if isinstance(node, ast.BinOp) and divides and operand is node.left:
         return ""  # `world_size // 2`
-    if _INDIFFERENT.search(near):
+    if _INDIFFERENT.search(near) or isinstance(beside, (ast.List, ast.Tuple, ast.ListComp)):
         return ""
+    if not divides and "sampler" in near.lower():
+        return ""  # `len(sampler) * world_size` is all of the data
     if _CHOSEN.search(near):
         return _chosen(operand, divides)
     if _LOSS.search(near) and _is_differentiated(script, node):

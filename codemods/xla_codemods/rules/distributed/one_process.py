@@ -143,11 +143,19 @@ def _lengths(script: Script) -> Iterator[Finding]:
             edit = Replace(counted, f"{script.xla}.MpDeviceLoader({{0}})", (counted,))
             message = "these are batches of one device, and a step takes one for every device"
             yield RULE.at(script, call, message, edit)
-        elif "sampler" in _last(counted).lower() and isinstance(script.parent(call), ast.BinOp):
+        elif "sampler" in _last(counted).lower() and _is_divided(script.parent(call), call):
             message = (
                 f"`{ast.unparse(call)}` is all of the data, and not one process's share: {_ONE}"
             )
             yield RULE.at(script, call, message, severity=WARNING)
+
+
+def _is_divided(parent: ast.AST | None, node: ast.expr) -> bool:
+    return (
+        isinstance(parent, ast.BinOp)
+        and isinstance(parent.op, (ast.Div, ast.FloorDiv))
+        and parent.left is node
+    )
 
 
 def _is_loader(script: Script, node: ast.expr, scope: Scope) -> bool:
@@ -167,9 +175,15 @@ def _not_loaded(script: Script) -> Iterator[Finding]:
     """The first loop that trains, where no loop that does is fed by a device loader."""
     loops = [loop for loop in script.training.loops if loop.is_statement]
     training = [loop for loop in loops if BACKWARD in loop.effects]
-    if training and not any(loop.fed for loop in loops):
+    if training and not any(loop.fed for loop in loops) and not _prefetches(script):
         message = (
             "nothing puts these batches together for all devices: give the loop a DataLoader through "
             "`xla.MpDeviceLoader`, or draw the batch of all devices"
         )
         yield RULE.at(script, training[0].node, message)
+
+
+def _prefetches(script: Script) -> bool:
+    """`iter(xla.MpDeviceLoader(loader))`, as in a prefetcher of the script's own."""
+    taken = [script.parent(call) for call, _ in script.index.calls_of("MpDeviceLoader")]
+    return any(isinstance(around, ast.Call) and _last(around.func) == "iter" for around in taken)

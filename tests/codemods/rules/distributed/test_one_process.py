@@ -122,6 +122,9 @@ def test_what_is_chosen_counts_devices(line: str, expected: str) -> None:
         "print(world_size > 1, world_size - 1)",
         "grad /= world_size",
         "print(len(sampler))",
+        "rest = range(len(sampler) * args.world_size, len(dataset))",
+        "objects = [None] * dist.get_world_size()",
+        "parts = [torch.zeros_like(x) for _ in range(2)] * world_size",
     ],
 )
 def test_what_was_summed_up_is_divided_by_one(line: str) -> None:
@@ -211,6 +214,9 @@ def test_batches_from_nowhere_are_an_error() -> None:
     source = written().replace("for x, y in loader:", "while True:\n        x, y = get_batch()")
     assert judged(source)[1] == ["error"]
     assert judged(written())[1] == []
+    prefetched = source.replace("BEFORE", "pass") + "\nbatches = iter(xla.MpDeviceLoader(loader))\n"
+    prefetched = "from xla_migrate import runtime as xla\n" + prefetched
+    assert judged(prefetched)[1] == []
 
 
 def test_a_module_of_a_program_for_several_processes_is_judged_alike() -> None:
