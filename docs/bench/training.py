@@ -3,8 +3,9 @@
     python docs/bench/training.py [FIXTURE ...]
 
 Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, under the same taps.
-A step's time is the median over the steps after warm-up; of several runs the best counts. Prints the ratio
-hand-written / migrated: 1.00 is as fast, more is faster. It needs what the tests need.
+So is the script migrated with `--unsafe`, where that is another one: it keeps running sums on the device. A step's time
+is the median over the steps after warm-up; of several runs the best counts. Prints the ratios hand-written / migrated
+(1.00 is as fast, more is faster), and how often a step reads from the device. It needs what the tests need.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from xla_migrate.verify import Run, run
 
@@ -25,26 +26,30 @@ ROUNDS = 3
 WARMUP = 6
 
 
-def observe(fixture: Fixture, name: str) -> Run:
+KINDS = ("migrated", "unsafe", "hand")
+
+
+def observe(fixture: Fixture, kind: str) -> Run:
     with tempfile.TemporaryDirectory() as place:
         return run(
-            fixture.script if name == "migrated" else fixture.hand,
+            fixture.hand if kind == "hand" else fixture.script,
             fixture.args("float32", Path(place)),
             side="target",
             steps=None,
             precision="float32",
             cwd=fixture.folder,
-            replace=migrated(fixture) if name == "migrated" else None,
+            replace=None if kind == "hand" else migrated(fixture, kind == "unsafe"),
             folder=Path(place, "run"),
         )
 
 
-def step_seconds(seen: Run) -> float:
-    """The median time of an iteration after warm-up, without what the taps take."""
+def per_step(seen: Run) -> tuple[float, float]:
+    """After warm-up: the median time of an iteration, without what the taps take, and its mean number of reads."""
     if seen.failure is not None:
         raise SystemExit(f"{seen.script}: {seen.failure.message}")
     iterations = seen.traces[0].iterations()[WARMUP:]
-    return median(sum(step.seconds - step.harness for step in steps) for steps in iterations)
+    seconds = median(sum(step.seconds - step.harness for step in steps) for steps in iterations)
+    return seconds, mean(sum(step.host_reads for step in steps) for steps in iterations)
 
 
 def main() -> None:
@@ -52,15 +57,18 @@ def main() -> None:
     for fixture in SINGLE:
         if (chosen and fixture.name not in chosen) or fixture.missing():
             continue
-        times: dict[str, list[float]] = {"migrated": [], "hand": []}
+        same = migrated(fixture) == migrated(fixture, unsafe=True)
+        kinds = [kind for kind in KINDS if kind != "unsafe" or not same]
+        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
         for _ in range(ROUNDS):
-            for name, seconds in times.items():
-                seconds.append(step_seconds(observe(fixture, name)))
-        ours, theirs = min(times["migrated"]), min(times["hand"])
-        print(
-            f"{fixture.name:<14} {1000 * ours:8.1f} ms {1000 * theirs:8.1f} ms {theirs / ours:6.2f}",
-            flush=True,
-        )
+            for kind, figures in found.items():
+                figures.append(per_step(observe(fixture, kind)))
+        hand = min(found["hand"])[0]
+        cells = [
+            f"{kind} {1000 * seconds:.1f} ms, {reads:.2f} reads, {hand / seconds:.2f}"
+            for kind, (seconds, reads) in ((kind, min(found[kind])) for kind in kinds)
+        ]
+        print(f"{fixture.name:<14}", " | ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

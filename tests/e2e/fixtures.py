@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from xla_codemods.engine import migrate
+from xla_codemods.engine import Options, migrate
 from xla_codemods.project import Modules, Project
 
 if sys.version_info >= (3, 11):
@@ -78,13 +78,13 @@ SINGLE = [fixture for fixture in ALL if fixture.processes == 1]
 
 
 @cache
-def migrated(fixture: Fixture) -> dict[str, str | bytes]:
-    """All its modules after migration, by file name."""
+def migrated(fixture: Fixture, unsafe: bool = False) -> dict[str, str | bytes]:
+    """All its modules after migration (`unsafe`: with the unsafe fixes), by file name."""
     files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
     modules = Modules({path.name: path.read_bytes() for path in files})
     return {
         path.name: migrate(
-            path.read_bytes(), path=str(path), project=Project(modules, path.name)
+            path.read_bytes(), Options(unsafe=unsafe), str(path), Project(modules, path.name)
         ).data
         for path in files
     }
