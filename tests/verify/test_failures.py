@@ -37,6 +37,11 @@ def error(
             "package",
             "install what the script imports",
         ),
+        (
+            error("ImportError", "attempted relative import with no known parent package"),
+            "script",
+            "call verify from the folder above that package",
+        ),
         (error("FileNotFoundError", "train.bin"), "file", "a copy of the project folder"),
         (error("RuntimeError", "can't allocate memory: you tried"), "memory", "a smaller batch"),
         (error("Unsupported", "graphs", ["Unsupported", "RuntimeError"]), "redirect", "graphs"),

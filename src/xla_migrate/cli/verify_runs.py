@@ -14,6 +14,7 @@ from ..verify import Comparison, Exact, Failure, Progress, Run, compare
 from ..verify import run as observe
 from ..verify.exactly import divergence
 from ..verify.tolerances import R_BY_CHANCE, relative
+from ..verify.workspace import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def compared(asked: Asked, proposed: Migrated) -> Comparison:
     """Run both, and whatever else it takes to judge them."""
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(asked.keep) if asked.keep else Path(folder)
+        mark(base)
         return _compared(asked, proposed, base, _runner(asked, base))
 
 

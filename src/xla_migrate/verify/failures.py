@@ -64,6 +64,8 @@ def _fault(error: dict[str, Any], harness: str) -> str:
         return "redirect"
     if any(name in _NETWORK for name in chain) or any(w in message for w in _NETWORK_WORDS):
         return "network"
+    if "attempted relative import" in error["message"]:
+        return "script"
     if error["type"] in ("ModuleNotFoundError", "ImportError"):
         return "package"
     if error["type"] == "FileNotFoundError":
@@ -87,6 +89,8 @@ _ADVICE = {
 
 
 def _advice(error: dict[str, Any], harness: str) -> str:
+    if "attempted relative import" in error["message"]:
+        return "; it is a module of a package: call verify from the folder above that package"
     return _ADVICE.get(_fault(error, harness), "")
 
 

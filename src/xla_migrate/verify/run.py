@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -153,6 +154,7 @@ def run(
     project = workspace.project_of(script, Path(cwd) if cwd else None)
     base = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="xla-migrate-"))
     copy, records = base / "project", base / "records"
+    workspace.mark(base)
     records.mkdir(parents=True)
     result = Run(side, script, list(args), precision, copy, warmup=warmup)
     if not script.is_file() and str(script.relative_to(project)) not in (replace or {}):
@@ -185,7 +187,7 @@ def run(
     )
     plan.save(base / "plan.json")
     place = copy / script.relative_to(project)
-    command = _command(python, place, list(args), nproc)
+    command = _command(python, place, copy, list(args), nproc)
     inside = copy / _relative(Path(cwd).resolve() if cwd else Path.cwd(), project)
     _execute(result, command, inside, _environment(plan, base, env), base, timeout, progress)
     return result
@@ -202,12 +204,21 @@ def _relative(cwd: Path, project: Path) -> Path:
     return cwd.relative_to(project) if project == cwd or project in cwd.parents else Path()
 
 
-def _command(python: str, script: Path, args: list[str], nproc: int) -> list[str]:
-    if nproc == 1 or starts_processes(script.read_text(encoding="utf-8", errors="replace")):
-        return [python, str(script), *args]
+def _command(python: str, script: Path, root: Path, args: list[str], nproc: int) -> list[str]:
+    source = script.read_text(encoding="utf-8", errors="replace")
+    program = _program(script, root, source)
+    if nproc == 1 or starts_processes(source):
+        return [python, *program, *args]
     port = _free_port()
     launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={nproc}", f"--master_port={port}"]
-    return [python, *launcher, str(script), *args]
+    return [python, *launcher, *program, *args]
+
+
+def _program(script: Path, root: Path, source: str) -> list[str]:
+    """How Python is told to run it: as a module of its package, where it imports from that."""
+    if not re.search(r"^\s*from\s+\.", source, re.MULTILINE) or script.parent == root:
+        return [str(script)]
+    return ["-m", ".".join(script.relative_to(root).with_suffix("").parts)]
 
 
 def starts_processes(source: str) -> bool:

@@ -65,8 +65,18 @@ def copy(project: Path, into: Path, replaced: Mapping[str, str | bytes] | None =
         target.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def mark(folder: Path) -> None:
+    """Make a folder for runs, which is no part of the project that it may lie in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _OF_RUNS).touch()
+
+
 def _skipped(entry: os.DirEntry[str]) -> bool:
-    return entry.name in SKIPPED or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+    inside = ("pyvenv.cfg", _OF_RUNS)
+    return entry.name in SKIPPED or any(os.path.exists(f"{entry.path}/{name}") for name in inside)
+
+
+_OF_RUNS = ".xla-migrate-runs"
 
 
 def _sizes(project: Path) -> dict[str, tuple[int, int, bool]]:
