@@ -156,16 +156,18 @@ def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
     for statement in block[block.index(step) + 1 :]:
         if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in ast.walk(statement)):
             break
-        if any(_is_update(node) for node in ast.walk(statement)):
+        if any(_is_update(script, node) for node in ast.walk(statement)):
             last = statement
     return last
 
 
-def _is_update(node: ast.AST) -> bool:
+def _is_update(script: Script, node: ast.AST) -> bool:
     """A call that changes tensors by its name: `t.lerp_(...)`, `ema.update()`, `soft_update(...)`."""
     if not isinstance(node, ast.Call):
         return False
     func = node.func
+    if isinstance(func, ast.Attribute) and script.is_scaler(func.value):
+        return False  # `scaler.update()` goes, and would take the mark with it
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     in_place = name.endswith("_") and not name.startswith("_") and isinstance(func, ast.Attribute)
     return in_place or "ema" in name.split("_") or "update" in name

@@ -306,3 +306,14 @@ def test_evaluation_beside_a_training_at_the_top_is_cut() -> None:
         "while True:\n    evaluate()\n    model(x).sum().backward()\n    optimizer.step()\n"
     )
     assert 4 in loops(source)
+
+
+@pytest.mark.parametrize("between", ["; ", "\n    "])
+def test_a_scaler_that_goes_does_not_take_the_mark_with_it(between: str) -> None:
+    calls = between.join(["scaler.step(o)", "scaler.update()", "o.zero_grad()"])
+    after = migrated(
+        "import torch\nfrom torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+        "o = torch.optim.Adam(m.parameters())\n"
+        f"for x in range(3):\n    scaler.scale(m(x)).backward()\n    {calls}\n"
+    )
+    assert after.count("xla.mark_step()") == 1
