@@ -61,6 +61,12 @@ def test_what_does_not_move_is_alike() -> None:
     )
 
 
+def test_masks_of_infinities_are_alike() -> None:
+    nan = float("nan")
+    mask = Moved(nan, nan, float("inf"))
+    assert beside.judge(moving(mask, "reference"), moving(mask), 1e-5)[0].status == "ok"
+
+
 def test_half_precision_that_only_the_migrated_script_asks_for_fails() -> None:
     lowered = moving(None, lowered="train.py:12")
     found = compare(run(), lowered)

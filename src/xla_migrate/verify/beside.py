@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .run import Run
 from .trace import Moved
 from .verdict import Verdict
@@ -35,9 +37,14 @@ def _state(reference: Run, target: Run, allowed: float) -> list[Verdict]:
 
 
 def _off(a: Moved, b: Moved, allowed: float) -> bool:
-    apart = max(abs(a.norm - b.norm), abs(a.projection - b.projection))
-    way = max(abs(x) for x in (a.norm, a.projection, b.norm, b.projection))
-    return not apart <= _SHARE * way + 10 * allowed * a.size
+    pairs = [(a.norm, b.norm), (a.projection, b.projection)]
+    # A mask of infinities has no norm and no projection, on either side.
+    known = [(x, y) for x, y in pairs if math.isfinite(x) or math.isfinite(y)]
+    if not known or not math.isfinite(a.size):
+        return False
+    apart = max(abs(x - y) for x, y in known)
+    way = max(max(abs(x), abs(y)) for x, y in known)
+    return not (math.isfinite(apart) and apart <= _SHARE * way + 10 * allowed * a.size)
 
 
 def _told(tensor: str, a: Moved, b: Moved) -> str:
