@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -64,3 +66,44 @@ def test_on_cuda_they_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert xla.SyncBatchNorm is nn.SyncBatchNorm
     converted = xla.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(3)))
     assert type(converted[0]) is nn.SyncBatchNorm  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape"),
+    [
+        (nn.BatchNorm2d(4), (8, 4, 3, 3)),
+        (nn.BatchNorm1d(4), (8, 4)),
+        (nn.BatchNorm2d(4, affine=False), (8, 4, 3, 3)),
+    ],
+)
+def test_frozen_norms_have_torchs_gradients(
+    device: torch.device, norm: nn.Module, shape: tuple[int, ...]
+) -> None:
+    norm(torch.randn(shape) * 3 + 1)  # statistics to freeze
+    frozen = copy.deepcopy(norm).eval()
+    moved = copy.deepcopy(frozen).to(device)
+    x, weights = torch.randn(shape), torch.randn(shape)
+    here, there = x.clone().requires_grad_(), x.to(device).requires_grad_()
+    (frozen(here) * weights).sum().backward()
+    (moved(there) * weights.to(device)).sum().backward()
+    pairs = [(here.grad, there.grad), (frozen(x), moved(there.detach()))]
+    pairs += [(p.grad, q.grad) for p, q in zip(frozen.parameters(), moved.parameters())]
+    for ours, theirs in pairs:
+        assert ours is not None
+        assert theirs is not None
+        torch.testing.assert_close(theirs.cpu(), ours, rtol=1e-5, atol=1e-6)
+
+
+def test_frozen_norms_keep_the_type_of_their_input(device: torch.device) -> None:
+    norm = nn.BatchNorm2d(4).to(device).eval()
+    x = torch.randn(2, 4, 3, 3).to(device, torch.bfloat16).requires_grad_()
+    assert norm(x).dtype == torch.bfloat16
+
+
+def test_torch_xla_has_no_backward_of_a_frozen_norm(device: torch.device) -> None:
+    """What `_xla_batch_norm` makes up for; were it mended in torch_xla, that could go."""
+    x = torch.randn(2, 4, 3, 3).to(device).requires_grad_()
+    mean, variance = torch.zeros(4, device=device), torch.ones(4, device=device)
+    y = _xla_batch_norm._torch_batch_norm(x, mean, variance)
+    with pytest.raises(RuntimeError, match="size of mean should be compatible"):
+        y.sum().backward()

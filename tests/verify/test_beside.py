@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from xla_migrate.verify import Run, Verdict, beside, compare
-from xla_migrate.verify.child import precision, records, rest
+from xla_migrate.verify.child import names, precision, records, rest
 from xla_migrate.verify.patching import Patches
 from xla_migrate.verify.trace import Moved, read
 
@@ -119,3 +120,12 @@ def test_a_cast_to_half_precision_is_noted(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         patches.undo()
     assert len(precision.lowered) == 1
+
+
+def test_what_a_model_and_its_average_call_the_same_is_left_out() -> None:
+    model = Watched(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    average = copy.deepcopy(model)
+    seen = [name for name, _ in names.of_models(without={id(p) for p in model.parameters()})]
+    assert "Watched.0.weight" in seen  # the average's
+    assert "Watched.1.running_mean" not in seen
+    del average

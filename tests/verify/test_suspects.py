@@ -36,10 +36,16 @@ def test_a_finding_on_the_blamed_line_comes_first_whatever_its_code() -> None:
 
 
 def test_what_was_left_comes_before_what_was_rewritten() -> None:
-    found = [finding("XLA503", 4), finding("XLA501", 1, left=True)]
+    found = [finding("XLA503", 4), finding("XLA504", 1, left=True)]
     chosen = likeliest("host reads", "train.py:7", found, LINES)
     assert chosen is not None
-    assert chosen.code == "XLA501"
+    assert chosen.code == "XLA504"
+
+
+def test_what_makes_no_shapes_is_not_behind_repeated_compiles() -> None:
+    found = [finding("XLA501", 1), finding("XLA503", 4, left=True), finding("XLA208", 2)]
+    assert likeliest("static shapes", "train.py:7", found, LINES) is None
+    assert likeliest("no fallback", "train.py:7", found, LINES) is None
 
 
 def test_the_nearest_of_equals() -> None:

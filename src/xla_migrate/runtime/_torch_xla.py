@@ -39,7 +39,7 @@ from ._xla_replicas import total as total
 from .batches import move
 
 _xla_gru.accept_cpu()
-_xla_batch_norm.keep_unbiased_variance()
+_xla_batch_norm.patch()
 
 # The seed that torch_xla gives to every process (xla-facts 1.31).
 _UNSEEDED = 101

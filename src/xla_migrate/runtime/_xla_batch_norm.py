@@ -1,8 +1,11 @@
-"""The running variance of batch norm on XLA.
+"""Batch norm on XLA, as torch has it.
 
 Torch keeps the unbiased variance of each batch (divided by n - 1), for evaluation. torch_xla 2.9 keeps
 the biased one (divided by n), silently: with 16 values per channel a variance that is 6% too small. So
 what it has added is made up for.
+
+Frozen batch norms (``bn.eval()`` while the others train) have no backward in torch_xla 2.9: "The size of
+mean should be compatible with feature count". They are what they compute, a product and a sum.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from torch.nn import functional
 _torch_batch_norm = functional.batch_norm
 
 
-def keep_unbiased_variance() -> None:
+def patch() -> None:
     """Make ``torch.nn.functional.batch_norm``, and so all batch norms, do on XLA what torch does."""
     functional.batch_norm = _batch_norm
 
@@ -33,6 +36,10 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> torch.Tensor:
     rest: Any = (weight, bias, training, momentum, eps)
+    if not training and _has_no_backward(input, running_mean, running_var, weight, bias):
+        assert running_mean is not None
+        assert running_var is not None
+        return _frozen(input, running_mean, running_var, weight, bias, eps)
     if not training or running_var is None or running_var.device.type != "xla":
         return _torch_batch_norm(input, running_mean, running_var, *rest)
     before = running_var.detach() * (1 - momentum)
@@ -42,6 +49,38 @@ def _batch_norm(
     with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[attr-defined]
         running_var.add_((running_var - before) / (count - 1))
     return output
+
+
+def _has_no_backward(
+    input: torch.Tensor,
+    mean: torch.Tensor | None,
+    variance: torch.Tensor | None,
+    *learned: torch.Tensor | None,
+) -> bool:
+    if input.device.type != "xla" or mean is None or variance is None:
+        return False
+    taught = any(t is not None and t.requires_grad for t in (input, *learned))
+    return taught and torch.is_grad_enabled()
+
+
+def _frozen(
+    input: torch.Tensor,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+) -> torch.Tensor:
+    """``(input - mean) / sqrt(variance + eps) * weight + bias``, per channel (dimension 1), in the input's type."""
+    shape = (1, -1, *[1] * (input.dim() - 2))
+    scale = torch.rsqrt(variance + eps)
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale
+    if bias is not None:
+        shift = shift + bias
+    output: torch.Tensor = input * scale.view(shape) + shift.view(shape)
+    return output.to(input.dtype)
 
 
 _batch_norm._orig = _torch_batch_norm  # type: ignore[attr-defined]

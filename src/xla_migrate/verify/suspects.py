@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from .divergence import Divergence
 from .verdict import Verdict
 
+# What makes a new graph of a step.
+_SHAPES = ("XLA504", "XLA506", "XLA510", "XLA519", "XLA514", "XLA307", "XLA502")
+
 # What is wrong -> beginnings of codes, the likeliest first.
 _BEHIND = {
     "initial weights": ("XLA13", "XLA12", "XLA7", "XLA1"),
@@ -29,11 +32,11 @@ _BEHIND = {
     "precision": ("XLA2",),
     "metric": ("XLA4", "XLA2", "XLA7", "XLA6"),
     "same steps": ("XLA2", "XLA4", "XLA6"),
-    "static shapes": ("XLA5", "XLA4", "XLA2"),
-    "bounded graph": ("XLA5", "XLA4"),
-    "launches": ("XLA5", "XLA4"),
-    "host reads": ("XLA5", "XLA2", "XLA3"),
-    "no fallback": ("XLA5", "XLA9"),
+    "static shapes": (*_SHAPES, "XLA401"),
+    "bounded graph": ("XLA502", "XLA505", *_SHAPES),
+    "launches": ("XLA503", "XLA502", "XLA401"),
+    "host reads": ("XLA503", "XLA504", "XLA204"),
+    "no fallback": ("XLA518", "XLA504", "XLA513"),
     "device": ("XLA1",),
 }
 _SPEED = ("static shapes", "bounded graph", "launches", "host reads", "no fallback")

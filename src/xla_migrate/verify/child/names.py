@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,13 +45,17 @@ def of(parameters: Sequence[torch.Tensor]) -> list[str]:
 
 
 def of_models(without: set[int]) -> list[tuple[str, torch.Tensor]]:
-    """(name, tensor) of all models' parameters and buffers, but those `without` (by id)."""
+    """(name, tensor) of all models' parameters and buffers, but those `without` (by id).
+
+    What two models call the same (a model and its average) is left out: the order in which models are found says nothing.
+    """
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for root in _roots():
         for name, tensor in (*root.named_parameters(), *root.named_buffers()):
             if id(tensor) not in without:
                 found.setdefault(id(tensor), (f"{type(root).__name__}.{_bare(name)}", tensor))
-    return list(found.values())
+    times = Counter(name for name, _ in found.values())
+    return [(name, tensor) for name, tensor in found.values() if times[name] == 1]
 
 
 def all_with_gradients() -> list[torch.Tensor]:
