@@ -6,6 +6,7 @@ import io
 
 import pytest
 import torch
+from torch.utils import checkpoint
 
 from xla_migrate.verify.child import losses
 from xla_migrate.verify.patching import Patches
@@ -225,3 +226,12 @@ def test_a_loss_that_is_differentiated_by_grad_is_recorded_once() -> None:
     finally:
         losses.forget()
         patches.undo()
+
+
+def test_activation_checkpointing_compares_where_tensors_are() -> None:
+    described = checkpoint._allowed_determinism_checks_to_fns["default"]
+    x = torch.ones(2)
+    assert described(x.cuda()) == described(x)
+    layer = torch.nn.Linear(2, 2).cuda()
+    checkpoint.checkpoint(layer, x.cuda(), use_reentrant=False).sum().backward()
+    assert layer.weight.grad is not None

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 import torch.utils._foreach_utils as foreach_utils
+import torch.utils.checkpoint as activation_checkpoint
 from torch.optim import optimizer as optimizer_module
 from torch.utils._pytree import tree_map_only
 
+from ..child.device_values import real_device
 from ..patching import Patches
 from .devices import cuda_index, device, state
 from .marks import first_index, index_of, mark
@@ -22,6 +24,18 @@ def install(patches: Patches, *, keep_compile: bool) -> None:
     _typed_tensors(patches)
     _data_parallel(patches)
     _module_conversion(patches)
+    _checkpointing(patches)
+
+
+def _checkpointing(patches: Patches) -> None:
+    """Activation checkpointing compares the devices of what it saved and of what it computes again; not all are marked."""
+
+    def described(tensor: torch.Tensor) -> dict[str, Any]:
+        return {"shape": tensor.shape, "dtype": tensor.dtype, "device": real_device(tensor)}
+
+    checks = activation_checkpoint._allowed_determinism_checks_to_fns
+    name = "_allowed_determinism_checks_to_fns"
+    patches.put(activation_checkpoint, name, {**checks, "default": described})
 
 
 def _grouping(patches: Patches) -> None:
