@@ -19,6 +19,7 @@ import torch.distributed as dist
 from . import (
     _debug,
     _host,
+    _xla_averaging,
     _xla_batch_norm,
     _xla_groups,
     _xla_gru,
@@ -40,6 +41,7 @@ from .batches import move
 
 _xla_gru.accept_cpu()
 _xla_batch_norm.patch()
+_xla_averaging.patch()
 
 # The seed that torch_xla gives to every process (xla-facts 1.31).
 _UNSEEDED = 101
