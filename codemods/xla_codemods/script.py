@@ -35,8 +35,7 @@ def _is_called_a_scaler(node: ast.expr) -> bool:
     return last.lower().endswith("scaler")
 
 
-# In files that programs load and that have it, all is looked at: what they compute may be part of each training step.
-_COMPUTES = "import torch"
+_COMPUTES = ("import torch", "from torch")
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
@@ -80,10 +79,9 @@ class Script:
         self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
         words = (*imported(source.tree), *(name.last for name in own_names))
-        served = project is not None and _COMPUTES in source.text and project.runs_accelerated
-        if parallel or served:  # any arithmetic may count processes, or be part of a step
-            words = ("*",)
-        hot = HotLines(source.text, words)
+        hot = HotLines(source.text, ("*",) if parallel else words)  # arithmetic may count processes
+        if not hot.trains and self._is_served:
+            hot = HotLines(source.text, ("*",))
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
         if own_names:
@@ -296,7 +294,13 @@ class Script:
     @cached_property
     def is_trained(self) -> bool:
         """Whether this file trains, or a program that trains on an accelerator loads it."""
-        return self.trains or (self.project is not None and self.project.runs_accelerated)
+        return self.trains or self._is_served
+
+    @cached_property
+    def _is_served(self) -> bool:
+        if self.project is None or not any(word in self.source.text for word in _COMPUTES):
+            return False
+        return self.project.runs_accelerated
 
     def is_called_in_steps(self, function: FunctionNode) -> bool:
         """Whether other modules call `function`, of this file's module or of a class, where they compute gradients."""

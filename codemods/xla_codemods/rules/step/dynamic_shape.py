@@ -293,7 +293,8 @@ def last_batch(script: Script) -> Iterator[Finding]:
 
 @RULE.whole
 def padded(script: Script) -> Iterator[Finding]:
-    if not (script.trains or script.runs_accelerated or "TrainingArguments" in script.source.text):
+    trained = script.is_trained or script.accelerated
+    if not (trained or "TrainingArguments" in script.source.text):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)
