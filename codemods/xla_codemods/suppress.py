@@ -31,6 +31,8 @@ _NOQA = Pattern(
 )
 
 
+_WORDS = (SUPPRESSION, "noqa", "NOQA")
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 _BETWEEN = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 )
@@ -53,7 +55,7 @@ class Suppressions:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.by_line: dict[int, list[_Suppression]] = {}
-        self.speaks = any(word in source.text for word in (SUPPRESSION, "noqa", "NOQA"))
+        self.speaks = any(word in source.text for word in _WORDS)
         if SUPPRESSION in source.text:
             for found in _comments(self._tokens):
                 self.by_line.setdefault(found.line, []).append(found)
@@ -83,9 +85,21 @@ class Suppressions:
                 first = token.start[0]
         return found
 
+    @cached_property
+    def _marked(self) -> list[int]:
+        """Lines that may hold such a comment, found without the tokens, which take longer than all else here."""
+        lines = enumerate(self.source.text.split("\n"), start=1)
+        return [k for k, line in lines if any(word in line for word in _WORDS)]
+
+    def _may_cover(self, finding: Finding) -> bool:
+        if "\r" in self.source.text and "\n" not in self.source.text:
+            return True
+        end = max(finding.end_line, _end_of_statement(self.source.tree, finding.line))
+        return any(finding.line <= line <= end for line in self._marked)
+
     def covers(self, finding: Finding) -> bool:
         """Whether a comment on the first or last line of the finding's place, or of its statement, suppresses it."""
-        if not self.speaks:
+        if not self.speaks or not self._may_cover(finding):
             return False
         covered = False
         last = self._last_lines.get(finding.end_line, finding.end_line)
@@ -118,6 +132,26 @@ class Suppressions:
                 LOW,
                 None,
             )
+
+
+def _end_of_statement(tree: ast.AST, line: int) -> int:
+    """The last line of the innermost statement around `line`."""
+    end, node = line, tree
+    while True:
+        blocks = (getattr(node, name, ()) for name in _BLOCKS)
+        below = (s for block in blocks if isinstance(block, list) for s in block)
+        inner = next((s for s in below if _spans(s, line)), None)
+        if inner is None:
+            return end
+        end, node = getattr(inner, "end_lineno", None) or end, inner
+
+
+def _spans(node: ast.AST, line: int) -> bool:
+    if isinstance(node, ast.match_case):
+        return any(_spans(statement, line) for statement in node.body)
+    decorated = [d.lineno for d in getattr(node, "decorator_list", ())]
+    first: int = min(decorated, default=getattr(node, "lineno", line + 1))
+    return first <= line <= (getattr(node, "end_lineno", None) or first)
 
 
 def _comments(tokens: list[tokenize.TokenInfo]) -> Iterator[_Suppression]:

@@ -267,9 +267,15 @@ class Training:
             return frozenset({BACKWARD, STEP})
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
 
+    @cached_property
+    def _makes_gradients(self) -> bool:
+        return _FUNC.search(self.script.source.text) is not None
+
     def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
         """Whether `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
-        if isinstance(func, ast.Name) and "grad(" in self.script.source.text:
+        if not self._makes_gradients:
+            return False
+        if isinstance(func, ast.Name):
             found = scope.find(func.id)
             if found is None or len(found[1]) != 1 or found[1][0].path:
                 return False
@@ -372,6 +378,7 @@ _RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
 _OF_GRADIENTS = frozenset(
     f"{home}.{name}" for home in ("torch.func", "functorch") for name in ("grad", "grad_and_value")
 )
+_FUNC = Pattern(r"\b(?:func|functorch)\b")
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
 _ACCESSOR = Pattern(
