@@ -268,12 +268,14 @@ class Training:
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
 
     @cached_property
-    def _makes_gradients(self) -> bool:
-        return _FUNC.search(self.script.source.text) is not None
+    def may_take_gradients(self) -> bool:
+        """Whether the file may have `torch.autograd.grad`, or functions that `torch.func` makes: by its text."""
+        text = self.script.source.text
+        return "autograd" in text or _FUNC.search(text) is not None
 
     def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
         """Whether `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
-        if not self._makes_gradients:
+        if not self.may_take_gradients:
             return False
         if isinstance(func, ast.Name):
             found = scope.find(func.id)

@@ -204,6 +204,8 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if not loop.is_statement or is_of_an_optimizer(script, loop.node):
             continue
         inference = script.training.is_inference(loop.node)
+        if not (inference or script.trains or script.training.may_take_gradients):
+            continue
         effects = loop.effects
         if not (inference or script.trains or GRADIENTS in effects):
             continue
