@@ -9,9 +9,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .index import Index, build
+from .index import Index
 from .names import FunctionNode, Scope, resolve
-from .project import TRAINS, Modules, Project
+from .project import TRAINS, Project
 from .syntax import argument_for
 from .values import Value, for_others
 
@@ -62,7 +62,7 @@ class Callers:
             text = self.modules.text(other)
             if (owner or function) not in text or not any(word in text for word in TRAINS):
                 continue
-            index = whole(self.modules, other)
+            index = self.modules.whole(other)
             if index is None:
                 continue
             made = list(self._calls_of(owner or function, other, index))
@@ -124,16 +124,3 @@ def _names_given(made: Call) -> Iterator[str]:
             yield target.id
         elif isinstance(target, ast.Attribute):
             yield target.attr
-
-
-def whole(modules: Modules, path: str) -> Index | None:
-    """All of the module at `path`, indexed; None where it cannot be parsed."""
-    if path not in modules.indexes:
-        scope = modules.scope(path)
-        index = None
-        if scope is not None and isinstance(scope.node, ast.Module):
-            index = build(scope.node, scope.text, lambda first, last: True)
-            index.module.elsewhere = project = Project(modules, path)
-            index.inference.elsewhere = project.returned
-        modules.indexes[path] = index
-    return modules.indexes[path]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from .accelerators import speaks_of_an_accelerator
@@ -47,7 +47,7 @@ class Modules:
         self._scopes: dict[str, Scope | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
         self._returned: dict[tuple[str, str], Value] = {}
-        self.indexes: dict[str, Index | None] = {}  # of whole modules; see `callers`
+        self._whole: dict[str, Index | None] = {}
 
     def text(self, path: str) -> str:
         """The file at `path`, good for searching."""
@@ -174,17 +174,28 @@ class Modules:
 
     def _result(self, node: ast.AST, path: str) -> Value:
         scope = self.scope(path)
-        if scope is None or not isinstance(scope.node, ast.Module):
-            return UNKNOWN
-        if isinstance(node, ast.ClassDef):
+        if isinstance(node, ast.ClassDef) and scope is not None:
             return Inference(scope, lambda name: [], {}).instance(node, scope)
         if not isinstance(node, ast.FunctionDef):
             return UNKNOWN
         start, end = node.lineno, node.end_lineno or node.lineno
-        index = build(scope.node, scope.text, lambda first, last: first <= end and last >= start)
+        index = self._indexed(path, lambda first, last: first <= end and last >= start)
+        return index.inference.returned(node, index.module) if index is not None else UNKNOWN
+
+    def whole(self, path: str) -> Index | None:
+        """All of the module at `path`, indexed; None where it cannot be parsed."""
+        if path not in self._whole:
+            self._whole[path] = self._indexed(path, lambda first, last: True)
+        return self._whole[path]
+
+    def _indexed(self, path: str, hot: Callable[[int, int], bool]) -> Index | None:
+        scope = self.scope(path)
+        if scope is None or not isinstance(scope.node, ast.Module):
+            return None
+        index = build(scope.node, scope.text, hot)
         index.module.elsewhere = project = Project(self, path)
         index.inference.elsewhere = project.returned
-        return index.inference.returned(node, index.module)
+        return index
 
     def _is_own(self, dotted: str, path: str) -> bool:
         return dotted.startswith(".") or self.locate(dotted, path) is not None

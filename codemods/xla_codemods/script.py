@@ -35,6 +35,7 @@ def _is_called_a_scaler(node: ast.expr) -> bool:
     return last.lower().endswith("scaler")
 
 
+# In files that have these and that programs load, all is looked at: what they compute may be part of each step.
 _COMPUTES = ("import torch", "from torch")
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
@@ -257,6 +258,11 @@ class Script:
             and len(call.args) > 1
             and self.is_optimizer(call.args[1])
         )
+
+    @cached_property
+    def scaling_steps(self) -> list[ast.Call]:
+        """The calls that are such steps."""
+        return [call for call, _ in self.index.of(ast.Call) if self.is_scaling_step(call)]
 
     def is_optimizer(self, node: ast.expr) -> bool:
         """Whether `node` is a torch optimizer: known to be one, or unknown and used and named as one."""

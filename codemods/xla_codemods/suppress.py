@@ -29,8 +29,6 @@ _OURS = Pattern(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNOR
 _NOQA = Pattern(
     r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?", re.IGNORECASE
 )
-
-
 _WORDS = (SUPPRESSION, "noqa", "NOQA")
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 _BETWEEN = frozenset(

@@ -222,9 +222,8 @@ def losses(script: Script) -> Iterator[ast.expr]:
     """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
     `loss_scaler(loss, optimizer)`.
     """
-    for call, _ in script.index.of(ast.Call):
-        if script.is_scaling_step(call):
-            yield call.args[0]
+    for call in script.scaling_steps:
+        yield call.args[0]
     for call, _ in script.index.calls_of("backward"):
         match call:
             case ast.Call(

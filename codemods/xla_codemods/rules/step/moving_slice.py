@@ -61,7 +61,7 @@ def train(model, optimizer, names, dataset, device):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
@@ -87,7 +87,7 @@ def moving_slice(script: Script) -> Iterator[Finding]:
     if not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and _is_on_device(script, node.value):
+        if isinstance(node.ctx, ast.Load) and is_on_device(script, node.value):
             yield from _of_subscript(script, node, counters)
     for call, scope in script.index.of(ast.Call):
         dotted = script.dotted(call.func, scope)
@@ -100,7 +100,7 @@ def moving_slice(script: Script) -> Iterator[Finding]:
 def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) -> Iterator[Finding]:
     """`get_batch(source, i)`, where another module has `source[i : i + n]` in it."""
     assert script.project is not None
-    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if _is_on_device(script, a)]
+    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if is_on_device(script, a)]
     if not given:
         return
     function = script.project.function(dotted)
@@ -121,20 +121,18 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
                 return
 
 
-def _is_on_device(script: Script, node: ast.expr) -> bool:
+def is_on_device(script: Script, node: ast.expr) -> bool:
     value = script.value(node)
     return value.has(TENSOR) and value.has(ACCEL) and not value.has(BATCH)
 
 
 def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> Iterator[Finding]:
     """`source[i : i + n]`, `x[:, i : i + n]`, `x[i]`."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, counters)]
-    if not moving:
+    found = moving_part(node.slice, counters.changes)
+    if found is None:
         return
-    dim, part = moving[0]
-    others = [p for k, p in enumerate(parts) if k != dim]
-    if len(moving) == 1 and isinstance(part, ast.Slice) and all(is_whole(p) for p in others):
+    dim, part, alone = found
+    if alone and isinstance(part, ast.Slice):
         length = length_of(part)
         if length is not None and part.lower is not None:
             text = f"{script.xla}.narrow({{0}}, {dim}, {{1}}, {{2}})"
@@ -145,10 +143,23 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
     yield RULE.at(script, node, _MESSAGE)
 
 
-def _moves(part: ast.expr, counters: Counters) -> bool:
+def moving_part(
+    index: ast.expr, moves: Callable[[ast.expr], bool]
+) -> tuple[int, ast.expr, bool] | None:
+    """The first part of `index` that moves, with its dimension, and whether all of every other dimension is taken."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, moves)]
+    if not moving:
+        return None
+    dim, part = moving[0]
+    alone = len(moving) == 1 and all(is_whole(p) for k, p in enumerate(parts) if k != dim)
+    return dim, part, alone
+
+
+def _moves(part: ast.expr, moves: Callable[[ast.expr], bool]) -> bool:
     if isinstance(part, ast.Slice):
-        return any(edge is not None and counters.changes(edge) for edge in (part.lower, part.upper))
-    return counters.changes(part)
+        return any(edge is not None and moves(edge) for edge in (part.lower, part.upper))
+    return moves(part)
 
 
 def is_whole(part: ast.expr) -> bool:

@@ -83,10 +83,9 @@ from typing import TYPE_CHECKING
 from ...edits import ReplaceStatement
 from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...values import ACCEL, BATCH, TENSOR
 from .computed import is_state
 from .counters import Counters
-from .moving_slice import is_whole, length_of
+from .moving_slice import is_on_device, length_of, moving_part
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -115,8 +114,7 @@ def moving_store(script: Script) -> Iterator[Finding]:
 def _is_on_device(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute) and is_state(script, node):
         return script.accelerated
-    value = script.value(node)
-    return value.has(TENSOR) and value.has(ACCEL) and not value.has(BATCH)
+    return is_on_device(script, node)
 
 
 def _of_target(
@@ -126,14 +124,11 @@ def _of_target(
     counters: Counters,
 ) -> Iterator[Finding]:
     """`rewards[step] = r`, `queue[:, i : i + n] = keys`."""
-    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, counters)]
-    if not moving:
+    found = moving_part(target.slice, counters.moves)
+    if found is None:
         return
-    dim, part = moving[0]
-    others = [p for k, p in enumerate(parts) if k != dim]
-    alone = isinstance(assign, ast.Assign) and len(assign.targets) == 1
-    plain = alone and len(moving) == 1 and all(is_whole(p) for p in others)
+    dim, part, alone = found
+    plain = alone and isinstance(assign, ast.Assign) and len(assign.targets) == 1
     put = f"{script.xla}.put({{0}}, {dim}, {{1}}, {{2}}"
     if plain and not isinstance(part, ast.Slice):
         edit = ReplaceStatement(assign, put + ")", (target.value, part, assign.value))
@@ -146,9 +141,3 @@ def _of_target(
         yield RULE.at(script, target, _MESSAGE, edit)
         return
     yield RULE.at(script, target, _MESSAGE)
-
-
-def _moves(part: ast.expr, counters: Counters) -> bool:
-    if isinstance(part, ast.Slice):
-        return any(edge is not None and counters.moves(edge) for edge in (part.lower, part.upper))
-    return counters.moves(part)
