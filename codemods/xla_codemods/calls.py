@@ -244,7 +244,7 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return base
     if base == UNKNOWN and name in known.TENSORS_ALONE:
         return of(TENSOR)
-    return UNKNOWN
+    return base if known.is_of_others(base) else UNKNOWN
 
 
 def _module_method(
@@ -390,7 +390,7 @@ def attribute_of(base: Value, name: str) -> Value:
         return section(base)
     if base.has(DEVICE) and name == "type":
         return Value(frozenset({STRING, DEVICE, *(base.kinds & {ACCEL, HOST})}))
-    return UNKNOWN
+    return base if known.is_of_others(base) else UNKNOWN
 
 
 def _tensor_attribute(base: Value, name: str) -> Value:

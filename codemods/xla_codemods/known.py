@@ -36,6 +36,14 @@ from .values import (
 
 RUNTIME = "xla_migrate.runtime"
 
+# Libraries whose values are none of torch's, whatever their methods are called.
+FOREIGN = frozenset(
+    "PIL catboost chainer cupy cv2 haiku jax jaxlib lightgbm megengine mindspore mlx mxnet numba oneflow onnxruntime"
+    " optax paddle pandas polars pycuda sklearn spacy taichi tensorflow tensorrt tinygrad xgboost".split()
+)
+
+_OF_OTHERS = of(INSTANCE)  # what they return
+
 # What reads settings from files.
 _SETTINGS = frozenset(
     "yaml.load yaml.safe_load yaml.full_load yaml.unsafe_load json.load json.loads toml.load toml.loads tomli.load"
@@ -213,13 +221,23 @@ HOST_TENSORS = frozenset(
 )
 
 
+def is_foreign(dotted: str) -> bool:
+    """Whether `dotted` is of a library that has nothing of torch's in its values."""
+    return dotted.partition(".")[0] in FOREIGN
+
+
+def is_of_others(value: Value) -> bool:
+    """Whether `value` came out of such a library, by its functions or the methods of what they gave."""
+    return value == _OF_OTHERS
+
+
 def result(dotted: str) -> Value:
     """What calling `dotted` returns, as far as its name tells; tensor functions are `infer`'s affair."""
     found = _RESULTS.get(dotted)
     if found is not None:
         return found
     last = dotted.rpartition(".")[2]
-    if last[:1].isupper():
+    if last[:1].isupper() and not is_foreign(dotted):
         return _instance(dotted, last)
     if dotted.startswith(("torchvision.models.", "timm.models.")):
         return of(MODULE)
@@ -231,7 +249,7 @@ def result(dotted: str) -> Value:
         return of(ARGUMENTS, SETTINGS)
     if dotted.startswith("numpy."):
         return of(ARRAY)
-    return UNKNOWN
+    return _OF_OTHERS if is_foreign(dotted) else UNKNOWN
 
 
 def _instance(dotted: str, last: str) -> Value:

@@ -14,11 +14,11 @@ from .devices import (
     last_name,
     named_like_devices,
 )
-from .known import RUNTIME
+from .known import FOREIGN, RUNTIME, is_of_others, result
 from .names import FunctionNode, Scope
 from .patterns import Pattern
 from .syntax import is_static, walk_body
-from .values import CLASS, MODULE, TENSOR
+from .values import CLASS, MODULE, TENSOR, UNKNOWN, Value
 
 if TYPE_CHECKING:
     from .script import Script
@@ -122,6 +122,11 @@ _TEXT_FUNCTIONS = frozenset(
         "type",
     ]
 )
+# Libraries to which such a string is no device of torch's.
+_NO_DEVICES = FOREIGN | set(
+    "argparse collections importlib itertools json logging numpy os pathlib re shutil string subprocess sys time torch"
+    " warnings".split()
+)
 _ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
 _GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
 _NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
@@ -190,6 +195,8 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
     around = script.parent(call)
     if dotted in {"typer.Option", "typer.Argument"} and isinstance(around, ast.arguments):
         return _default(script, call, around)
+    if is_of_others(_called_on(script, call, dotted, scope)):
+        return ELSEWHERE
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     if name == "cuda" or name in _TEXT_METHODS or name in _TEXT_FUNCTIONS:
         return ELSEWHERE
@@ -198,13 +205,7 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
     function = _local(script, call, scope)
     if function is not None:
         return _parameter_at(script, call, node, function)
-    if dotted is not None and dotted.partition(".")[0] in {
-        "torch",
-        "numpy",
-        "os",
-        "re",
-        "argparse",
-    }:
+    if dotted is not None and dotted.partition(".")[0] in _NO_DEVICES:
         return ELSEWHERE
     options = _options(call)
     if options:  # click, absl, environs: env("DEVICE", "cuda")
@@ -235,12 +236,22 @@ def _keyword(script: Script, argument: ast.keyword) -> str:
         return ELSEWHERE
     if name == "device_map":
         return NAME
+    if is_of_others(_called_on(script, call, dotted, scope)):
+        return ELSEWHERE
     if name == "device" and _takes_devices(script, call, dotted, scope):
         return SINK
     if is_device_name(name):
         return NAME
     function = _local(script, call, scope)
     return NAME if function is not None and name in script.devices.used else ELSEWHERE
+
+
+def _called_on(script: Script, call: ast.Call, dotted: str | None, scope: Scope) -> Value:
+    """What `call` is a method of; of a library's function, what it returns."""
+    if dotted is not None:
+        return result(dotted)
+    func = call.func
+    return script.value(func.value, scope) if isinstance(func, ast.Attribute) else UNKNOWN
 
 
 def _takes_devices(script: Script, call: ast.Call, dotted: str | None, scope: Scope) -> bool:

@@ -302,7 +302,7 @@ class Training:
             return False
         value = self.script.value(owner)
         return (
-            value.definition is None
+            (value.definition is None and not known.is_of_others(value))
             or value.has(TENSOR)
             or value.has(ACCELERATOR)
             or value.has(MODULE)
