@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import known
+from .arrays import array, is_double, of_array
 from .loops import is_called_a_model
 from .names import Scope, resolve
 from .syntax import keyword
@@ -19,6 +20,7 @@ from .values import (
     DATASET,
     DEVICE,
     DEVICE_LOADER,
+    DOUBLE,
     DTYPE,
     GIVEN,
     HOST,
@@ -115,6 +117,12 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     if dotted in {"os.environ.get", "os.getenv"}:
         return _or_default(values, of(STRING, GIVEN), node, scope)
     value = known.result(dotted)
+    if value.has(ARRAY):
+        return array(values, dotted, node, scope)
+    if dotted == "torch.from_numpy" and node.args:
+        return of_array(value, values.value(node.args[0], scope))
+    if dotted == "torch.autograd.grad":
+        return Value(element=Value(frozenset({TENSOR, *_place(values, node, scope)})))
     if value != UNKNOWN:
         return value
     if known.is_tensor_function(dotted):
@@ -147,7 +155,11 @@ def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Val
 def _factory(values: Inference, node: ast.Call, scope: Scope) -> Value:
     device = keyword(node, "device")
     place = frozenset({HOST}) if device is None else _moved_to(values, device, scope)
-    return Value(frozenset({TENSOR, *(place or ())}))
+    made = Value(frozenset({TENSOR, *(place or ())}))
+    dtype = keyword(node, "dtype")
+    if dtype is not None:
+        return made._replace(kinds=made.kinds | {DOUBLE}) if is_double(dtype, scope) else made
+    return of_array(made, values.value(node.args[0], scope)) if node.args else made
 
 
 def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[str] | None:
@@ -242,6 +254,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return Value(element=Value(items=(of(STRING), base.element)))
     if base.has(BATCH) and name in {"values", "to"}:
         return base
+    if base.has(ARRAY) and name in known.SAME_TYPE:
+        return base
     if base == UNKNOWN and name in known.TENSORS_ALONE:
         return of(TENSOR)
     return base if known.is_of_others(base) else UNKNOWN
@@ -269,7 +283,9 @@ def _module_method(
 def _tensor_method(
     values: Inference, base: Value, name: str, node: ast.Call, scope: Scope
 ) -> Value:
-    kinds = base.kinds
+    kinds = base.kinds if name in known.SAME_TYPE else base.kinds - {DOUBLE}
+    if name == "double":
+        kinds |= {DOUBLE}
     if name in known.NUMBER_METHODS:
         return of(NUMBER)
     if name in known.ARRAY_METHODS:
@@ -281,7 +297,11 @@ def _tensor_method(
     if name == "to":
         target = node.args[0] if node.args else keyword(node, "device")
         place = _moved_to(values, target, scope) if target is not None else None
-        return base if place is None else Value(kinds - {ACCEL, HOST} | place)
+        if place is None or len(node.args) > 1 or keyword(node, "dtype") is not None:
+            kinds -= {DOUBLE}
+        if place is None:
+            return base if kinds == base.kinds else base._replace(kinds=kinds)
+        return Value(kinds - {ACCEL, HOST} | place)
     if name in {"backward", "get_device"}:
         return of(NUMBER)
     if name in {"items", "values", "keys", "get", "pop"} and BATCH in kinds:

@@ -15,6 +15,7 @@ from .values import (
     ARRAY,
     BATCH,
     DEVICE,
+    DOUBLE,
     FUNCTION,
     GIVEN,
     HOST,
@@ -172,7 +173,7 @@ def _arithmetic(left: Value, right: Value) -> Value:
             places = frozenset({ACCEL})
         return Value(frozenset({TENSOR, *places}))
     if left.has(ARRAY) or right.has(ARRAY):
-        return of(ARRAY)
+        return of(ARRAY, *((left.kinds | right.kinds) & {DOUBLE}))
     return of(NUMBER) if left.has(NUMBER) and right.has(NUMBER) else UNKNOWN
 
 

@@ -11,6 +11,7 @@ from .values import (
     DATASET,
     DEVICE,
     DEVICE_LOADER,
+    DOUBLE,
     DTYPE,
     EVENT,
     GENERATOR,
@@ -268,7 +269,7 @@ def _instance(dotted: str, last: str) -> Value:
     if dotted.startswith("transformers."):
         return _transformers(dotted, last)
     if dotted in HOST_TENSORS:
-        return of(TENSOR, HOST)
+        return of(TENSOR, HOST, DOUBLE) if last == "DoubleTensor" else of(TENSOR, HOST)
     if last.endswith("Sampler"):
         return of(SAMPLER)
     return UNKNOWN
@@ -324,6 +325,11 @@ TENSORS_ALONE = frozenset(
     "scatter_add_ type_as unsqueeze unsqueeze_ view_as".split()
 )
 
+# Methods of tensors and arrays that keep the type of their numbers.
+SAME_TYPE = frozenset(
+    "clone contiguous copy cpu cuda detach expand flatten permute pin_memory ravel repeat requires_grad_ reshape"
+    " squeeze t to transpose unsqueeze view".split()
+)
 # Methods that leave the tensor world.
 NUMBER_METHODS = frozenset(
     {"item", "numel", "nelement", "dim", "ndimension", "size", "stride", "element_size"}

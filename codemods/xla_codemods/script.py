@@ -179,6 +179,13 @@ class Script:
                 return ancestor
         return None
 
+    def defines(self, owner: ast.expr, method: str) -> bool:
+        """Whether `owner` is of a class of this file that has a method of that name by itself."""
+        definition = self.value(owner).definition
+        if not isinstance(definition, ast.ClassDef):
+            return False
+        return self.inference.method(definition, method) is not None
+
     def is_annotation(self, node: ast.AST) -> bool:
         """Whether `node` stands in an annotation: nothing is done with it."""
         child = node

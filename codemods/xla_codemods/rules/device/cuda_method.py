@@ -190,11 +190,9 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
         return not value.has(MODULE) or _inherits_it(script, value.definition)
-    if isinstance(value.definition, ast.ClassDef) and script.inference.method(
-        value.definition, "cuda"
-    ):
-        return True
-    return bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
+    return script.defines(owner, "cuda") or (
+        bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
+    )
 
 
 def _inherits_it(script: Script, definition: ast.AST | None) -> bool:

@@ -117,9 +117,11 @@ def _called(
 
 
 def _is_anothers(script: Script, owner: ast.expr) -> bool:
-    """Whether `owner` is of a local class that is no tensor and no module: its `cuda` is its own affair."""
+    """Whether `owner` is of a local class that is no tensor and no module, or has its own `cuda`."""
     kinds = script.value(owner).kinds
-    return bool(kinds & {INSTANCE, CLASS}) and not kinds & {MODULE, TENSOR}
+    return script.defines(owner, "cuda") or (
+        bool(kinds & {INSTANCE, CLASS}) and not kinds & {MODULE, TENSOR}
+    )
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:

@@ -73,7 +73,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if isinstance(script.parent(call), ast.Dict):
         return  # half the size, in a checkpoint
-    if may_be_on_the_device(script, owner, scope):
+    if may_be_on_the_device(script, owner, scope) and not script.defines(owner, "half"):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
         yield RULE.at(script, call, _MESSAGE, edit, safety=UNSAFE)
 

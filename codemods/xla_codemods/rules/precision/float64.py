@@ -11,6 +11,9 @@ device are mostly as good in float32; what must be float64 belongs on the CPU. W
 +totals = torch.zeros(3, dtype=torch.float64, device=xla.xla_device())
 ```
 
+numpy's numbers are float64 where nothing else is said, and so are tensors that are made of its arrays: convert them
+before they are moved (`torch.from_numpy(betas).float().to(device)`).
+
 On the CPU it stays.
 
 ```python
@@ -29,10 +32,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...devices import device_argument
 from ...findings import WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...values import ACCEL, DEVICE, HOST, TENSOR
+from ...values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
 from .half import converted_to
 
 if TYPE_CHECKING:
@@ -49,16 +53,75 @@ _MESSAGE = "TPUs emulate float64, and Trainium has none: use float32, or the CPU
 def double(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if _on_the_device(script, owner, scope) and not call.args:
+    if call.args or script.defines(owner, "double"):
+        return
+    if _on_the_device(script, owner, scope) or _is_a_moved_module(script, call, owner):
         yield RULE.at(script, call, _MESSAGE)
 
 
-@RULE.method("to", "type")
+@RULE.method("to", "type", "cuda")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if _on_the_device(script, call, scope) or _on_the_device(script, call.func.value, scope):
+    owner = call.func.value
+    if _on_the_device(script, call, scope) or _on_the_device(script, owner, scope):
         for node in converted_to(script, call, scope, _DOUBLE):
             yield RULE.at(script, node, _MESSAGE)
+        if _comes_as_double(script, call, owner, scope):
+            yield RULE.at(script, call, _MESSAGE)
+
+
+def _comes_as_double(script: Script, call: ast.Call, owner: ast.expr, scope: Scope) -> bool:
+    """Whether `call` brings to the device what is float64 on the host, as tensors made of numpy's arrays are."""
+    value = script.value(owner, scope)
+    return (
+        value.has(DOUBLE)
+        and value.has(HOST)
+        and script.value(call, scope).has(DOUBLE)
+        and keyword(call, "dtype") is None
+    )
+
+
+def _is_a_moved_module(script: Script, call: ast.Call, owner: ast.expr) -> bool:
+    """Whether `owner` is a module that is moved to the device: before or after `call`, or in other statements."""
+    if not script.value(owner).has(MODULE) or not script.runs_accelerated:
+        return False
+    statement = script.statement(call)
+    names = {ast.unparse(owner)}
+    if isinstance(statement, ast.Assign):
+        names |= {ast.unparse(target) for target in statement.targets}
+    moves = (*script.index.calls_of("to"), *script.index.calls_of("cuda"))
+    return any(
+        _moves_to_the_device(script, move)
+        and isinstance(move.func, ast.Attribute)
+        and (script.statement(move) is statement or ast.unparse(move.func.value) in names)
+        for move, _ in moves
+    )
+
+
+def _moves_to_the_device(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    device = device_argument(call)
+    return device is not None and script.value(device).has(ACCEL)
+
+
+@RULE.call("torch.set_default_dtype", "torch.set_default_tensor_type")
+def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.set_default_dtype(torch.float64)`, in a program that trains on an accelerator."""
+    if script.is_trained and script.runs_accelerated and call.args:
+        given = call.args[0]
+        name = given.value if isinstance(given, ast.Constant) else script.dotted(given, scope)
+        if name in {*_DOUBLE, "torch.DoubleTensor"}:
+            yield RULE.at(script, call, _MESSAGE)
+
+
+@RULE.call("torch.tensor", "torch.as_tensor", "torch.asarray")
+def of_arrays(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.tensor(array, device=device)`."""
+    if call.args and keyword(call, "dtype") is None:
+        value = script.value(call, scope)
+        if value.has(DOUBLE) and value.has(ACCEL):
+            yield RULE.at(script, call, _MESSAGE)
 
 
 @RULE.node(ast.keyword, named=("dtype",))

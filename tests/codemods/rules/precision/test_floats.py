@@ -46,6 +46,53 @@ def test_float64_on_the_device_is_for_a_person(line: str) -> None:
     assert migrated(source, unsafe=True).splitlines()[-1] == f"y = {line}"
 
 
+ARRAYS = """import numpy as np
+grid = np.linspace(0, 1, 10)
+noise = 1 - np.random.rand(3)
+counts = np.arange(10)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.from_numpy(grid).to(device)",
+        "torch.from_numpy(np.cumprod(noise)).cuda()",
+        "torch.tensor(noise, device=device)",
+        "torch.as_tensor(grid).unsqueeze(0).to(device, non_blocking=True)",
+        "torch.tensor(np.array([0.485, 0.456])).to(device)",
+        "torch.ones(3).double().to(device)",
+        "torch.DoubleTensor(3).to(device)",
+        "nn.Linear(1, 1).double().to(device)",
+        "torch.set_default_dtype(torch.float64)",
+    ],
+)
+def test_float64_that_comes_from_the_host(line: str) -> None:
+    source = f"{HEAD}{DEVICE}{ARRAYS}y = {line}\nloss.backward()\n"
+    assert (8, "XLA209") in findings(source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.from_numpy(grid).float().to(device)",
+        "torch.from_numpy(grid).to(device, torch.float32)",
+        "torch.from_numpy(grid).to(device=device, dtype=torch.float32)",
+        "torch.from_numpy(grid.astype(np.float32)).to(device)",
+        "torch.from_numpy(np.zeros(3, dtype=np.float32)).to(device)",
+        "torch.tensor(grid, dtype=torch.float32, device=device)",
+        "torch.from_numpy(counts).to(device)",
+        "torch.tensor([0.485, 0.456]).to(device)",
+        "torch.from_numpy(grid)",
+        "nn.Linear(1, 1).double()",
+        "torch.set_default_dtype(torch.float32)",
+    ],
+)
+def test_what_comes_as_float32_or_stays(line: str) -> None:
+    source = f"{HEAD}{DEVICE}{ARRAYS}y = {line}\nloss.backward()\n"
+    assert "XLA209" not in [code for _, code in findings(source)]
+
+
 def test_by_a_name_that_is_only_that() -> None:
     source = HEAD + DEVICE + "kind = torch.float16\nmodel.to(device, kind)\nloss.backward()\n"
     assert "kind = torch.bfloat16" in migrated(source, unsafe=True)
