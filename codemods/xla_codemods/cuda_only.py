@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .catalog.families import NEXT, is_cuda_only, may_lead_to_one
 from .edits import DropArgument, Edit, Replace, ReplaceStatement
 from .findings import Finding
-from .names import MODULES, resolve
+from .names import MODULES, STAR_EXPORTS, WHOLLY_KNOWN, resolve
 
 if TYPE_CHECKING:
     from .script import Script
@@ -33,7 +33,8 @@ def left_over(
     left = [
         u
         for u in uses(script)
-        if _hides_names(u.node) or is_missing_package(script, u) or not hears(u.dotted, u.called)
+        if not (_is_star(u.node) and _brings_known_names(script, u.dotted))
+        and (_is_star(u.node) or is_missing_package(script, u) or not hears(u.dotted, u.called))
     ]
     if not left:
         return []
@@ -48,9 +49,15 @@ def is_missing_package(script: Script, use: Use) -> bool:
     return not any(isinstance(around, ast.If) for around in script.ancestors(use.node))
 
 
-def _hides_names(node: ast.AST) -> bool:
+def _is_star(node: ast.AST) -> bool:
     """`from torch.cuda import *`: what is used of it cannot be told."""
     return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+
+
+def _brings_known_names(script: Script, home: str) -> bool:
+    """But for a module all of whose names are known, where no other star import may hide them."""
+    known = STAR_EXPORTS[home] if home in WHOLLY_KNOWN else ()
+    return any(script.index.module.dotted(name) == f"{home}.{name}" for name in known)
 
 
 def uses(script: Script) -> list[Use]:

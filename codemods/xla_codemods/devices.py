@@ -56,7 +56,7 @@ class Devices:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.giving: dict[FunctionNode, bool] = {}  # functions that return a device
+        self.giving: dict[FunctionNode | ast.Lambda, bool] = {}  # functions that return a device
 
     # Strings.
 

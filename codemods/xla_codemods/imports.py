@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from .chunks import first_line
 from .edits import DropAlias, Edit, remove
 from .known import RUNTIME
+from .names import STAR_EXPORTS, WHOLLY_KNOWN
 from .rewrite import rewrite
 from .script import RUNTIME_IMPORT, Script
 from .source import Source
@@ -113,6 +114,7 @@ def _end(node: ast.stmt) -> int:
 def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
     """Edits that drop what the source imported and used, and now does not use."""
     before, after = used_names(script.tree), used_names(tree)
+    yield from _idle_stars(tree, script, before - after, after)
     gone = {name for name in before - after if not script.is_imported_elsewhere(name)}
     if not gone:
         return
@@ -136,6 +138,16 @@ def _unused(tree: ast.Module, script: Script) -> Iterator[Edit]:
             yield remove(node)
         else:
             yield from (DropAlias(node, alias) for alias in aliases)  # type: ignore[arg-type]
+
+
+def _idle_stars(tree: ast.Module, script: Script, gone: set[str], left: set[str]) -> Iterator[Edit]:
+    """`from torch.cuda.amp import *` of which nothing is used any more."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            known = STAR_EXPORTS.get(node.module or "", frozenset())
+            if node.module in WHOLLY_KNOWN and known & gone and not known & left:
+                if not any(script.is_imported_elsewhere(name) for name in known):
+                    yield remove(node)
 
 
 def _may_go(node: ast.Import | ast.ImportFrom) -> bool:

@@ -189,6 +189,8 @@ STAR_EXPORTS = {
     "torch.nn": frozenset({"DataParallel", "Module"}),
     "torch.utils.data": frozenset({"DataLoader", "Dataset", "IterableDataset"}),
 }
+# Those of which that is all there is.
+WHOLLY_KNOWN = frozenset({"torch.cuda.amp", "torch.amp"})
 
 
 def resolve(node: ast.AST | None, scope: Scope) -> str | None:
@@ -248,6 +250,7 @@ def _is_fallback(binding: Binding) -> bool:
 
 __all__ = [
     "ITERATED",
+    "WHOLLY_KNOWN",
     "LOCAL",
     "MODULES",
     "STAR_EXPORTS",

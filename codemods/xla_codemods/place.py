@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .availability import OTHER_ACCELERATORS
@@ -14,8 +15,9 @@ from .devices import (
     last_name,
     named_like_devices,
 )
-from .known import FOREIGN, RUNTIME, is_of_others, result
+from .known import is_of_others, result
 from .names import FunctionNode, Scope
+from .no_devices import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS
 from .patterns import Pattern
 from .syntax import is_static, walk_body
 from .values import CLASS, MODULE, TENSOR, UNKNOWN, Value
@@ -31,105 +33,10 @@ MAYBE = "maybe"  # handed to a function that the file does not show
 KEPT = "kept"  # kept under another name
 ELSEWHERE = "elsewhere"  # another rule's, or nothing of ours
 
-# Calls whose strings other rules deal with, or that take the name of a device and not a device.
-_OTHERS = (
-    "torch.cuda.",
-    "torch.accelerator.",
-    "torch.amp.",
-    "torch.autocast",
-    "torch.distributed.",
-    "torch.library.",
-    "torch.profiler.",
-    "torch.backends.",
-    "torch.utils.",
-    "torch.load",
-    "torch.jit.load",
-    "torch.Generator",
-    "torch.Stream",
-    "torch.Event",
-    "torch.set_default_device",
-    "torch.get_device_module",
-    "torch.testing.",
-    "torch._",
-    "safetensors.",
-    "typing.",
-    "pytest.",
-    "unittest.",
-    RUNTIME,
-)
-# Functions that look at a string, show it, or make another of it.
-_TEXT_METHODS = frozenset(
-    [
-        "count",
-        "critical",
-        "debug",
-        "endswith",
-        "error",
-        "exception",
-        "find",
-        "get",
-        "pop",
-        "setdefault",
-        "fullmatch",
-        "index",
-        "info",
-        "join",
-        "log",
-        "lower",
-        "lstrip",
-        "match",
-        "partition",
-        "print",
-        "remove",
-        "replace",
-        "rpartition",
-        "rsplit",
-        "rstrip",
-        "search",
-        "skipIf",
-        "skipUnless",
-        "split",
-        "startswith",
-        "strip",
-        "sub",
-        "upper",
-        "warn",
-        "warning",
-        "write",
-    ]
-)
-_TEXT_FUNCTIONS = frozenset(
-    [
-        "Exception",
-        "NotImplementedError",
-        "Path",
-        "RuntimeError",
-        "ValueError",
-        "bool",
-        "delattr",
-        "dict",
-        "getattr",
-        "hasattr",
-        "input",
-        "isinstance",
-        "len",
-        "print",
-        "repr",
-        "require",
-        "setattr",
-        "sorted",
-        "str",
-        "type",
-    ]
-)
-# Libraries to which such a string is no device of torch's.
-_NO_DEVICES = FOREIGN | set(
-    "argparse collections importlib itertools json logging numpy os pathlib re shutil string subprocess sys time torch"
-    " warnings".split()
-)
 _ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
 _GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
 _NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
+_LISTS = (ast.List, ast.Tuple)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
@@ -166,9 +73,37 @@ def place(script: Script, node: ast.expr) -> str:
             return _element(script, node, parent)
         case ast.BinOp(op=ast.Add()) if isinstance(node, (ast.Tuple, ast.List)):
             return place(script, parent)  # `("cuda:0",) + args`
+        case ast.Subscript(value=display) if display is node and isinstance(
+            node, (*_LISTS, ast.Dict)
+        ):
+            return _looked_up(script, parent)
+        case ast.Lambda():
+            return _given_by_lambda(script, parent)
         case ast.Compare():
             return TEST
     return ELSEWHERE
+
+
+def _looked_up(script: Script, item: ast.Subscript) -> str:
+    """`["cpu", "cuda"][torch.cuda.is_available()]`: a choice."""
+    around = script.parent(item)
+    if isinstance(around, ast.Call) and script.dotted(around.func) == "torch.device":
+        return NAME  # which takes the name of any device
+    found = place(script, item)
+    return NAME if found == SINK else found
+
+
+def _given_by_lambda(script: Script, function: ast.Lambda) -> str:
+    """`field(default_factory=lambda: "cuda")`, `get_device = lambda: "cuda"`."""
+    parent = script.parent(function)
+    if isinstance(parent, ast.keyword) and parent.arg in {"default_factory", "factory"}:
+        call = script.parent(parent)
+        return _field(script, call) if isinstance(call, ast.Call) else ELSEWHERE
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        names = [name for target in targets if (name := last_name(target)) is not None]
+        return NAME if _gives_device(script, function, names) else KEPT
+    return KEPT
 
 
 def _is_name_for(script: Script, target: ast.expr) -> bool:
@@ -186,7 +121,7 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
     dotted = script.dotted(func, scope)
     if dotted == "torch.device":
         return ELSEWHERE  # looked at from the call
-    if dotted is not None and dotted.startswith(_OTHERS):
+    if dotted is not None and dotted.startswith(OTHERS):
         return ELSEWHERE
     if dotted is None and isinstance(func, ast.Attribute) and func.attr == "to":
         return SINK if node is call.args[0] else ELSEWHERE
@@ -198,14 +133,16 @@ def _argument(script: Script, node: ast.expr, call: ast.Call) -> str:
     if is_of_others(_called_on(script, call, dotted, scope)):
         return ELSEWHERE
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    if name == "cuda" or name in _TEXT_METHODS or name in _TEXT_FUNCTIONS:
+    if name == "setattr" and call.args[-1] is node and any(map(is_device_name, _options(call))):
+        return NAME
+    if name == "cuda" or name in TEXT_METHODS or name in TEXT_FUNCTIONS:
         return ELSEWHERE
     if name.startswith(("register", "assert")) or name.endswith("partial"):
         return ELSEWHERE
     function = _local(script, call, scope)
     if function is not None:
         return _parameter_at(script, call, node, function)
-    if dotted is not None and dotted.partition(".")[0] in _NO_DEVICES:
+    if dotted is not None and dotted.partition(".")[0] in NO_DEVICES:
         return ELSEWHERE
     options = _options(call)
     if options:  # click, absl, environs: env("DEVICE", "cuda")
@@ -222,7 +159,7 @@ def _keyword(script: Script, argument: ast.keyword) -> str:
         return KEPT  # of a process, a thread, a remote call
     scope = script.index.scope(call)
     dotted = script.dotted(call.func, scope)
-    if dotted is not None and dotted.startswith(_OTHERS):
+    if dotted is not None and dotted.startswith(OTHERS):
         return ELSEWHERE
     if name == "default" or name == "envvar":
         options = _options(call)
@@ -268,9 +205,10 @@ def _takes_devices(script: Script, call: ast.Call, dotted: str | None, scope: Sc
 def _field(script: Script, call: ast.Call) -> str:
     """`device: str = field(default="cuda")`."""
     parent = script.parent(call)
-    if isinstance(parent, ast.AnnAssign):
-        return NAME if _is_name_for(script, parent.target) else ELSEWHERE
-    return ELSEWHERE
+    if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        return ELSEWHERE
+    targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+    return NAME if any(_is_name_for(script, target) for target in targets) else ELSEWHERE
 
 
 def _options(call: ast.Call) -> list[str]:
@@ -320,16 +258,20 @@ def _returned(script: Script, statement: ast.Return) -> str:
     function = script.function(statement)
     if function is None:
         return ELSEWHERE
-    return NAME if _gives_device(script, function) else KEPT
+    return NAME if _gives_device(script, function, [function.name]) else KEPT
 
 
-def _gives_device(script: Script, function: FunctionNode) -> bool:
+def _gives_device(
+    script: Script, function: FunctionNode | ast.Lambda, names: Iterable[str]
+) -> bool:
     """Whether what `function` returns is a device: it is called so, or a call of it stands where one does."""
     known = script.devices.giving
     if function not in known:
         known[function] = False  # recursion ends here
-        known[function] = _GIVES_DEVICE.search(function.name) is not None or any(
-            place(script, call) in {SINK, NAME} for call, _ in script.index.calls_of(function.name)
+        known[function] = any(
+            _GIVES_DEVICE.search(name) is not None
+            or any(place(script, call) in {SINK, NAME} for call, _ in script.index.calls_of(name))
+            for name in names
         )
     return known[function]
 
@@ -342,9 +284,13 @@ def _entry(script: Script, node: ast.expr, display: ast.Dict) -> str:
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 if is_device_name(key.value):
                     return NAME
-                parent = script.parent(display)
-                if isinstance(parent, ast.keyword) and parent.arg == "device_map":
-                    return NAME
+            parent = script.parent(display)
+            if isinstance(parent, ast.keyword) and parent.arg == "device_map":
+                return NAME
+            if isinstance(parent, ast.Subscript):
+                return place(script, display)  # `{True: "cuda", False: "cpu"}[use_cuda]`
+            if isinstance(parent, ast.Assign) and any(map(named_like_devices, parent.targets)):
+                return NAME
             return KEPT
     return ELSEWHERE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .helpers import IMPORT, migrated
+from .helpers import IMPORT, findings, migrated
 
 USE = "x = torch.ones(1).cuda()\n"
 USED = "x = torch.ones(1).to(xla.xla_device())\n"
@@ -73,3 +73,31 @@ def test_unused_imports_go_and_neighbours_stay() -> None:
         pytest.skip("no rule removes empty_cache yet")
     assert "nn,  # kept, with its comment" in after
     assert "import apex  # noqa" in after  # was unused before: not our business
+
+
+STAR = """\
+from torch.cuda.amp import *
+
+scaler = GradScaler()
+for x in loader:
+    with autocast():
+        loss = model(x).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_a_star_of_which_nothing_is_used_any_more_goes() -> None:
+    assert findings(STAR).count((1, "XLA906")) == 0
+    assert "import *" not in migrated(STAR)
+
+
+def test_a_star_of_which_something_is_left_stays() -> None:
+    assert "from torch.cuda.amp import *\n" in migrated(STAR + "print(autocast)\n")
+
+
+def test_beside_an_unknown_star_nobody_knows_whose_names_are_whose() -> None:
+    source = "from mine import *\n" + STAR
+    assert (2, "XLA906") in findings(source)
+    assert migrated(source).startswith("from mine import *\nfrom torch.cuda.amp import *\n")

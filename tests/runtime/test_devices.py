@@ -19,6 +19,7 @@ ACCELERATOR_SPECS = [
     "cuda:3",
     "gpu",
     "gpu:1",
+    "0",
     "xla",
     "xla:0",
     torch.device("cuda"),

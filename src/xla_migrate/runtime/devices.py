@@ -28,6 +28,8 @@ def parse_spec(spec: DeviceSpec) -> tuple[str, int | None]:
             raise ValueError(f"device index {spec} is negative; for the CPU say 'cpu'")
         return "accelerator", spec
     if isinstance(spec, str):
+        if spec.isdecimal():  # `--gpu 1`, of an option whose type is str
+            return "accelerator", int(spec)
         kind, _, index = spec.partition(":")
         if kind == "gpu" and (not index or index.isdigit()):
             return "accelerator", int(index) if index else None
@@ -42,7 +44,7 @@ def xla_device(spec: DeviceSpec = None) -> torch.device:
     """The accelerator of this process.
 
     Args:
-        spec: What the CUDA script had: None, an index, ``"cuda"``, ``"cuda:3"``, ``"gpu"``,
+        spec: What the CUDA script had: None, an index (``"1"``, too), ``"cuda"``, ``"cuda:3"``, ``"gpu"``,
             ``"xla"``, a ``torch.device``. Each process has one accelerator, so an index of the
             script means that one, except on eager machines with several devices, where it is
             honoured. ``"cpu"`` and ``"meta"`` are what they say.

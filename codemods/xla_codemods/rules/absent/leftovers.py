@@ -27,7 +27,7 @@ def leftovers(rule: Rule, script: Script, rest: Rest, effort: str = MEDIUM) -> I
     """Findings of `rule` at the uses that are its own by the catalog; of the last one, at those that are nobody's."""
     for use in rest.uses:
         row = covering(use.dotted)
-        if row is None or row.fate == STAYS:
+        if row is None or row.fate == STAYS or _is_looked_for(script, use.node):
             continue
         if row.rule == rule.code or (rule.code == CATCH_ALL and row.rule not in rest.codes):
             yield found(rule, script, use, row, effort)
@@ -80,6 +80,22 @@ def _is_asked_for(script: Script, use: Use) -> bool:
             return first is not use.node
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
+    return False
+
+
+def _is_looked_for(script: Script, node: ast.AST) -> bool:
+    """`hasattr(torch.cuda.amp, "autocast")`, `if getattr(torch.cuda.amp, "autocast", None):`: is there such a name?"""
+    call = script.parent(node)
+    match call:
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, _]):
+            return owner is node
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, *_]) if owner is node:
+            around = script.parent(call)
+            if isinstance(around, ast.Compare):
+                return all(isinstance(op, (ast.Is, ast.IsNot)) for op in around.ops)
+            return isinstance(around, (ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp)) and (
+                getattr(around, "test", call) is call
+            )
     return False
 
 

@@ -160,6 +160,36 @@ def _is_asked_about(script: Script, node: ast.expr) -> bool:
     return isinstance(parent, (ast.Attribute, ast.Compare, ast.Delete))
 
 
+@RULE.node(ast.Call, named=("getattr",))
+def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`getattr(x, "cuda")()`; without the call it may be a flag of that name."""
+    around = script.parent(call)
+    match call:
+        case ast.Call(args=[owner, ast.Constant(value="cuda")], keywords=[]) if (
+            isinstance(around, ast.Call) and around.func is call
+        ):
+            if script.dotted(owner, scope) or _has_its_own(script, owner, scope):
+                return
+            if not _takes_torchs_arguments(around):
+                yield RULE.at(script, around, _FUNCTION)
+                return
+            text, holes = script.devices.given(device_argument(around))
+            text = text.replace("{0}", "{1}")
+            edit = Replace(around, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
+            yield RULE.at(script, around, _FUNCTION, edit)
+
+
+@RULE.call("operator.methodcaller")
+def named(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`methodcaller("cuda", non_blocking=True)`."""
+    match call.args:
+        case [ast.Constant(value="cuda")] if _takes_torchs_arguments(call):
+            text = f"lambda x: x.to({script.xla}.xla_device())"
+            yield RULE.at(script, call, _FUNCTION, Replace(call, text))
+        case [ast.Constant(value="cuda"), *_]:
+            yield RULE.at(script, call, _FUNCTION)
+
+
 @RULE.call(*_FUNCTIONS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`torch.Tensor.cuda(x)`."""

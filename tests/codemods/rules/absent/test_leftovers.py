@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from xla_codemods.engine import check, migrate
+
+from ..lines import codes
 
 
 def test_asking_for_a_class_is_worth_knowing_only() -> None:
@@ -48,3 +52,27 @@ def test_one_of_many_names_that_are_listed_is_worth_knowing_only() -> None:
     assert [f.severity for f in check(source)] == ["info"]
     (finding,) = check(b"import torch\nx = [torch.get_autocast_gpu_dtype]\n")
     assert finding.severity == "error"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'old = not hasattr(torch.cuda.amp, "autocast")',
+        'new = getattr(torch.cuda.amp, "autocast", None) is not None',
+        'if getattr(torch.cuda.amp, "autocast", None): pass',
+        'if getattr(torch.cuda.amp, "autocast", None) and ok: pass',
+    ],
+)
+def test_asking_whether_there_is_such_a_name_is_no_fault(source: str) -> None:
+    assert codes(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'autocast = getattr(torch.cuda.amp, "autocast")',
+        'run(getattr(torch.cuda.amp, "autocast", None))',
+    ],
+)
+def test_fetching_a_name_from_its_module_is(source: str) -> None:
+    assert codes(source) == ["XLA906"]
