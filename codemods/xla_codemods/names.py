@@ -250,10 +250,10 @@ def _is_fallback(binding: Binding) -> bool:
 
 __all__ = [
     "ITERATED",
-    "WHOLLY_KNOWN",
     "LOCAL",
     "MODULES",
     "STAR_EXPORTS",
+    "WHOLLY_KNOWN",
     "Binding",
     "Comprehension",
     "FunctionNode",
