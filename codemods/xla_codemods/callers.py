@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .index import Index
+from .instances import CALLED_AS_INSTANCE, names_given
 from .names import FunctionNode, Scope, resolve
 from .project import TRAINS, Project
 from .syntax import argument_for
 from .values import Value, for_others
 
 _REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
-_CALLED_AS_INSTANCE = frozenset({"__call__", "forward"})
 
 
 class Call(NamedTuple):
@@ -56,7 +56,7 @@ class Callers:
         return any(_is_beside_a_backward(call) for call in self.of(function, owner))
 
     def _found(self, owner: str, function: str) -> Iterator[Call]:
-        if owner and function != "__init__" and function not in _CALLED_AS_INSTANCE:
+        if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
             return
         for other in sorted(self.modules.importers.get(self.path, ())):
             text = self.modules.text(other)
@@ -66,8 +66,10 @@ class Callers:
             if index is None:
                 continue
             made = list(self._calls_of(owner or function, other, index))
-            if function in _CALLED_AS_INSTANCE:
-                names = {name for call in made for name in _names_given(call)}
+            if function in CALLED_AS_INSTANCE:
+                names = {
+                    name for call in made for name in names_given(call.node, call.home.parents)
+                }
                 for name in sorted(names):
                     yield from (Call(node, scope, index) for node, scope in index.calls_of(name))
             else:
@@ -103,24 +105,3 @@ def _repeated_around(node: ast.AST, index: Index) -> Iterator[ast.AST]:
 
 def _name(node: ast.AST) -> str:
     return getattr(node, "name", "")
-
-
-def _names_given(made: Call) -> Iterator[str]:
-    """The last names of what the instance is bound to: `criterion`, of `self.criterion = Loss().to(device)`, too."""
-    node: ast.AST = made.node
-    parents = made.home.parents
-    while isinstance(parents.get(node), (ast.Attribute, ast.Call)):  # .to(device), DDP(...)
-        node = parents[node]
-    around = parents.get(node)
-    statement = parents.get(around) if isinstance(around, ast.Tuple) else around
-    if not isinstance(statement, ast.Assign):
-        return
-    for target in statement.targets:
-        if isinstance(around, ast.Tuple):  # model, criterion = Model(), Loss()
-            if not isinstance(target, ast.Tuple) or len(target.elts) != len(around.elts):
-                continue
-            target = target.elts[next(k for k, e in enumerate(around.elts) if e is node)]
-        if isinstance(target, ast.Name):
-            yield target.id
-        elif isinstance(target, ast.Attribute):
-            yield target.attr

@@ -37,6 +37,7 @@ from .values import (
     STRING,
     TENSOR,
     UNKNOWN,
+    WEIGHT,
     Value,
     join,
     of,
@@ -258,6 +259,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return base
     if base == UNKNOWN and name in known.TENSORS_ALONE:
         return of(TENSOR)
+    if base == UNKNOWN and name in {"parameters", "named_parameters"} and not node.args:
+        return of(PARAMETERS)
     return base if known.is_of_others(base) else UNKNOWN
 
 
@@ -269,7 +272,7 @@ def _module_method(
     if name in {"parameters", "buffers"}:
         return of(PARAMETERS)
     if name in {"named_parameters", "named_buffers"}:
-        return Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR))))
+        return Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR, WEIGHT))))
     if name in known.CHECKPOINTS:
         return known.CHECKPOINTS[name]
     if name in {"forward", "__call__"}:
@@ -302,6 +305,8 @@ def _tensor_method(
         if place is None:
             return base if kinds == base.kinds else base._replace(kinds=kinds)
         return Value(kinds - {ACCEL, HOST} | place)
+    if name == "type_as":  # it goes to the other's device, too
+        return Value(kinds - {ACCEL, HOST, BATCH} | _place(values, node, scope))
     if name in {"backward", "get_device"}:
         return of(NUMBER)
     if name in {"items", "values", "keys", "get", "pop"} and BATCH in kinds:
@@ -332,8 +337,9 @@ def _place(values: Inference, node: ast.Call, scope: Scope) -> frozenset[str]:
         value = values.value(
             argument.value if isinstance(argument, ast.Starred) else argument, scope
         )
-        if value.has(TENSOR):
-            places |= value.kinds & {ACCEL, HOST}
+        for part in (value, *(value.items or ()), value.element or UNKNOWN):
+            if part.has(TENSOR):
+                places |= part.kinds & {ACCEL, HOST, WEIGHT}
     return frozenset({ACCEL}) if ACCEL in places else frozenset(places)
 
 

@@ -25,6 +25,7 @@ from .values import (
     STRING,
     TENSOR,
     UNKNOWN,
+    WEIGHT,
     Value,
     join,
     of,
@@ -120,7 +121,11 @@ def _bool(values: Inference, node: ast.BoolOp, scope: Scope) -> Value:
 
 
 def _if(values: Inference, node: ast.IfExp, scope: Scope) -> Value:
-    return join(values.value(node.body, scope), values.value(node.orelse, scope))
+    body, orelse = values.value(node.body, scope), values.value(node.orelse, scope)
+    found = join(body, orelse)
+    if UNKNOWN in (body, orelse) and found.has(DEVICE):
+        return found._replace(kinds=found.kinds - {HOST})  # `config.device if cuda else "cpu"`
+    return found
 
 
 def _display(values: Inference, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
@@ -165,9 +170,9 @@ def _lambda(values: Inference, node: ast.Lambda, scope: Scope) -> Value:
 def _arithmetic(left: Value, right: Value) -> Value:
     if left.has(TENSOR) or right.has(TENSOR):
         places = (
-            (left.kinds | right.kinds) & {ACCEL, HOST}
+            (left.kinds | right.kinds) & {ACCEL, HOST, WEIGHT}
             if left.has(TENSOR) and right.has(TENSOR)
-            else ((left if left.has(TENSOR) else right).kinds & {ACCEL, HOST})
+            else ((left if left.has(TENSOR) else right).kinds & {ACCEL, HOST, WEIGHT})
         )
         if ACCEL in places:
             places = frozenset({ACCEL})

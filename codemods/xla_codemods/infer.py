@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from . import flow
 from .expressions import EXPRESSIONS
+from .instances import CALLED_AS_INSTANCE, names_given
 from .loops import is_called_a_loader
 from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from .syntax import argument_for, is_static, statements, walk_body
@@ -35,6 +36,7 @@ from .values import (
     SETTINGS,
     TENSOR,
     UNKNOWN,
+    WEIGHT,
     Value,
     join,
     of,
@@ -278,9 +280,20 @@ class Inference:
             argument = argument_for(name, function, call, skip_self=method)
             if argument is not None:
                 yield self.value(argument, scope)
+        if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+            for call, scope in self._calls_of_instances(owner):
+                argument = argument_for(name, function, call, skip_self=True)
+                if argument is not None:
+                    yield self.value(argument, scope)
         if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
             home = owner.name if isinstance(owner, ast.ClassDef) else ""
             yield from self.handed(name, function, home)
+
+    def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
+        """`model(x)`, where this file has `model = Net()`."""
+        made = [call for call, _ in self.calls(owner.name)]
+        for name in sorted({name for call in made for name in names_given(call, self.parents)}):
+            yield from self.calls(name)
 
     def _annotated(self, annotation: ast.expr | None, scope: Scope) -> Value:
         if annotation is None:
@@ -332,7 +345,7 @@ class Inference:
         if value.has(DEVICE_LOADER):
             return of(TENSOR, BATCH, ACCEL)
         if value.has(PARAMETERS):
-            return of(TENSOR)
+            return of(TENSOR, WEIGHT)
         if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
             method = self.method(value.definition, "__iter__")
             if method is not None:

@@ -46,6 +46,7 @@ ACCEL = "on the accelerator"  # a device, tensor or module that is known to be
 HOST = "on the host"
 INDEX = "cuda index"  # a device given as an int
 DOUBLE = "float64"  # a tensor or array that is known to be
+WEIGHT = "of a model"  # a parameter, or computed of parameters alone: where its model is
 BATCH = "batch"  # came out of a loader
 SETTINGS = "read from a file"  # of what is GIVEN: no option of this script's own
 GIVEN = "from outside"  # command line, environment, configuration: a string that the user chose

@@ -17,7 +17,7 @@ LEFT = {
     "compiled_flags": {"XLA503": 1, "XLA504": 1},
     "contrastive_queue": {"XLA503": 4},
     "data_parallel_yaml": {"XLA503": 2, "XLA504": 1, "XLA912": 2},
-    "detection": {},
+    "detection": {"XLA503": 2},
     "distillation": {"XLA503": 1},
     "dqn_replay": {},
     "ema_mixup": {"XLA503": 3},

@@ -20,8 +20,10 @@ from ...values import (
     STRING,
     TENSOR,
     UNKNOWN,
+    WEIGHT,
     Value,
 )
+from .called_a_loss import is_called_a_loss
 from .computed import computing, gives_one_tensor, is_state
 
 if TYPE_CHECKING:
@@ -62,7 +64,11 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
         case ast.Attribute(value=inner, attr="data"):
             return may_be_read(script, inner)
         case ast.Name() | ast.Attribute():
-            return _is_backwarded(script, node) or _is_term_of_a_loss(script, node)
+            return (
+                _is_backwarded(script, node)
+                or is_term_of_a_loss(script, node)
+                or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
+            )
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:
                 return False
@@ -88,12 +94,14 @@ def _is_output(script: Script, node: ast.Name) -> bool:
 
 
 def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
-    """Whether `node`, a tensor, is computed by a module of this file as it trains: on the module's device then."""
-    return (
-        not value.kinds & {ACCEL, HOST}
-        and script.runs_accelerated
-        and script.function(node) in computing(script)
-    )
+    """Whether `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains: on the
+    device of the model then.
+    """
+    if value.kinds & {ACCEL, HOST} or not script.runs_accelerated:
+        return False
+    if value.has(WEIGHT):
+        return script.is_trained
+    return script.function(node) in computing(script)
 
 
 def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
@@ -190,7 +198,7 @@ def _is_backwarded(script: Script, node: ast.expr) -> bool:
     )
 
 
-def _is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
+def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
     """Whether `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
     if not isinstance(node, ast.Name) or not (script.accelerated or script.uses_accelerate):
         return False

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import WARNING, Finding
 from ...rule import Rule
-from .device_tensors import losses
+from .device_tensors import is_term_of_a_loss, losses
 from .running_sums import part
 from .turns import turns
 
@@ -71,12 +71,17 @@ def growing_graph(script: Script) -> Iterator[Finding]:
         if not backwarded:
             continue
         for statement in _statements(turn.body):
-            loss = _kept_loss(statement)
-            if loss is None or statement in seen or ast.unparse(loss) not in backwarded:
+            kept = [
+                part
+                for part in _kept_losses(statement)
+                if ast.unparse(part) in backwarded or is_term_of_a_loss(script, part)
+            ]
+            if not kept or statement in seen:
                 continue
             seen.add(statement)
             if _outlives(script, statement, turn.node):
-                yield RULE.at(script, statement, _MESSAGE, Replace(loss, "{0}.detach()", (loss,)))
+                edits = [Replace(loss, "{0}.detach()", (loss,)) for loss in kept]
+                yield RULE.at(script, statement, _MESSAGE, *edits)
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -87,30 +92,54 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(getattr(statement, block, []))
 
 
-def _kept_loss(statement: ast.stmt) -> ast.expr | None:
-    """The loss of `total += loss`, `total = total + loss`, `losses.append(loss)`, as it is written there."""
+def _kept_losses(statement: ast.stmt) -> list[ast.expr]:
+    """What may be the losses of `total += loss`, `mean = 0.9 * mean + 0.1 * loss`, `losses.append(loss)`."""
     match statement:
-        case ast.AugAssign(op=ast.Add(), value=ast.Name() | ast.Attribute() as value):
-            return value
-        case ast.AugAssign(
-            op=ast.Add(), value=ast.BinOp(op=ast.Mult() | ast.Div(), left=ast.Name() as left)
-        ):
-            return left
-        case ast.Assign(
-            targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=ast.Name() as right)
-        ) if ast.unparse(target) == ast.unparse(left):
-            return right
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Name() as value])
-        ):
-            return value
-    return None
+        case ast.AugAssign(op=ast.Add(), value=ast.List(elts=values)):
+            return values
+        case ast.AugAssign(op=ast.Add(), value=value):
+            return _scaled(value)
+        case ast.Assign(targets=[target], value=ast.IfExp(body=body, orelse=orelse)):
+            parts = [_added_to(target, part) for part in (body, orelse)]
+            if any(parts):
+                return [n for part in (body, orelse) for n in _added_to(target, part) or [part]]
+        case ast.Assign(targets=[target], value=value):
+            return _added_to(target, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Tuple() as row])):
+            return row.elts
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
+            return _scaled(value)
+    return []
+
+
+def _added_to(target: ast.expr, value: ast.expr) -> list[ast.expr]:
+    """The `loss` of `total + loss`, and of `0.9 * total + 0.1 * loss`, where `target` is `total`."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        text = ast.unparse(target)
+        for kept, added in ((value.left, value.right), (value.right, value.left)):
+            if text in [ast.unparse(part) for part in _scaled(kept)]:
+                return _scaled(added)
+    return []
+
+
+def _scaled(node: ast.expr) -> list[ast.expr]:
+    """`loss`, also times or by something."""
+    match node:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return [node]
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return [*_scaled(left), *_scaled(right)]
+        case ast.BinOp(left=left, op=ast.Div()):
+            return _scaled(left)
+    return []
 
 
 def _kept_in(statement: ast.stmt) -> ast.expr | None:
     match statement:
         case ast.AugAssign(target=target) | ast.Assign(targets=[target]):
             return target
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript(value=owner)))):
+            return owner  # losses["train"].append(loss)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
             return owner
     return None
@@ -120,7 +149,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     """Whether what the loss is kept in is made before the loop, and no backward is ever called on it."""
     kept = _kept_in(statement)
     if isinstance(kept, ast.Attribute):
-        return _is_kept_in_an_object(script, kept)
+        return _is_kept_in_an_object(script, kept, statement)
     if not isinstance(kept, ast.Name) or not isinstance(turn, (ast.For, ast.AsyncFor, ast.While)):
         return False
     if any(kept.id in _names(loss) for loss in losses(script)):
@@ -138,7 +167,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     )
 
 
-def _is_kept_in_an_object(script: Script, kept: ast.Attribute) -> bool:
+def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
     """Whether `kept` is an attribute that a local class makes empty, and no backward is ever called on it."""
     if any(f".{kept.attr}" in ast.unparse(loss) for loss in losses(script)):
         return False
@@ -146,15 +175,22 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute) -> bool:
     if not isinstance(definition, ast.ClassDef):
         return False
     found = script.inference.class_attributes(definition).get(kept.attr, [])
-    return bool(found) and all(_is_empty(part(binding)) for binding, _ in found)
+    made = [binding for binding, _ in found if binding.node is not statement]
+    return bool(made) and all(_is_empty(part(binding)) for binding in made)
 
 
 def _is_empty(node: ast.expr | None) -> bool:
-    """0, 0.0, []."""
+    """0, 0.0, None, [], and dicts of empty lists."""
     match node:
-        case ast.Constant(value=0):
+        case ast.Constant(value=0 | None):
             return True
         case ast.List(elts=[]) | ast.Call(func=ast.Name(id="list"), args=[]):
+            return True
+        case ast.Dict(values=values):
+            return bool(values) and all(_is_empty(value) for value in values)
+        case ast.Call(
+            func=ast.Name(id="defaultdict" | "deque") | ast.Attribute(attr="defaultdict" | "deque")
+        ):
             return True
     return False
 

@@ -54,10 +54,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ...devices import device_argument
 from ...edits import Edit
 from ...findings import MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
+from ...values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from .device_tensors import is_device_tensor, may_be_read
 from .running_sums import edits_of_sums
 from .turns import in_each_turn
@@ -70,7 +72,7 @@ RULE = Rule("XLA503", "host-sync", severity=WARNING, effort=MEDIUM)
 # Methods that tensors alone have, and that fetch.
 _METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
 # Builtins that look at the value of a tensor.
-_BUILTINS = frozenset({"bool", "float", "format", "int", "print", "repr", "round", "str"})
+_BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
 _LOGGING = frozenset(
     "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
@@ -104,6 +106,23 @@ def _reads(script: Script, node: ast.AST) -> Iterator[str]:
         ):
             if may_be_read(script, owner):
                 yield f"`.{name}()` fetches from the device"
+        case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
+            script, node
+        ):
+            if may_be_read(script, owner):
+                yield "`.to` of the host fetches from the device"
+        case ast.Slice(lower=lower, upper=upper):
+            if any(edge and is_device_tensor(script, edge) for edge in (lower, upper)):
+                yield "a bound that is a tensor is fetched from the device"
+        case ast.comprehension(ifs=tests):
+            if any(_asks(script, test) for test in tests):
+                yield "a condition on a tensor fetches it from the device"
+        case ast.BoolOp(values=values) if not _is_asked(script, node):
+            if any(_asks(script, value) for value in values[:-1]):
+                yield "`and` and `or` of a tensor fetch it from the device"
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
+            if is_device_tensor(script, left) or is_device_tensor(script, right):
+                yield "`in` compares a tensor on the host"
         case ast.Call():
             yield from _of_call(script, node)
         case ast.FormattedValue(value=value) if is_device_tensor(script, value):
@@ -117,6 +136,21 @@ def _reads(script: Script, node: ast.AST) -> Iterator[str]:
         ):
             if _asks(script, test):
                 yield "a condition on a tensor fetches it from the device"
+
+
+def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
+    """`x.to("cpu")`, `x.to(torch.device("cpu"))`."""
+    device = device_argument(call)
+    value = script.value(device) if device is not None else UNKNOWN
+    return value.has(DEVICE) and value.has(HOST)
+
+
+def _is_asked(script: Script, node: ast.AST) -> bool:
+    """Whether `node` is the condition of a statement, or part of one: that is judged as a whole."""
+    parent = script.parent(node)
+    if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+        return _is_asked(script, parent) or isinstance(parent, ast.BoolOp)
+    return isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)) and parent.test is node
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -156,7 +190,8 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if isinstance(given, ast.Constant) and given.value is True:
             yield "`error_if_nonfinite` fetches the norm from the device"
     elif dotted in _FETCHING:
-        if any(is_device_tensor(script, argument) for argument in call.args):
+        read = may_be_read if dotted.startswith("torch.") else is_device_tensor
+        if any(read(script, argument) for argument in call.args):
             yield f"`{dotted}` fetches from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
@@ -166,8 +201,12 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if func.attr == "format" and isinstance(func.value, ast.Constant):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor fetches it from the device"
-        elif func.attr in _LOGGING and any(is_device_tensor(script, a) for a in _given(call)):
-            yield "logging a tensor fetches it from the device"
+        elif func.attr in _LOGGING and script.training.local_method(func, scope) is None:
+            if any(_shows(script, a) for a in _given(call)):
+                yield "logging a tensor fetches it from the device"
+        elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
+            if any(is_device_tensor(script, argument) for argument in _given(call)):
+                yield "a scheduler compares the figure that it is given on the host"
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:
@@ -175,5 +214,15 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
     for argument in _each((*call.args, *(k.value for k in call.keywords))):
         if isinstance(argument, ast.Dict):
             yield from argument.values
+        elif isinstance(argument, ast.Call) and getattr(argument.func, "id", "") == "dict":
+            yield from (k.value for k in argument.keywords)
         else:
             yield argument
+
+
+def _shows(script: Script, node: ast.expr) -> bool:
+    """Whether `node` is a tensor of the device, or a dict that holds one."""
+    if is_device_tensor(script, node):
+        return True
+    fields = script.value(node).fields if isinstance(node, ast.Name) else None
+    return any(field.kinds == {TENSOR, ACCEL} for field in (fields or {}).values())

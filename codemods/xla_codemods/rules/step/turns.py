@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...names import FunctionNode
 from ...nodes import walk
 from ...patterns import Pattern
 from ...syntax import walk_body
@@ -99,20 +100,45 @@ def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
 def in_each_turn(script: Script) -> Iterator[tuple[ast.AST, Turn]]:
     """Every node that runs in each training step (inner loops included), once; not what is done now and then."""
     seen: set[ast.AST] = set()
+    work = turns(script)  # inner ones last
+    known = {turn.node for turn in work}
+    while work:
+        turn = work.pop()
+        for node in _always(script, turn, seen):
+            yield node, turn
+            if isinstance(node, ast.Call):
+                function = _called(script, node)
+                if function is not None and function not in known:
+                    known.add(function)
+                    work.append(Turn(function, function.body))
+
+
+def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
+    """What runs in each turn, and was not `seen` in an inner one."""
+    occasional: set[ast.AST] = set()
     parents = script.parents
-    for turn in reversed(turns(script)):  # inner ones first
-        occasional: set[ast.AST] = set()
-        for node in walk_body(turn.body):
-            if node in seen:
-                continue
-            seen.add(node)
-            parent = parents[node]
-            if parent in occasional or (
-                parent is not turn.node and _is_occasional(script, node, parent)
-            ):
-                occasional.add(node)
-            else:
-                yield node, turn
+    for node in walk_body(turn.body):
+        if node in seen:
+            continue
+        seen.add(node)
+        parent = parents[node]
+        if parent in occasional or (
+            parent is not turn.node and _is_occasional(script, node, parent)
+        ):
+            occasional.add(node)
+        else:
+            yield node
+
+
+def _called(script: Script, call: ast.Call) -> FunctionNode | None:
+    """The function of this file that is called: `accuracy(output, target)`, `self.log_loss(loss)`."""
+    scope = script.index.scope(call)
+    value = script.value(call.func, scope)
+    if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return value.definition
+    if value.definition is not None:
+        return None  # what modules compute is known by itself
+    return script.training.local_method(call.func, scope)
 
 
 def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
@@ -122,7 +148,9 @@ def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
             return False
         block = parent.body if node in parent.body else parent.orelse
         return any(isinstance(s, _LEAVES) for s in block) or _is_rare(script, parent.test)
-    return isinstance(parent, ast.ExceptHandler)
+    if isinstance(parent, ast.Assert):
+        return node is parent.msg
+    return isinstance(parent, (ast.ExceptHandler, ast.Raise))
 
 
 def _is_rare(script: Script, test: ast.expr) -> bool:

@@ -95,6 +95,20 @@ def found(code: str, *, loop: str = "pass", forward: str = "pass", called: str =
         "best = min(best, loss)",
         "best = 1 if norm > 3 else 2",
         "if args.tracked: running += loss.item()",
+        "history.append(loss.detach().to('cpu'))",
+        "history.append(loss.to(torch.device('cpu')))",
+        "args.wandb.log(dict(loss=loss))",
+        "figures = {'loss': loss}; args.wandb.log(figures)",
+        "fine = loss > 0 and loss < 5",
+        "names = [n for n in names if loss > 3]",
+        "word = x[:, : y.sum(1).max()]",
+        "for k in range(y.sum()): pass",
+        "torch.allclose(out, out)",
+        "torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step(loss)",
+        "best += sum(p.grad.norm() for p in model.parameters()).item()",
+        "for p in model.parameters(): best += p.grad.data.norm(2).item() ** 2",
+        "print(torch.norm(torch.stack([p.grad.norm() for p in model.parameters()])).item())",
+        "print(torch.autograd.grad(loss, x)[0].norm().item())",
     ],
 )
 def test_reads(line: str) -> None:
@@ -115,6 +129,11 @@ def test_reads(line: str) -> None:
         "names.append(args.price.item())",
         "for name in names: print(name)",
         "print(args.loss)",
+        "assert x.size(0) == 4, f'{loss}'",
+        "args.log(dict(step=step))",
+        "scheduler.step(step)",
+        "for p in model.parameters(): print(p.shape, p.numel())",
+        "word = x[:, : y.size(1)]",
     ],
 )
 def test_no_reads(line: str) -> None:
@@ -180,10 +199,28 @@ def test_numbers_that_are_data(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["running += loss", "history.append(loss)", "running = running + loss"]
+    "line",
+    [
+        "running += loss",
+        "history.append(loss)",
+        "running = running + loss",
+        "history += [loss]",
+        "history.append((step, loss))",
+        "running = 0.9 * running + 0.1 * loss",
+        "running = loss if step == 0 else running * 0.9 + loss * 0.1",
+        "running += ce",
+        "running += loss * x.size(0)",
+    ],
 )
 def test_graphs_that_grow(line: str) -> None:
     assert found("XLA505", loop=line) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["history.append(loss.detach())", "running = running + 0.1 * norm", "total = ce + loss"]
+)
+def test_graphs_that_do_not_grow(line: str) -> None:
+    assert found("XLA505", loop=line) == 0
 
 
 def test_graphs_that_grow_in_objects() -> None:
@@ -276,3 +313,102 @@ def test_entries_of_what_a_model_returns(read: str, times: int) -> None:
         f"        optimizer.step()\n        print({read})\n"
     )
     assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+HELPERS = """import torch
+from torch import nn
+import torch.nn.functional as F
+
+device = torch.device("cuda")
+
+def accuracy(out, y):
+    return (out.argmax(1) == y).float().mean().item()
+
+def report(loss):
+    print(loss.item())
+
+def evaluate(model, batches):
+    return sum(model(x.to(device)).mean().item() for x in batches)
+
+class Focal(nn.Module):
+    def forward(self, out, y):
+        kept = (y >= 0).sum().item()
+        return F.cross_entropy(out, y) / kept
+
+def train(model: nn.Module, batches, optimizer):
+    criterion = Focal()
+    for epoch in range(3):
+        for step, (x, y) in enumerate(batches):
+            x, y = x.to(device), y.to(device)
+            out = model(x)
+            loss = criterion(out, y)
+            loss.backward()
+            optimizer.step()
+            accuracy(out, y)
+            if step % 100 == 0:
+                report(loss)
+                evaluate(model, batches)
+        report(loss)
+        evaluate(model, batches)
+"""
+
+
+def test_functions_that_are_called_in_every_step() -> None:
+    """`accuracy` and the loss are, `report` and `evaluate` are called now and then."""
+    assert [line for line, code in findings(HELPERS) if code == "XLA503"] == [8, 18]
+
+
+def test_a_class_that_logs_by_itself() -> None:
+    """What `self.log` does is looked at, and not what it is called."""
+    source = """import torch
+device = torch.device("cuda")
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.kept, self.shown = model, optimizer, {}, {}
+
+    def log(self, figures):
+        self.kept.update(figures)
+
+    def log_dict(self, figures):
+        print(float(figures["loss"]))
+
+    def fit(self, batches):
+        for x in batches:
+            loss = self.model(x.to(device)).mean()
+            loss.backward()
+            self.optimizer.step()
+            self.log({"loss": loss.detach()})
+            self.log_dict({"loss": loss.detach()})
+"""
+    assert [line for line, code in findings(source) if code == "XLA503"] == [12]
+
+
+def test_dicts_of_losses() -> None:
+    source = """import torch
+from mine import build, reduce_dict
+
+def train(model, criterion, batches, optimizer, device):
+    for x, targets in batches:
+        losses = criterion(model(x.to(device)), targets)
+        total = sum(losses[k] for k in losses)
+        reduced = reduce_dict(losses)
+        reduced_loss = sum(v for v in reduced.values())
+        print(reduced_loss.item())
+        print({k: v.item() for k, v in losses.items()})
+        total.backward()
+        optimizer.step()
+
+train(*build(), torch.device("cuda"))
+"""
+    assert [line for line, code in findings(source) if code == "XLA503"] == [10, 11]
+
+
+def test_a_device_of_settings_or_the_host() -> None:
+    source = (
+        "import torch\nfrom mine import cfg, model, batches, optimizer\n"
+        "device = torch.device(cfg.device if torch.cuda.is_available() else 'cpu')\n"
+        "for x in batches:\n    loss = model(x.to(device)).mean()\n    loss.backward()\n"
+        "    optimizer.step()\n    print(loss.mean().item())\n"
+    )
+    assert (8, "XLA503") in findings(source)
