@@ -76,9 +76,10 @@ def gives_one_tensor(script: Script, func: ast.expr) -> bool:
 def is_state(script: Script, node: ast.Attribute) -> bool:
     """Whether `node` is a parameter or a buffer that its module has made: `self.queue_ptr`."""
     made = _bindings(script, node)
+    if any(b.how == "buffer" for b, _ in made):
+        return True  # what is assigned to its name later is a buffer, too
     return bool(made) and all(
-        b.how == "buffer"
-        or _dotted(script, b, home) in {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
+        _dotted(script, b, home) in {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
         for b, home in made
     )
 

@@ -12,18 +12,12 @@ from ...syntax import argument_for
 from ...training import BACKWARD, FORWARD, STEP
 from .acting import acts
 from .device_tensors import may_be_read
+from .drawing import gives_drawn, is_drawing
+from .running_sums import part
 
 if TYPE_CHECKING:
     from ...script import Script
 
-# What draws a number.
-_DRAWING = (
-    *(f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()),
-    *(
-        f"numpy.random.{name}"
-        for name in "beta choice normal rand randint randn random uniform".split()
-    ),
-)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -65,8 +59,8 @@ class Counters:
                 return self._name_changes(node)
             case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
                 return any(self.changes(argument) for argument in args)
-            case ast.Call(func=func):
-                return self.script.dotted(func) in _DRAWING and self._is_in_a_loop(node)
+            case ast.Call():
+                return is_drawing(self.script, node) and self._is_in_a_loop(node)
             case ast.Subscript(value=drawn, slice=ast.Constant()):
                 return isinstance(drawn, ast.Call) and self.changes(drawn)
             case ast.BinOp(left=left, right=right):
@@ -138,9 +132,18 @@ class Counters:
             return _counts(binding.node.iter, binding.path[1:])
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             return self._parameter_changes(binding.node)
-        if binding.how == "assign" and not binding.path and binding.value is not None:
-            return self._is_drawn(binding.value)
+        value = part(binding) if binding.how == "assign" else None
+        if value is not None:
+            return self._is_drawn(value)
+        if binding.how == "assign" and len(binding.path) == 1:
+            return self._is_drawn_elsewhere(binding.value, binding.path[0])
         return False
+
+    def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
+        """`x1, y1, x2, y2 = random_box(size)`, a function of this file, in such a loop."""
+        if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):
+            return False
+        return gives_drawn(self.script, value, index)
 
     def _is_drawn(self, value: ast.expr) -> bool:
         """Whether a number is drawn in `value`, a statement of such a loop, or one is reckoned there from one drawn."""

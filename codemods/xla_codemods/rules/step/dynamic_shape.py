@@ -100,7 +100,7 @@ from ...values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from .device_tensors import may_be_read
 from .growing_tensor import growing_tensors
 from .last_batch import uneven_loaders
-from .masks import is_about, is_mask
+from .masks import is_about, is_called_a_mask, is_mask
 from .padding import paddings
 
 if TYPE_CHECKING:
@@ -179,15 +179,20 @@ def masked(script: Script) -> Iterator[Finding]:
             continue
         if isinstance(node.ctx, ast.Store):
             yield from _written(script, node)
-        elif isinstance(node.ctx, ast.Load) and is_mask(script, node.slice):
-            if _may_be_selected_from(script, node.value) and _is_repeated(script, node):
+        elif isinstance(node.ctx, ast.Load) and _is_selection(script, node):
+            if _is_repeated(script, node):
                 message = "the size of a selection by a mask depends on data"
                 yield RULE.at(script, node, f"{message}: use `torch.where(mask, x, 0)`")
 
 
-def _may_be_selected_from(script: Script, node: ast.expr) -> bool:
+def _is_selection(script: Script, node: ast.Subscript) -> bool:
     """What has a mask on the device for an index is a tensor there, too, where nothing says otherwise."""
-    return may_be_read(script, node) or not script.value(node).kinds
+    if is_mask(script, node.slice):
+        return may_be_read(script, node.value) or not script.value(node.value).kinds
+    if not (script.accelerated and is_called_a_mask(script, node.slice)):
+        return False
+    value = script.value(node.value)
+    return value.has(TENSOR) and not value.kinds & {ARRAY, HOST, BATCH}
 
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...devices import last_name
 from ...syntax import keyword
 from ...values import NONE
 from .computed import computing
@@ -33,7 +35,7 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
             return is_mask(script, left, depth) and is_mask(script, right, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
             return may_be_read(script, node)
-        case ast.Call() if _has_type_bool(script, node):
+        case ast.Call() if _is_boolean(script, node):
             return may_be_read(script, node)
         case ast.Name() if depth < 3:
             found = script.index.scope(node).find(node.id)
@@ -46,6 +48,30 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
                 for b in bindings
             )
     return False
+
+
+def _is_boolean(script: Script, node: ast.expr) -> bool:
+    """`torch.eye(8, dtype=torch.bool).to(device)`, wherever it is."""
+    while isinstance(node, ast.Call) and not _has_type_bool(script, node):
+        if not isinstance(node.func, ast.Attribute) or script.dotted(node.func):
+            return False
+        if node.func.attr in _METHODS:
+            return True
+        if node.func.attr not in _KEEPING:
+            return False
+        node = node.func.value
+    return isinstance(node, ast.Call)
+
+
+def is_called_a_mask(script: Script, node: ast.expr) -> bool:
+    """`data.train_mask`, `batch["mask"]`, a parameter `mask`: of those of whom nothing else is known."""
+    name = last_name(node)
+    if name is None or not re.search(r"(?:^|_)mask$", name) or script.value(node).kinds - {NONE}:
+        return False
+    if not isinstance(node, ast.Name):
+        return True
+    found = script.index.scope(node).find(node.id)
+    return found is not None and all(b.how in {"parameter", "for"} for b in found[1])
 
 
 def _is_given(script: Script, node: ast.expr) -> bool:
@@ -66,6 +92,9 @@ def _is_given(script: Script, node: ast.expr) -> bool:
     )
 
 
+_KEEPING = frozenset(
+    "clone contiguous cuda detach expand flatten reshape squeeze t to unsqueeze view".split()
+)
 _SHAPING = frozenset("contiguous flatten long reshape squeeze unsqueeze view".split())
 
 

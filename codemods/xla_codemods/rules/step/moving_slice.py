@@ -87,7 +87,7 @@ def moving_slice(script: Script) -> Iterator[Finding]:
     if not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and is_on_device(script, node.value):
+        if isinstance(node.ctx, ast.Load) and is_on_device(script, node.value, node.slice):
             yield from _of_subscript(script, node, counters)
     for call, scope in script.index.of(ast.Call):
         dotted = script.dotted(call.func, scope)
@@ -121,9 +121,12 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
                 return
 
 
-def is_on_device(script: Script, node: ast.expr) -> bool:
+def is_on_device(script: Script, node: ast.expr, index: ast.expr | None = None) -> bool:
+    """Whether `node` is a tensor of the device: a batch that takes several indices at once is one, too."""
     value = script.value(node)
-    return value.has(TENSOR) and value.has(ACCEL) and not value.has(BATCH)
+    if not (value.has(TENSOR) and value.has(ACCEL)):
+        return False
+    return not value.has(BATCH) or isinstance(index, ast.Tuple)
 
 
 def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> Iterator[Finding]:

@@ -106,15 +106,16 @@ def moving_store(script: Script) -> Iterator[Finding]:
     ]
     for assign in stores:
         for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
-            if isinstance(target, ast.Subscript) and _is_on_device(script, target.value):
+            if isinstance(target, ast.Subscript) and _is_on_device(script, target):
                 counters = counters or Counters(script)
                 yield from _of_target(script, assign, target, counters)
 
 
-def _is_on_device(script: Script, node: ast.expr) -> bool:
+def _is_on_device(script: Script, target: ast.Subscript) -> bool:
+    node = target.value
     if isinstance(node, ast.Attribute) and is_state(script, node):
         return script.accelerated
-    return is_on_device(script, node)
+    return is_on_device(script, node, target.slice)
 
 
 def _of_target(

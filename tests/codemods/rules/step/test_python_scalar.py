@@ -10,6 +10,8 @@ TRAIN = """import random
 import numpy as np
 import torch
 import torch.nn.functional as F
+def box(n):
+    c = np.random.randint(n); return np.clip(c - 2, 0, n), n
 
 def train(model, loader, optimizer, device, sizes):
     {outside}
@@ -42,7 +44,28 @@ def found(use: str, inside: str = "pass", outside: str = "pass") -> list[int]:
     ],
 )
 def test_a_size_drawn_in_each_step(use: str, inside: str) -> None:
-    assert found(use, inside) == [11]
+    assert found(use, inside) == [13]
+
+
+@pytest.mark.parametrize(
+    ("use", "inside"),
+    [
+        ("x[:, :, i : i + 8]", "i, j = random.randint(0, 9), 3"),
+        ("x[:, :n]", "n = random.randint(1, 4)"),
+        ("x[:, a:b]", "a, b = box(8)"),
+        ("x[:, : torch.randint(0, 9, (1,)).item()]", "pass"),
+    ],
+)
+def test_parts_of_batches_that_are_drawn(use: str, inside: str) -> None:
+    assert found(use, inside) == [13]
+
+
+def test_a_box_of_a_batch_that_is_written() -> None:
+    source = TRAIN.format(
+        use="x", inside="a, b = box(8); x[:, a:b] = x[:, a:b].flip(0)", outside="pass"
+    )
+    codes = [(line, code) for line, code in findings(source) if code in {"XLA506", "XLA519"}]
+    assert codes == [(12, "XLA506"), (12, "XLA519")]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +76,9 @@ def test_a_size_drawn_in_each_step(use: str, inside: str) -> None:
         ("x * n + n", "n = random.random()", "pass"),  # data
         ("F.interpolate(x, scale_factor=2)", "n = random.random()", "pass"),
         ("x.flip(0) if n < 0.5 else x", "n = random.random()", "pass"),
+        ("x[:, b:]", "a, b = box(8)", "pass"),  # what `box` was given
+        ("x[n]", "n = random.randint(1, 4)", "pass"),  # one of a list, maybe
+        ("x[:, :n]", "pass", "n = random.randint(1, 4)"),
     ],
 )
 def test_numbers_that_are_data_or_stay(use: str, inside: str, outside: str) -> None:
