@@ -118,7 +118,7 @@ def _choice(
     rest = None if _is_without_cuda(script, otherwise) else whole_choice(script, otherwise)
     if rest is None and not _is_without_cuda(script, otherwise):
         return None
-    spec = script.devices.spec(there)
+    spec = script.devices.spec(there) or _indexed(script, there)
     if spec is None and isinstance(there, ast.Constant) and type(there.value) is int:
         spec = Spec(there, there.value)
     elif spec is None and isinstance(there, (ast.Name, ast.Attribute)):
@@ -155,11 +155,28 @@ def _is_current_accelerator(script: Script, node: ast.expr) -> bool:
 def _undressed(script: Script, node: ast.expr) -> ast.expr:
     """`"cuda"` of `torch.device("cuda")`."""
     match node:
-        case ast.Call(func=func, args=[inner], keywords=[]) if (
-            script.dotted(func) == "torch.device"
-        ):
+        case (
+            ast.Call(func=func, args=[inner], keywords=[])
+            | ast.Call(func=func, args=[], keywords=[ast.keyword(arg="type", value=inner)])
+        ) if script.dotted(func) == "torch.device":
             return inner
     return node
+
+
+def _indexed(script: Script, node: ast.expr) -> Spec | None:
+    """`torch.device("cuda", 1)`."""
+    match node:
+        case (
+            ast.Call(func=func, args=[ast.Constant(value="cuda"), index], keywords=[])
+            | ast.Call(
+                func=func,
+                args=[ast.Constant(value="cuda")],
+                keywords=[ast.keyword(arg="index", value=index)],
+            )
+        ) if script.dotted(func) == "torch.device":
+            known = isinstance(index, ast.Constant) and isinstance(index.value, int)
+            return Spec(node, index.value if known else index)  # type: ignore[attr-defined]
+    return None
 
 
 def _is_text(node: ast.expr, texts: set[str] | frozenset[str]) -> bool:

@@ -88,7 +88,20 @@ def after_imports(tree: ast.Module) -> int:
         return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
     while anchor + 1 < len(tree.body) and isinstance(tree.body[anchor + 1], _IMPORTS):
         anchor += 1
-    return _end(tree.body[anchor])
+    line = _end(tree.body[anchor])
+    behind = tree.body[anchor + 1 : anchor + 2]
+    if behind and behind[0].lineno == line:  # `import numpy; numpy.random.seed(0)`
+        return _begins_its_line(tree, anchor)
+    return line
+
+
+def _begins_its_line(tree: ast.Module, anchor: int) -> int:
+    """The line before that of the statement `anchor`, where something that is no import shares it."""
+    first = tree.body[anchor].lineno
+    while anchor and _end(tree.body[anchor - 1]) >= first:
+        anchor -= 1
+        first = tree.body[anchor].lineno
+    return first - 1
 
 
 def _brings_torch(node: ast.stmt) -> bool:

@@ -31,6 +31,20 @@ USED = "x = torch.ones(1).to(xla.xla_device())\n"
             "from torch import (\n    nn,  # layers\n)\nimport torch\n",
             "from torch import (\n    nn,  # layers\n)\nimport torch\n" + IMPORT,
         ),
+        # never behind a statement that uses it
+        (
+            "import torch; x = torch.ones(1).cuda()\n",
+            IMPORT + "import torch; x = torch.ones(1).to(xla.xla_device())\n",
+        ),
+        (
+            "import torch\nimport os; x = torch.ones(1).cuda()\n",
+            "import torch\n" + IMPORT + "import os; x = torch.ones(1).to(xla.xla_device())\n",
+        ),
+        (
+            "from torch import (\n    nn,\n); import torch; x = torch.ones(1).cuda()\n",
+            IMPORT
+            + "from torch import (\n    nn,\n); import torch; x = torch.ones(1).to(xla.xla_device())\n",
+        ),
         (
             "try:\n    import torch\nexcept ImportError:\n    raise\n",
             IMPORT + "try:\n    import torch\nexcept ImportError:\n    raise\n",

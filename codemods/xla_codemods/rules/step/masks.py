@@ -60,7 +60,7 @@ def _is_boolean(script: Script, node: ast.expr) -> bool:
         if node.func.attr not in _KEEPING:
             return False
         node = node.func.value
-    return isinstance(node, ast.Call)
+    return isinstance(node, (ast.Call, ast.Compare))
 
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:

@@ -42,6 +42,9 @@ MPS = "torch.backends.mps.is_available()"
         f'torch.device("cuda:0" if {AVAILABLE} else "cpu")',
         f'torch.device("cpu" if not {AVAILABLE} else "cuda")',
         f'torch.device("cuda") if {AVAILABLE} else torch.device("cpu")',
+        f'torch.device("cuda", 0) if {AVAILABLE} else torch.device("cpu")',
+        f'torch.device("cuda", index=0) if {AVAILABLE} else torch.device("cpu")',
+        f'torch.device(type="cuda") if {AVAILABLE} else torch.device("cpu")',
         f'torch.device("cuda" if {AVAILABLE} else "mps" if {MPS} else "cpu")',
         f'torch.device("mps" if {MPS} else "cuda" if {AVAILABLE} else "cpu")',
         f'torch.device("cuda") if {AVAILABLE} else (torch.device("mps") if {MPS} else torch.device("cpu"))',
@@ -52,6 +55,11 @@ MPS = "torch.backends.mps.is_available()"
 )
 def test_a_choice_by_availability_is_the_accelerator(choice: str) -> None:
     assert line(f"d = {choice}") == "d = xla.xla_device()"
+
+
+def test_the_index_of_a_choice_stays() -> None:
+    before = f'd = torch.device("cuda", gpu) if {AVAILABLE} else torch.device("cpu")'
+    assert line(before) == "d = xla.xla_device(gpu)"
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,58 @@ def test_masks_made_of_what_forward_is_given(selection: str, times: int) -> None
         "for x in batches:\n    M().cuda()(x.cuda()).sum().backward()\n    optimizer.step()\n"
     )
     assert [code for _, code in findings(source)].count("XLA504") == times
+
+
+GRAPH = """import torch
+net = torch.nn.Linear(4, 4).cuda()
+
+def learn(data, {parameter}):
+    out = torch.relu(net(data.x.cuda()))
+    loss = {selection}.mean()
+    loss.backward()
+
+for _ in range(9):
+    learn(graph, chosen)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "selection", "lines"),
+    [
+        ("mask", "out[mask]", [6]),
+        ("_", "out[data.train_mask]", [6]),
+        ("_", 'out[data["train_mask"]]', [6]),
+        ("index", "out[index]", []),
+        ("masks", "out[masks]", []),
+        ("mask=None", "out[mask.size(0)]", []),
+        ("mask", "names[mask]", []),  # who knows what these are
+        ("mask", "torch.zeros(4)[mask]", []),
+    ],
+)
+def test_what_is_called_a_mask_and_chooses_of_a_tensor(
+    parameter: str, selection: str, lines: list[int]
+) -> None:
+    assert found(GRAPH.format(parameter=parameter, selection=selection)) == lines
+
+
+@pytest.mark.parametrize(
+    ("mask", "lines"),
+    [
+        ("torch.eye(4, dtype=torch.bool).to(x.device)", [7]),
+        ("torch.ones(4, 4).triu(1).bool().cuda()", [7]),
+        ("(x > 0).to(x.device)", [7]),
+        ("torch.eye(4, dtype=torch.long).to(x.device)", []),
+        ("torch.eye(4).to(x.device)", []),
+    ],
+)
+def test_masks_that_are_moved(mask: str, lines: list[int]) -> None:
+    source = f"""import torch
+net = torch.nn.Linear(4, 4).cuda()
+for x in batches:
+    x = x.cuda()
+    mask = {mask}
+    y = net(x)
+    loss = y[~mask].sum()
+    loss.backward()
+"""
+    assert found(source) == lines

@@ -102,3 +102,12 @@ def test_a_place_that_a_module_keeps(place: str, advance: str) -> None:
 @pytest.mark.parametrize("place", ["place = 8", "place = keys.shape[0]", "place = self.where"])
 def test_a_place_that_does_not_move(place: str) -> None:
     assert ".put(" not in migrated(QUEUE.format(place=place, advance="pass"))
+
+
+def test_a_buffer_that_is_assigned_anew_stays_one() -> None:
+    source = QUEUE.format(place="place = int(self.at)", advance="self.at[0] = (place + 8) % 64")
+    source = source.replace(
+        "        self.where",
+        "        self.queue = nn.functional.normalize(self.queue)\n        self.where",
+    )
+    assert "xla.put(self.queue, 1, place, keys.T, length=8)" in migrated(source)
