@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from .catalog.families import NEXT, is_cuda_only, may_lead_to_one
-from .edits import DropArgument, Edit, Replace, ReplaceStatement
+from .edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap
 from .findings import Finding
 from .names import MODULES, STAR_EXPORTS, WHOLLY_KNOWN, resolve
 
@@ -181,4 +181,8 @@ def _takes_away(edit: Edit, kept: set[ast.AST]) -> bool:
     """Whether `edit` removes what stands in it: but for its holes, through which `kept` may lead."""
     if isinstance(edit, DropArgument):
         return True
+    if isinstance(edit, Unwrap):
+        return not kept.intersection(getattr(edit.node, edit.branch))
+    if isinstance(edit, DropItem):
+        return edit.item in kept
     return isinstance(edit, (Replace, ReplaceStatement)) and not kept.intersection(edit.holes)

@@ -104,3 +104,8 @@ def test_other_streams_and_events_stay(source: str) -> None:
 def test_asking_whether_something_is_a_stream_is_worth_knowing_only() -> None:
     source = b"import torch\nprint(isinstance(x, torch.cuda.StreamContext))\n"
     assert [(f.code, f.severity) for f in check(source)] == [("XLA123", "info")]
+
+
+def test_a_stream_that_goes_with_its_context_is_found_once() -> None:
+    assert codes("with torch.cuda.stream(torch.cuda.Stream()):\n    x = 1") == ["XLA123"]
+    assert codes("with torch.cuda.stream(torch.cuda.Stream()), f() as g:\n    x = 1") == ["XLA123"]
