@@ -81,7 +81,7 @@ class ReadAhead:
         sent: int,
         senders: int,
     ) -> None:
-        """Nothing runs before the first ``pull``.
+        """Nothing runs before ``start``, or the first ``pull``.
 
         Args:
             source: Read in one thread, to its end.
@@ -102,12 +102,16 @@ class ReadAhead:
         ]
         self._started = False
 
-    def pull(self) -> Any:
-        """The next item, sent. Raises what the source or ``send`` raised, or StopIteration."""
+    def start(self) -> None:
+        """Begin to read."""
         if not self._started:
             self._started = True
             for thread in self._threads:
                 thread.start()
+
+    def pull(self) -> Any:
+        """The next item, sent. Raises what the source or ``send`` raised, or StopIteration."""
+        self.start()
         try:
             future = self._sent.get()
         except Ended:

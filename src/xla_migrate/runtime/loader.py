@@ -7,11 +7,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader, default_collate
 
 from ._backend import Sender, backend
+from ._host_random import AheadUnlessItDraws
 from ._read_ahead import ReadAhead
 from .devices import DeviceSpec, xla_device
 from .spmd import batches_at_once, joined, length
@@ -40,6 +42,11 @@ class Tuning:
             if value is not None and value < minimum:
                 raise ValueError(f"MpDeviceLoader({name}={value}): must be at least {minimum}")
 
+    @property
+    def asks_for_prefetching(self) -> bool:
+        """Whether a prefetch size is given."""
+        return (self.loader_prefetch_size, self.device_prefetch_size) != (None, None)
+
 
 class MpDeviceLoader:
     """A loader whose batches are on the device.
@@ -51,10 +58,11 @@ class MpDeviceLoader:
     are the wrapped loader's (``.dataset``, ``.sampler.set_epoch``), and so is ``len``. Wrapping
     twice is wrapping once. An exception of the dataset is raised in the loop.
 
-    A ``DataLoader`` is read ahead in a thread: its ``__getitem__`` and its random numbers run ahead
-    of the loop (xla-facts 1.86). ``loader_prefetch_size=0``, or XLA_MIGRATE_READ_AHEAD=0 in the
-    environment, reads each batch when the loop asks for it, as plain PyTorch does. Any other
-    iterable is read in that way unless a prefetch size is given.
+    A ``DataLoader`` is read ahead in a thread, so its ``__getitem__`` runs ahead of the loop
+    (xla-facts 1.86). ``loader_prefetch_size=0``, or XLA_MIGRATE_READ_AHEAD=0 in the environment,
+    reads each batch when the loop asks for it, as plain PyTorch does. Unless a prefetch size is
+    given, so are read: a loader without workers whose samples draw random numbers of the host, one
+    that has a ``state_dict`` (or whose sampler or dataset has one), and any other iterable.
 
     On CUDA, a loader with worker processes is read, pinned and copied on a side stream a few
     batches ahead; one without is read when asked. On the CPU iteration is plain.
@@ -252,7 +260,9 @@ def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator
     read, sent = _prefetch_sizes(loader, tuning)
     if read and sent:
         threads = tuning.host_to_device_transfer_threads
-        ahead = ReadAhead(source, sender.send, read=read, sent=sent, senders=threads)
+        make = partial(ReadAhead, source, sender.send, read=read, sent=sent, senders=threads)
+        in_process = getattr(loader, "num_workers", None) == 0 and not tuning.asks_for_prefetching
+        ahead = AheadUnlessItDraws(source, sender.send, make) if in_process else make()
         pull, close = _received(sender, ahead.pull), ahead.close
     else:
         pull, close = _received(sender, lambda: sender.send(next(source))), _nothing_to_close
@@ -272,13 +282,23 @@ def _prefetch_sizes(loader: Any, tuning: Tuning) -> tuple[int, int]:
     asked = (tuning.loader_prefetch_size, tuning.device_prefetch_size)
     if 0 in asked or os.environ.get("XLA_MIGRATE_READ_AHEAD") == "0":
         return 0, 0
-    if asked == (None, None) and not (
+    if not tuning.asks_for_prefetching and not (
         # Others may hand out a buffer again, or go on where the loop left them.
-        isinstance(loader, DataLoader) and backend().reads_ahead(loader.num_workers)
+        isinstance(loader, DataLoader)
+        and backend().reads_ahead(loader.num_workers)
+        and not _tells_its_place(loader)
     ):
         return 0, 0
     read, sent = backend().prefetch_sizes()
     return asked[0] or read, asked[1] or sent
+
+
+def _tells_its_place(loader: Any) -> bool:
+    """Whether checkpoints may hold how far it was read: that must not be ahead of the loop."""
+    parts = [loader]
+    if loader.num_workers == 0:
+        parts += [loader.sampler, loader.batch_sampler, loader.dataset]
+    return any(callable(getattr(part, "state_dict", None)) for part in parts)
 
 
 def _makes_new_batches(loader: Any) -> bool:

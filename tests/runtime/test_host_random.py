@@ -1,0 +1,152 @@
+"""Loaders that the device loader reads when asked: what they draw, and how far they are, is in checkpoints."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime import _host_random
+
+
+class Samples(Dataset[torch.Tensor]):
+    """Their numbers, and what is drawn for each."""
+
+    def __init__(self, draw: Callable[[], Any] = lambda: 0.0) -> None:
+        self.draw = draw
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.asked += 1
+        return torch.tensor([float(index), float(self.draw())])
+
+
+DRAWS = {"python": random.random, "numpy": np.random.rand, "torch": lambda: torch.rand(()).item()}
+
+
+def seed() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+def is_read_ahead() -> bool:
+    return any(t.name == "xla-migrate loader" and t.is_alive() for t in threading.enumerate())
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
+def test_random_states_are_those_of_the_loops_step(
+    device: torch.device, draw: Callable[[], Any]
+) -> None:
+    def drawn(loader: Any) -> Iterator[Any]:
+        seed()
+        for batch in loader:
+            yield batch.tolist(), draw(), _host_random.states()
+
+    plain = DataLoader(Samples(draw), batch_size=4, shuffle=True)
+    moved = xla.MpDeviceLoader(DataLoader(Samples(draw), batch_size=4, shuffle=True), device)
+    assert list(drawn(moved)) == list(drawn(plain))
+
+
+def test_a_loader_that_draws_nothing_is_read_ahead(device: torch.device) -> None:
+    samples = Samples()
+    batches = iter(xla.MpDeviceLoader(DataLoader(samples, batch_size=4, shuffle=True), device))
+    next(batches)
+    assert not is_read_ahead()
+    assert samples.asked == 4
+    second = next(batches)
+    assert is_read_ahead()
+    rest = [second, *batches]
+    assert len(rest) == 9
+    assert samples.asked == 40
+
+
+def test_a_size_that_is_given_holds(device: torch.device) -> None:
+    loader = DataLoader(Samples(random.random), batch_size=4)
+    batches = iter(xla.MpDeviceLoader(loader, device, loader_prefetch_size=2))
+    next(batches)
+    assert is_read_ahead()
+    batches.close()
+
+
+class Counted(Sampler[int]):
+    """Tells how far it is."""
+
+    def __init__(self) -> None:
+        self.place = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for self.place in range(1, 41):
+            yield self.place - 1
+
+    def state_dict(self) -> dict[str, int]:
+        return {"place": self.place}
+
+
+def test_a_sampler_that_tells_its_place_is_where_the_loop_is(device: torch.device) -> None:
+    sampler = Counted()
+    loader = xla.MpDeviceLoader(DataLoader(Samples(), batch_size=4, sampler=sampler), device)
+    for step, _ in enumerate(loader, start=1):
+        assert sampler.state_dict() == {"place": 4 * step}
+
+
+class Stateful(DataLoader[torch.Tensor]):
+    """As torchdata's: with workers too it tells which batch was handed out last."""
+
+    handed_out = 0
+
+    def __iter__(self) -> Any:
+        for batch in super().__iter__():
+            self.handed_out += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        return {"batches": self.handed_out}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_that_tells_its_place_is_where_the_loop_is(
+    device: torch.device, workers: int
+) -> None:
+    loader = xla.MpDeviceLoader(Stateful(Samples(), batch_size=4, num_workers=workers), device)
+    for step, _ in enumerate(loader, start=1):
+        assert loader.state_dict() == {"batches": step}
+        if step == 4:
+            break
+
+
+def test_what_a_sampler_draws_with_its_first_batch_is_no_reason(device: torch.device) -> None:
+    samples = Samples()
+    loader = DataLoader(samples, batch_size=4, sampler=RandomSampler(samples, replacement=True))
+    batches = iter(xla.MpDeviceLoader(loader, device))
+    next(batches)
+    next(batches)
+    assert is_read_ahead()
+    batches.close()
+
+
+def test_an_exception_does_not_tell_whether_samples_draw(device: torch.device) -> None:
+    def failing() -> float:
+        value = random.random()
+        if samples.asked == 5:
+            raise LookupError("the fifth sample")
+        return value
+
+    samples = Samples(failing)
+    batches = iter(xla.MpDeviceLoader(DataLoader(samples, batch_size=4), device))
+    next(batches)
+    with pytest.raises(LookupError, match="fifth"):
+        next(batches)
+    next(batches)
+    assert not is_read_ahead()
+    batches.close()
