@@ -108,6 +108,9 @@ def test_several_replicas_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None
         def __init__(self) -> None:
             self.called: list[tuple[Any, ...]] = []
 
+        def device_type(self) -> str:
+            return "xla"
+
         def replica(self) -> tuple[int, int, int]:
             return 0, 0, 2
 

@@ -85,6 +85,8 @@ if rank == 1:
 report("group of one", x.tolist())
 both = xla.new_group([0, 1])
 in_place("group of both", lambda x: xla.all_reduce(x, group=both), mine(2))
+nccls = xla.new_group([0, 1], None, "cpu:gloo,cuda:nccl", pg_options=object())
+in_place("group of NCCL's", lambda x: xla.all_reduce(x, group=nccls), mine(2))
 xla.barrier()
 xla.rendezvous("here")
 
@@ -151,6 +153,7 @@ IN_PLACE = {
     "waited for": [3, 3],
     "broadcast": [2, 2],
     "whole numbers": [2**41 + 1],
+    "group of NCCL's": [3, 3],
     "group of both": [3, 3],
     "a group of the script's": [3, 3],
 }

@@ -195,11 +195,30 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     return _done(async_op)
 
 
-def new_group(ranks: list[int] | None = None, *unused: Any, **unused_too: Any) -> Any:
-    """A group of some replicas, for the ``group`` of the others here."""
-    if world_size() > 1:
-        return _several("new_group", ranks, *unused, **unused_too)
-    return dist.group.WORLD
+def new_group(
+    ranks: list[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    **options: Any,
+) -> Any:
+    """A group of some replicas, for the ``group`` of the others here.
+
+    Args:
+        ranks: Which; all by default.
+        timeout: A timedelta, as for torch.
+        backend: What the CUDA script had; ``"nccl"`` means the device's own.
+        pg_options: Of NCCL, and of use there alone.
+        options: Torch's others.
+    """
+    if world_size() == 1:
+        return dist.group.WORLD
+    given = {"timeout": timeout, "backend": backend, "pg_options": pg_options}
+    if _backend.backend().device_type() != "cuda":
+        given["pg_options"] = None
+        if "nccl" in (backend or ""):
+            given["backend"] = None
+    return _several("new_group", ranks, **options, **{k: v for k, v in given.items() if v})
 
 
 def _several(collective: str, *args: Any, **kwargs: Any) -> Any:
