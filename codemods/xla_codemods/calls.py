@@ -81,6 +81,8 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
 def _forward(values: Inference, module: Value, node: ast.Call, scope: Scope) -> Value:
     """What calling a module gives: tensors where its input is; of a local class what its `forward` returns."""
     place = _place(values, node, scope)
+    if HOST in place and any(values.value(a, scope).has(BATCH) for a in node.args):
+        place = frozenset()  # a batch that nobody moved lies where the module is
     if isinstance(module.definition, ast.ClassDef):
         method = values.method(module.definition, "forward")
         returned = values.returned(*method) if method is not None else UNKNOWN

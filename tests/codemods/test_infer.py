@@ -65,6 +65,7 @@ def test_values_that_all_depend_on_each_other_cost_no_exponential_time() -> None
         ("x = [t.to(device) for t in DataLoader(d)][0]", "x", {TENSOR, ACCEL}),
         ("x = nn.Linear(2, 2)(torch.ones(2).cuda())", "x", {TENSOR, ACCEL}),
         ("x = nn.Linear(2, 2)(torch.ones(2))", "x", {TENSOR, HOST}),
+        ("x = [nn.Linear(2, 2)(t) for t in DataLoader(d)][0]", "x", {TENSOR}),  # made there, perhaps
         ("x = F.cross_entropy(torch.ones(2).cuda(), y)", "x", {TENSOR, ACCEL}),
         ("x = torch.ones(2).cuda().sum().item()", "x", {NUMBER}),
         ("x = torch.ones(2).cuda().cpu()", "x", {TENSOR, HOST}),

@@ -201,8 +201,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if func.attr == "format" and isinstance(func.value, ast.Constant):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor fetches it from the device"
-        elif func.attr in _LOGGING and script.training.local_method(func, scope) is None:
-            if any(_shows(script, a) for a in _given(call)):
+        elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
+            own = script.training.local_method(func, scope) is not None
+            if not own and any(_shows(script, a) for a in _given(call)):
                 yield "logging a tensor fetches it from the device"
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):

@@ -158,7 +158,7 @@ def test_reads_in_methods_that_forward_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["if h.size(0) > 3 and self.training: h = h / 2", "if x is None: h = h / 2", "print(x)", "print(x.max().item())"]
+    "line", ["if h.size(0) > 3 and self.training: h = h / 2", "if x is None: h = h / 2", "print(x)", "print(x.max().item())", "h = torch.log(h)"]
 )  # fmt: skip
 def test_no_reads_in_what_a_module_computes(line: str) -> None:
     """`x` may be anything."""
@@ -412,3 +412,18 @@ def test_a_device_of_settings_or_the_host() -> None:
         "    optimizer.step()\n    print(loss.mean().item())\n"
     )
     assert (8, "XLA503") in findings(source)
+
+
+def test_batches_of_a_data_set_that_is_on_the_device() -> None:
+    source = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.rand(8, 4).to("cuda")
+net = torch.nn.Linear(4, 1).to("cuda")
+criterion = torch.nn.MSELoss()
+for a, b in DataLoader(TensorDataset(x, x)):
+    loss = criterion(net(a), b)
+    loss.backward()
+    history["loss"].append(loss.item())
+"""
+    assert (9, "XLA503") in findings(source)
