@@ -52,8 +52,8 @@ def test_one_more_of_the_same_is_new(run: Runner, known: Path) -> None:
 def test_another_line_code_or_file_is_new(run: Runner, known: Path) -> None:
     (known / "a.py").write_text(CUDA.replace("x =", "y =") + LINE)
     assert "1 finding" in run("check", ".").out
-    (known / "a.py").rename(known / "b.py")
-    assert "2 findings" in run("check", ".").out
+    (known / "b.py").write_text((known / "a.py").read_text())
+    assert "3 findings" in run("check", ".").out
 
 
 def test_entries_that_no_longer_occur_are_counted(run: Runner, known: Path) -> None:
@@ -127,3 +127,19 @@ def test_a_baseline_below_is_named_from_here(run: Runner, here: Path) -> None:
     (here / "part" / "a.py").write_text(CUDA)
     place = Path("part", "xla-migrate-baseline.json")
     assert run("check", "--write-baseline", ".").out == f"1 finding written to {place}\n"
+
+
+def test_a_file_that_was_renamed_is_known(run: Runner, known: Path) -> None:
+    (known / "a.py").rename(known / "moved.py")
+    assert "2 findings left out by the baseline" in run("check", ".").out
+    (known / "moved.py").write_text("import torch\nz = torch.zeros(3).cuda()\n")
+    assert run("check", ".").code == 1
+
+
+def test_another_file_with_a_line_of_one_that_is_gone_is_new(run: Runner, known: Path) -> None:
+    lines = "".join(f"x{i} = torch.ones({i}).cuda()\n" for i in range(5))
+    (known / "a.py").write_text(f"import torch\n{lines}")
+    run("check", "--write-baseline", ".")
+    (known / "a.py").unlink()
+    (known / "b.py").write_text("import torch\nx1 = torch.ones(1).cuda()\n")
+    assert run("check", ".").code == 1

@@ -26,17 +26,36 @@ class Baseline:
     def __init__(self, path: str, codes: dict[str, dict[str, str]]) -> None:
         self.folder = os.path.dirname(os.path.abspath(path))
         self.codes = codes
+        self._gone: dict[str, dict[str, str]] | None = None  # of files that are no more
         self.matched = 0
         self.stale = 0
 
     def new(self, path: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Of the findings in the file at the absolute `path`, those that are not known."""
-        known = self.codes.get(_relative(path, self.folder), {})
         prints = fingerprints(rows)
+        known = self.codes.get(_relative(path, self.folder))
+        if known is None:
+            known = self._moved(prints) if rows else {}
         new = tuple(row for row, print_ in zip(rows, prints) if print_ not in known)
         self.matched += len(rows) - len(new)
         self.stale += len(known.keys() - set(prints))
         return new
+
+    def _moved(self, prints: list[str]) -> dict[str, str]:
+        """What is known of a file that is gone, where half of that or more is in the one with these `prints`."""
+        if self._gone is None:
+            self._gone = {
+                name: known
+                for name, known in self.codes.items()
+                if not os.path.exists(os.path.join(self.folder, name))
+            }
+        name = max(self._gone, key=lambda name: len(self._gone_in(name, prints)), default=None)
+        if name is None or 2 * len(self._gone_in(name, prints)) < len(self._gone[name]):
+            return {}
+        return self._gone.pop(name)
+
+    def _gone_in(self, name: str, prints: list[str]) -> set[str]:
+        return (self._gone or {}).get(name, {}).keys() & set(prints)
 
 
 def load(path: str) -> Baseline:
@@ -57,7 +76,10 @@ def load(path: str) -> Baseline:
             for name, entries in content["files"].items()
         }
     except OSError as error:
-        raise SettingsError(f"{path}: the baseline cannot be read: {error.strerror}") from error
+        hint = "; --write-baseline writes one" if isinstance(error, FileNotFoundError) else ""
+        raise SettingsError(
+            f"{path}: the baseline cannot be read: {error.strerror}{hint}"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SettingsError(f"{path}: no baseline; write one with --write-baseline") from error
     return Baseline(path, codes)
