@@ -8,6 +8,7 @@ from typing import Union, cast
 
 import libcst as cst
 
+from .commas import behind, comma_with, comment, separator, with_comment, without
 from .edits import (
     AddArgument,
     DropAlias,
@@ -192,19 +193,19 @@ class Transformer(cst.CSTTransformer):
             at -= 1
         if at:
             before = args[at - 1]
-            behind = _behind(before)
+            space = behind(before)
             if at == len(args):  # it ends the list as the last one did, but for that one's comment
                 added = added.with_changes(
-                    comma=_comma_with(before.comma, None),
-                    whitespace_after_arg=_with_comment(before.whitespace_after_arg, None),
+                    comma=comma_with(before.comma, None),
+                    whitespace_after_arg=with_comment(before.whitespace_after_arg, None),
                 )
             if not isinstance(before.comma, cst.Comma) or at == len(args):
                 args[at - 1] = before.with_changes(
-                    comma=_comma_with(_separator(args[: at - 1]), _comment(behind)),
+                    comma=comma_with(separator(args[: at - 1]), comment(space)),
                     whitespace_after_arg=cst.SimpleWhitespace(""),
                 )
         if at < len(args):
-            added = added.with_changes(comma=_separator(args[:at]))
+            added = added.with_changes(comma=separator(args[:at]))
         args.insert(at, added)
         return call.with_changes(args=args)
 
@@ -279,58 +280,6 @@ class Transformer(cst.CSTTransformer):
         return updated.with_changes(body=body)
 
 
-def _separator(args: Sequence[cst.Arg]) -> cst.Comma:
-    """The comma that the other arguments are separated with."""
-    for arg in args:
-        if isinstance(arg.comma, cst.Comma):
-            return cast(cst.Comma, _comma_with(arg.comma, None))
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-
-
-def _behind(node: Node) -> object:
-    """The white space behind an argument or element, and its comma."""
-    comma = getattr(node, "comma", None)
-    if isinstance(comma, cst.Comma):
-        return comma.whitespace_after
-    return getattr(node, "whitespace_after_arg", None)
-
-
-def _comment(space: object) -> cst.TrailingWhitespace | None:
-    """The end of the line that `space` begins with, if a comment stands there."""
-    if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None:
-        return space.first_line
-    return None
-
-
-def _with_comment(space: object, comment: cst.TrailingWhitespace | None) -> object:
-    """`space` with this comment at the end of the line, or with none."""
-    if not isinstance(space, cst.ParenthesizedWhitespace):
-        return space
-    line = comment or space.first_line.with_changes(
-        comment=None, whitespace=cst.SimpleWhitespace("")
-    )
-    return space.with_changes(first_line=line)
-
-
-def _comma_with(comma: object, comment: cst.TrailingWhitespace | None) -> object:
-    if not isinstance(comma, cst.Comma):
-        return comma
-    return comma.with_changes(whitespace_after=_with_comment(comma.whitespace_after, comment))
-
-
-def _without(elements: Sequence[Node], gone: set[int]) -> list[Node]:
-    """`elements` but those at the indices `gone`; the last one keeps the closing white space."""
-    kept = [e for k, e in enumerate(elements) if k not in gone]
-    if kept and len(elements) - 1 in gone:
-        last = elements[-1]
-        comment = _comment(_behind(kept[-1]))
-        changes: dict[str, object] = {"comma": _comma_with(last.comma, comment)}  # type: ignore[attr-defined]
-        if isinstance(last, cst.Arg):
-            changes["whitespace_after_arg"] = _with_comment(last.whitespace_after_arg, comment)
-        kept[-1] = kept[-1].with_changes(**changes)
-    return kept
-
-
 def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) -> cst.Call:
     gone: set[int] = set()
     for edit in edits:
@@ -342,7 +291,7 @@ def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) ->
             updated = updated.with_changes(args=args)
     if not gone:
         return updated
-    kept = _without(updated.args, gone)
+    kept = without(updated.args, gone)
     changes: dict[str, object] = {"args": kept}
     if not kept:
         changes["whitespace_before_args"] = cst.SimpleWhitespace("")
@@ -357,12 +306,12 @@ def _place_of(edit: DropArgument | RenameArgument) -> int:
 
 def _drop_entry(edit: DropEntry, node: cst.Dict) -> cst.Dict:
     index = edit.node.keys.index(edit.key)
-    elements = _without(node.elements, {index})
+    elements = without(node.elements, {index})
     return node.with_changes(elements=elements)
 
 
 def _drop_element(edit: DropElement, node: cst.List) -> cst.List:
-    elements = _without(node.elements, {edit.node.elts.index(edit.element)})
+    elements = without(node.elements, {edit.node.elts.index(edit.element)})
     if isinstance(node, cst.Tuple) and len(elements) == 1:
         elements = [elements[0].with_changes(comma=cst.Comma())]
     return node.with_changes(elements=elements)
@@ -378,7 +327,7 @@ def _unwrapping(edits: list[Edit]) -> list[Edit]:
 
 
 def _drop_item(edit: DropItem, node: cst.With) -> cst.With:
-    return node.with_changes(items=_without(node.items, {edit.node.items.index(edit.item)}))
+    return node.with_changes(items=without(node.items, {edit.node.items.index(edit.item)}))
 
 
 def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionDef:
@@ -412,7 +361,7 @@ def _order(edit: Edit) -> tuple[int, int, int]:
 
 def _drop_alias(edit: DropAlias, updated: Node) -> Left:
     node = cast("cst.Import | cst.ImportFrom", updated)
-    names = _without(cast("Sequence[Node]", node.names), {edit.node.names.index(edit.alias)})
+    names = without(cast("Sequence[Node]", node.names), {edit.node.names.index(edit.alias)})
     if len(names) and isinstance(names[-1], cst.ImportAlias) and not getattr(node, "lpar", None):
         names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     return node.with_changes(names=names)

@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from .helpers import migrated
 from .rules.lines import line
 
 
@@ -48,3 +49,41 @@ def test_comments_before_a_line_that_gets_one_before_it_stand_once() -> None:
     after = migrate(before.encode()).data.decode()
     assert after.count("# a comment\n        xla.mark_step()\n        loss.backward()\n") == 1
     assert after.count("# a comment") == 1
+
+
+LOADER = "import torch\nfrom torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = DataLoader(d, pin_memory=True,\n    shuffle=True)", "x = DataLoader(d,\n    shuffle=True)"),
+        (
+            "x = DataLoader(\n    d,\n    pin_memory=True,\n    shuffle=True,\n)",
+            "x = DataLoader(\n    d,\n    shuffle=True,\n)",
+        ),
+        (  # what is said of the other stays
+            "x = DataLoader(\n    d,\n    pin_memory=True,  # fast\n    # of one size\n    drop_last=True,\n)",
+            "x = DataLoader(\n    d,\n    # of one size\n    drop_last=True,\n)",
+        ),
+        (
+            "x = DataLoader(\n    d, pin_memory=True,  # data\n    shuffle=True,\n)",
+            "x = DataLoader(\n    d,  # data\n    shuffle=True,\n)",
+        ),
+        (
+            "x = DataLoader(d,\n    shuffle=True,  # order\n    pin_memory=True)",
+            "x = DataLoader(d,\n    shuffle=True  # order\n    )",
+        ),
+        (
+            "x = DataLoader(d, pin_memory=True, pin_memory_device='cuda',\n    shuffle=True)",
+            "x = DataLoader(d,\n    shuffle=True)",
+        ),
+        ("x = DataLoader(pin_memory=True,\n    dataset=d)", "x = DataLoader(dataset=d)"),
+        (
+            "k = {'num_workers': 1, 'pin_memory': True,\n     'shuffle': True}\nx = DataLoader(d, **k)",
+            "k = {'num_workers': 1,\n     'shuffle': True}\nx = DataLoader(d, **k)",
+        ),
+    ],
+)  # fmt: skip
+def test_lines_and_comments_around_an_argument_that_goes(before: str, after: str) -> None:
+    assert migrated(f"{LOADER}{before}\n") == f"{LOADER}{after}\n"
