@@ -11,6 +11,8 @@ import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
+from .line_magics import MARK, closed, opened
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +76,8 @@ class Notebook:
             raise NotebookError(f"no notebook: {reason}", line, column) from error
         self._token = _unused_name(self._raw)
         self._kept: list[str] = []  # the lines that names stand for
+        self._opened: list[str] = []  # what stood before the code of magics that run it
+        self._may_open = not any(MARK in cell.text for cell in cells)
         self._cells = [cell for cell in cells if not _is_foreign(cell.text)]
         masked = (self._mask(cell).removesuffix("\n") for cell in self._cells)
         self.program = f"\n{self._token}C\n".join(masked) + "\n"
@@ -131,11 +135,21 @@ class Notebook:
         lines = text.split("\n")
         starts = _logical_starts(lines)
         for k, is_start in enumerate(starts):
+            if is_start and self._open(lines, k):
+                continue
             if is_start and _MAGIC.match(lines[k]):
                 self._hide(lines, k, re.match(r"\s*", lines[k]).group())  # type: ignore[union-attr]
             elif is_start and (assigned := _ASSIGNED.match(lines[k])):
                 self._hide(lines, k, assigned["target"])
         return "\n".join(lines)
+
+    def _open(self, lines: list[str], k: int) -> bool:
+        """Whether line `k` is a magic that runs a statement: that stands there alone then."""
+        found = opened(lines[k]) if self._may_open else None
+        if found is not None:
+            self._opened.append(found[0])
+            lines[k] = found[1]
+        return found is not None
 
     def _hide(self, lines: list[str], k: int, before: str) -> None:
         """Put a name in the place of the magic on line `k`, and of the lines that it goes on on."""
@@ -161,11 +175,14 @@ class Notebook:
             raise NotebookError("its cells cannot be told apart any more; left as it was")
         texts = []
         returned = 0
+        before = list(self._opened)
         for cell, part in zip(self._cells, parts):
             text, count = self._unmask(part)
+            if before:
+                text, _ = closed(text, before)
             returned += count
             texts.append(text if cell.text.endswith("\n") else text.removesuffix("\n"))
-        if returned != len(self._kept):
+        if before or returned != len(self._kept):
             raise NotebookError(
                 "a line that only IPython understands would be lost; left as it was"
             )
@@ -179,7 +196,7 @@ class Notebook:
         def original(match: re.Match[str]) -> str:
             nonlocal first
             line = self._kept[int(match["index"])]
-            if line.startswith("%%"):
+            if line.startswith("%%") and not first:
                 first = line
             continued = int(match["index"]) > 0 and self._kept[int(match["index"]) - 1].endswith(
                 "\\"
