@@ -90,6 +90,7 @@ def test_a_users_own_name(run: Runner, here: Path) -> None:
         ("x.half", "x.half\n\nhas no row of its own; rules look at its uses:\n\n    XLA208 "),
         ("torch.cuda.Stream.wait_stream", "torch.cuda.Stream\n"),
         ("torch.cuda._lazy_new", "torch.cuda\n"),
+        ("cupy.linalg.norm", "cupy\n"),
         ("torch.utils.checkpoint", "torch.utils.checkpoint\n\nhas no row of its own; rules look at what"),
         ("unique", "torch.unique\n\nhas no row"),
     ],

@@ -78,10 +78,13 @@ def _of_name(name: str) -> str:
 
 
 def _of_a_part(name: str) -> list[Row]:
-    """The rows of what `name` is a part of: a method of a class, a private name; those of `x.cuda`, a tensor's."""
+    """The rows of what `name` is a part of: of a class, of a package that has one row for all that is in it (`cupy`), a
+    private name; those of `x.cuda`, a tensor's.
+    """
     plain = name.removesuffix("()")
     home, _, last = plain.rpartition(".")
-    if is_cuda_only(plain) and (home.rpartition(".")[2][:1].isupper() or "._" in plain):
+    whole = not any(row.startswith(f"{home}.") for row in catalog.table())
+    if is_cuda_only(plain) and (whole or home.rpartition(".")[2][:1].isupper() or "._" in plain):
         row = catalog.covering(plain)
         return [row] if row is not None else []
     if last != plain and home.partition(".")[0] not in ROOTS:
