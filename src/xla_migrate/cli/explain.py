@@ -83,10 +83,12 @@ def _of_a_part(name: str) -> list[Row]:
     """
     plain = name.removesuffix("()")
     home, _, last = plain.rpartition(".")
-    whole = not any(row.startswith(f"{home}.") for row in catalog.table())
-    if is_cuda_only(plain) and (whole or home.rpartition(".")[2][:1].isupper() or "._" in plain):
-        row = catalog.covering(plain)
-        return [row] if row is not None else []
+    row = catalog.covering(plain) if is_cuda_only(plain) else None
+    if row is not None:
+        whole = not any(other.startswith(f"{row.name}.") for other in catalog.table())
+        if whole or home.rpartition(".")[2][:1].isupper() or "._" in plain:
+            return [row]
+        return []
     if last != plain and home.partition(".")[0] not in ROOTS:
         owners = (f"torch.Tensor.{last}", f"torch.nn.Module.{last}")
         return [row for owner in owners if (row := catalog.lookup(owner)) is not None]
