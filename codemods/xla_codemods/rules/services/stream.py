@@ -19,6 +19,21 @@ used to overlap, the device loader overlaps (XLA404).
      return batch
 ```
 
+A context that is kept, handed on or bound becomes one that does nothing:
+
+```diff
+-from functools import partial
+ import torch
++import contextlib
+
+ def overlap(copy):
+-    stream = torch.cuda.Stream()
+-    context = partial(torch.cuda.stream, stream)
++    context = contextlib.nullcontext
+     with context():
+         copy()
+```
+
 A stream that is handed on becomes None, which every function of torch takes for the current one:
 
 ```diff
@@ -50,7 +65,15 @@ from ...edits import DropArgument, DropItem, Replace, Unwrap, remove
 from ...findings import ERROR, INFO, MEDIUM, Finding
 from ...rule import Rule
 from ...values import STREAM
-from .streams import CONTEXTS, STREAMS, goes, is_context, is_ordering, orders_streams
+from .streams import (
+    CONTEXTS,
+    STREAMS,
+    binds_a_stream,
+    goes,
+    is_context,
+    is_ordering,
+    orders_streams,
+)
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -102,11 +125,18 @@ def _entered(script: Script, node: ast.With | ast.AsyncWith) -> Iterator[Finding
 
 def _context(script: Script, call: ast.Call) -> Iterator[Finding]:
     """A stream's context that no `with` enters here."""
+    chosen: ast.expr = call
     parent = script.parent(call)
-    if isinstance(parent, ast.IfExp):
-        parent = script.parent(parent)
+    if isinstance(parent, ast.IfExp) and is_context(script, parent):
+        chosen, parent = parent, script.parent(parent)
     if not isinstance(parent, ast.withitem):
-        yield RULE.at(script, call, _MESSAGE)
+        yield RULE.at(script, chosen, _MESSAGE, Replace(chosen, f"{_nothing(script)}()"))
+
+
+def _nothing(script: Script) -> str:
+    """The context that does nothing, by its name."""
+    script.needed.add("contextlib")
+    return "contextlib.nullcontext"
 
 
 def _gone(script: Script, call: ast.Call) -> Finding:
@@ -164,6 +194,9 @@ def _named(script: Script) -> Iterator[Finding]:
         ):
             continue
         if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
+            if binds_a_stream(script, parent) and isinstance(parent, ast.Call):
+                yield RULE.at(script, node, _MESSAGE, Replace(parent, _nothing(script)))
+                continue
             asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
             yield RULE.at(script, node, _MESSAGE, severity=INFO if asked else ERROR)
 

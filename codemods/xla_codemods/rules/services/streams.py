@@ -79,24 +79,30 @@ def goes(script: Script, use: ast.expr) -> bool:
         func = parent.func
         if script.dotted(func) in SETTERS:
             return script.is_statement(parent)
-        if is_context(script, parent):
-            return _is_entered(script, parent)
+        if is_context(script, parent) or binds_a_stream(script, parent):
+            return True
         return isinstance(func, ast.Attribute) and func.attr in _TAKING
     if isinstance(parent, ast.Compare):
         return _guards_nothing(script, parent)
     return _guards_nothing(script, use)
 
 
-def _is_entered(script: Script, context: ast.expr) -> bool:
-    parent = script.parent(context)
-    if isinstance(parent, ast.IfExp):
-        parent = script.parent(parent)
-    return isinstance(parent, ast.withitem)
+def binds_a_stream(script: Script, node: ast.AST | None) -> bool:
+    """`partial(torch.cuda.stream, stream)`."""
+    return (
+        isinstance(node, ast.Call)
+        and script.dotted(node.func) == "functools.partial"
+        and len(node.args) + len(node.keywords) == 2
+        and bool(node.args)
+        and script.dotted(node.args[0]) in CONTEXTS
+    )
 
 
 def _guards_nothing(script: Script, test: ast.expr) -> bool:
     """Whether `if stream:` holds nothing but what goes."""
     parent = script.parent(test)
+    if isinstance(parent, ast.IfExp) and parent.test is test and is_context(script, parent):
+        return True  # `torch.cuda.stream(s) if s else nullcontext()`
     return (
         isinstance(parent, ast.If)
         and parent.test is test

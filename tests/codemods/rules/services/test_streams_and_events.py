@@ -55,8 +55,8 @@ STREAM = "s = torch.cuda.Stream()\n"
          "ss = [None for _ in r]\nfor s in ss:\n    f()"),
         ("run(stream=torch.cuda.Stream())", "run(stream=None)"),
         ("x.record_stream(torch.cuda.current_stream())\nf()", "f()"),
-        ("with torch.cuda.stream(s) if cuda else contextlib.nullcontext():\n    f()",
-         "with torch.cuda.stream(s) if cuda else contextlib.nullcontext():\n    f()"),
+        ("with torch.cuda.stream(s) if cuda else other():\n    f()",
+         "import contextlib\nwith contextlib.nullcontext() if cuda else other():\n    f()"),
     ],
 )  # fmt: skip
 def test_streams(before: str, after: str) -> None:
@@ -69,9 +69,31 @@ def test_a_context_that_another_branch_leaves_idle() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("c = torch.cuda.stream(s)", "c = contextlib.nullcontext()"),
+        ("c = torch.cuda.stream(s) if cuda else contextlib.nullcontext()", "c = contextlib.nullcontext()"),
+        ("c = torch.cuda.stream(s) if s is not None else contextlib.nullcontext()", "c = contextlib.nullcontext()"),
+        ("stack.enter_context(torch.cuda.stream(s))", "stack.enter_context(contextlib.nullcontext())"),
+        ("c = lambda: torch.cuda.stream(s)", "c = lambda: contextlib.nullcontext()"),
+        ("c = partial(torch.cuda.stream, s)", "c = contextlib.nullcontext"),
+        ("c = partial(torch.cuda.stream, stream=s)", "c = contextlib.nullcontext"),
+        ("with torch.cuda.stream(s) if s else contextlib.nullcontext():\n    f()", "f()"),
+    ],
+)  # fmt: skip
+def test_contexts_that_are_kept(before: str, after: str) -> None:
+    head = "import contextlib\nfrom functools import partial\nprint(partial, contextlib)\n"
+    assert line(f"{head}s = torch.cuda.Stream()\n{before}") == f"{head}{after}"
+
+
+def test_the_context_that_does_nothing_is_imported() -> None:
+    assert line("c = torch.cuda.stream(torch.cuda.Stream())").startswith("import contextlib\n")
+
+
+@pytest.mark.parametrize(
     "left",
     [
-        "context = torch.cuda.stream(s)",
+        "context = Overlap(torch.cuda.stream)",
         "handle = s.cuda_stream",
         "if s is not None:\n    x = move(x)",
         "y = make(torch.cuda.stream)",
