@@ -79,6 +79,7 @@ class Script:
         self.project = project
         self.parallel = parallel  # "spmd" where one process is to drive all devices
         self.tree = source.tree
+        self._own_devices = [name.last for name in own_names if name.table == "devices"]
         words = (*imported(source.tree), *(name.last for name in own_names))
         hot = HotLines(source.text, ("*",) if parallel else words)  # arithmetic may count processes
         if not hot.trains and self._is_served:
@@ -326,7 +327,8 @@ class Script:
     @cached_property
     def accelerated(self) -> bool:
         """Whether anything in this file speaks of an accelerator, or of a device to compute on."""
-        return speaks_of_an_accelerator(self.source.text)
+        text = self.source.text
+        return speaks_of_an_accelerator(text) or any(name in text for name in self._own_devices)
 
     @cached_property
     def runs_accelerated(self) -> bool:

@@ -244,3 +244,13 @@ def test_what_is_wrong_is_told_in_one_line(run: Runner, here: Path, text: str, s
     assert (result.code, result.out) == (2, "")
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+def test_a_device_of_ones_own_is_an_accelerator(run: Runner, here: Path) -> None:
+    settings(here, '[tool.xla-migrate.devices]\n"mylib.pick" = true\n')
+    (here / "a.py").write_text(
+        "import torch\nfrom mylib import pick, model, opt\nfor b in [1]:\n"
+        "    loss = model(torch.ones(b, device=pick())).sum()\n    loss.backward()\n    opt.step()\n"
+        "    print(loss.item())\n"
+    )
+    assert "a.py:7:11: XLA503" in run("check", "a.py").out
