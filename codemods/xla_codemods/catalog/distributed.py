@@ -19,6 +19,8 @@ from .row import (
 
 _NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
 
+_STAGES = "stages send to each other over NCCL: XLA has no sending between two replicas, and shards by SPMD"
+
 _MESH = "DTensor over CUDA devices: XLA shards by SPMD (`torch_xla.distributed.spmd`)"
 
 ROWS: tuple[Row, ...] = (
@@ -136,6 +138,9 @@ ROWS: tuple[Row, ...] = (
         RAISES,
         {
             "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "maps CUDA devices of several hosts: XLA has no remote calls between devices",
+            "torch.distributed.rpc.init_rpc": "remote calls take tensors of the CPU alone, and train no replicas of XLA: use DistributedDataParallel, or shard by SPMD",
+            "torch.distributed.pipelining.PipelineStage": _STAGES,
+            "torch.distributed.pipelining.pipeline": _STAGES,
         },
         evidence="docs",
     ),

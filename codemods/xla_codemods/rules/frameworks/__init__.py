@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...rule import Rule
 from . import (
     accelerate,
+    accelerate_features,
     apex_norm,
     deepspeed,
     device_map,
@@ -18,6 +19,7 @@ from . import (
 RULES: tuple[Rule, ...] = (
     training_arguments.RULE,
     accelerate.RULE,
+    accelerate_features.RULE,
     lightning.RULE,
     deepspeed.RULE,
     horovod.RULE,

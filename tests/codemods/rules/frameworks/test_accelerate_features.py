@@ -1,0 +1,67 @@
+"""XLA810: what accelerate does not do on XLA, or does otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+MADE = "from accelerate import Accelerator\naccelerator = Accelerator({})\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate.utils import gather_object\nx = gather_object([1])\n",
+        "from accelerate.local_sgd import LocalSGD\nx = LocalSGD(accelerator, model, 8)\n",
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model)\n",
+        "from accelerate.inference import prepare_pippy\nx = prepare_pippy(model)\n",
+        "from accelerate.utils import FP8RecipeKwargs\nx = FP8RecipeKwargs(backend='TE')\n",
+        "import accelerate\nx = accelerate.DistributedDataParallelKwargs(comm_hook='fp16')\n",
+        "from accelerate.utils import ProfileKwargs\nx = ProfileKwargs(activities=['cpu', 'cuda'])\n",
+    ],
+)
+def test_features_that_xla_lacks(source: str) -> None:
+    assert findings(source) == [(2, "XLA810")]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate.utils import DistributedDataParallelKwargs\n"
+        "x = DistributedDataParallelKwargs(find_unused_parameters=True, comm_hook=None)\n",
+        "from accelerate.utils import ProfileKwargs\nx = ProfileKwargs(activities=['cpu'])\n",
+        "from accelerate import Accelerator\nx = Accelerator(dynamo_backend='no')\n",
+        "from mylib import gather_object\nx = gather_object([1])\n",
+        f"{MADE.format('gradient_accumulation_steps=1')}with accelerator.accumulate(m):\n    pass\n",
+        f"{MADE.format('')}with accelerator.accumulate(m):\n    pass\n",
+        f"{MADE.format('gradient_accumulation_steps=4')}with meter.accumulate(m):\n    pass\n",
+    ],
+)
+def test_what_is_the_same(source: str) -> None:
+    assert findings(source) == []
+
+
+@pytest.mark.parametrize("steps", ["4", "args.steps"])
+def test_windows_that_the_end_of_an_epoch_cuts(steps: str) -> None:
+    made = MADE.format(f"gradient_accumulation_steps={steps}")
+    assert findings(f"{made}with accelerator.accumulate(m):\n    pass\n") == [(3, "XLA810")]
+
+
+def test_samples_that_fill_up_a_batch() -> None:
+    source = f"{MADE.format('')}x = accelerator.gather_for_metrics(x)\n"
+    assert findings(source) == [(3, "XLA810")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch.distributed.rpc as rpc\nrpc.init_rpc('a', rank=0, world_size=2)\n",
+        "from torch.distributed import rpc\nrpc.init_rpc('a', rank=0, world_size=2)\n",
+        "from torch.distributed.pipelining import PipelineStage\nPipelineStage(m, 0, 2, d)\n",
+    ],
+)
+def test_remote_calls_and_pipelines(source: str) -> None:
+    assert [line for line, _ in findings(source)] == [2]
+    assert migrated(source) == source
