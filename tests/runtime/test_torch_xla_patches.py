@@ -67,3 +67,19 @@ def test_a_torch_xla_that_does_not_fit_says_what_to_do(monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib, "import_module", broken)
     with pytest.raises(ImportError, match=r"undefined symbol.*XLA_MIGRATE_BACKEND=eager"):
         _xla_modules._torch_xla()
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("kind", [nn.ELU, nn.CELU, nn.SELU])
+def test_elus_have_torchs_gradients(
+    kind: type[nn.Module], inplace: bool, device: torch.device
+) -> None:
+    """torch_xla's own are wrong where the input is negative, and of the wrong sign below -1."""
+    activation = kind(inplace=inplace) if kind is nn.SELU else kind(1.5, inplace=inplace)
+    found = []
+    for place in (torch.device("cpu"), device):
+        x = torch.linspace(-4, 4, 33).to(place).detach().requires_grad_()
+        activation(x * 1).pow(2).sum().backward()
+        assert x.grad is not None
+        found.append(x.grad.cpu())
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)

@@ -21,6 +21,7 @@ from . import (
     _host,
     _xla_averaging,
     _xla_batch_norm,
+    _xla_elu,
     _xla_groups,
     _xla_gru,
     _xla_reads,
@@ -42,6 +43,7 @@ from .batches import move
 _xla_gru.accept_cpu()
 _xla_batch_norm.patch()
 _xla_averaging.patch()
+_xla_elu.patch()
 
 # The seed that torch_xla gives to every process (xla-facts 1.31).
 _UNSEEDED = 101

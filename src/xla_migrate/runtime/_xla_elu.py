@@ -1,0 +1,35 @@
+"""The gradients of ELU, CELU and SELU on XLA, as torch has them.
+
+torch_xla 2.9 takes its input for its output there, silently: where x < 0 the gradient of ``elu(x)`` is
+``x + 1`` in place of ``exp(x)``, of the wrong sign below -1. In place, where it is handed the output, it is right.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+# The kernel is there as long as this is.
+_library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+
+
+def patch() -> None:
+    """Put a right kernel in place of torch_xla's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that one is overridden
+        _library.impl("elu_backward", _elu_backward, "XLA")
+
+
+def _elu_backward(
+    gradient: torch.Tensor,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    x: torch.Tensor,
+) -> torch.Tensor:
+    """Of ``scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))``; `x` is its output if `is_result`."""
+    slope = x + alpha * scale if is_result else alpha * scale * torch.exp(x * input_scale)
+    return gradient * torch.where(x <= 0, input_scale * slope, scale)
