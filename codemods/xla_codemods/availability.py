@@ -39,6 +39,7 @@ _OTHERS_AVAILABLE = frozenset(
 _COUNTS = frozenset(
     {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
 )
+_SOME = {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
 _KERNELS = Pattern(
@@ -68,32 +69,40 @@ def asks_availability(script: Script, node: ast.expr, *, others: bool = False) -
         case ast.Call(func=func):
             dotted = script.dotted(func)
             return dotted in AVAILABLE or (others and dotted in _OTHERS_AVAILABLE)
-        case ast.Compare(
-            left=ast.Call(func=func), ops=[ast.Gt()], comparators=[ast.Constant(value=0)]
-        ):
-            return script.dotted(func) in _COUNTS
+        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
+            return (type(op), number) in _SOME and _counts_devices(script, left)
         case ast.BoolOp(op=ast.And(), values=values) if others:
             return all(asks_availability(script, v, others=True) or _is_hasattr(v) for v in values)
-        case ast.Name(id=name):
-            return _bound_to_availability(script, node, name, others)
+        case ast.Name():
+            return _bound_to_availability(script, node, others)
         case ast.IfExp(test=test, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
             return asks_availability(script, test, others=others)
     return False
 
 
-def _bound_to_availability(script: Script, node: ast.Name, name: str, others: bool) -> bool:
+def _bound_to_availability(script: Script, node: ast.Name, others: bool) -> bool:
     """`use_cuda = torch.cuda.is_available()`, and nothing else."""
-    found = script.index.scope(node).find(name)
+    value = _only_value(script, node)
+    return isinstance(value, (ast.Call, ast.IfExp)) and asks_availability(
+        script, value, others=others
+    )
+
+
+def _only_value(script: Script, node: ast.Name) -> ast.expr | None:
+    """What the name `node` is assigned, if that is done once."""
+    found = script.index.scope(node).find(node.id)
     if found is None or len(found[1]) != 1:
-        return False
+        return None
     (binding,) = found[1]
-    if (
-        binding.how != "assign"
-        or binding.path
-        or not isinstance(binding.value, (ast.Call, ast.IfExp))
-    ):
-        return False
-    return asks_availability(script, binding.value, others=others)
+    return binding.value if binding.how == "assign" and not binding.path else None
+
+
+def _counts_devices(script: Script, node: ast.expr) -> bool:
+    """`torch.cuda.device_count()`, or a name for what it gave."""
+    if isinstance(node, ast.Name):
+        value = _only_value(script, node)
+        return isinstance(value, ast.Call) and _counts_devices(script, value)
+    return isinstance(node, ast.Call) and script.dotted(node.func) in _COUNTS
 
 
 def whole_choice(script: Script, node: ast.expr) -> Spec | None:
@@ -112,7 +121,7 @@ def whole_choice(script: Script, node: ast.expr) -> Spec | None:
 def _choice(
     script: Script, test: ast.expr, there: ast.expr, otherwise: ast.expr, node: ast.IfExp
 ) -> Spec | None:
-    if not asks_availability(script, test, others=True):
+    if not (asks_availability(script, test, others=True) or _counts_devices(script, test)):
         return None
     there, otherwise = _undressed(script, there), _undressed(script, otherwise)
     rest = None if _is_without_cuda(script, otherwise) else whole_choice(script, otherwise)

@@ -49,7 +49,8 @@ def place(script: Script, node: ast.expr) -> str:
                 return ELSEWHERE
             if isinstance(parent, ast.NamedExpr) and _is_name_for(script, parent.target):
                 return NAME
-            return place(script, parent)
+            found = place(script, parent)
+            return NAME if found == KEPT and _is_beside_the_host(node, parent) else found
         case ast.Call():
             return _argument(script, node, parent)
         case ast.keyword():
@@ -82,6 +83,14 @@ def place(script: Script, node: ast.expr) -> str:
         case ast.Compare():
             return TEST
     return ELSEWHERE
+
+
+def _is_beside_the_host(node: ast.expr, choice: ast.expr) -> bool:
+    """`"cuda" if flag else "cpu"`: a device, whatever it is called."""
+    if not isinstance(choice, ast.IfExp):
+        return False
+    other = choice.orelse if choice.body is node else choice.body
+    return isinstance(other, ast.Constant) and other.value == "cpu"
 
 
 def _looked_up(script: Script, item: ast.Subscript) -> str:

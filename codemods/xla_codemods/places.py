@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .availability import whole_choice
 from .devices import Spec
-from .place import NAME, SINK, place
+from .place import KEPT, NAME, SINK, place
 
 if TYPE_CHECKING:
     from .script import Script
@@ -72,6 +72,8 @@ class Places:
             if spec is None:
                 continue
             found = place(script, choice)
+            if found == KEPT:  # whatever it is called, it is a device
+                found = NAME
             parent = script.parent(choice)
             of_devices = any(isinstance(leaf, ast.Call) for leaf in (choice.body, choice.orelse))
             if of_devices or found in {SINK, NAME}:
