@@ -9,6 +9,7 @@ from typing import Any
 
 from xla_migrate.verify import Run, run
 
+from .. import warm
 from ..runtime.replicas import QUICK_COMPILES
 
 
@@ -23,6 +24,7 @@ def observed(script: str, side: str, place: Path, **options: Any) -> Run:
         cwd=project,
         timeout=300,
         folder=place / "run",
+        python=warm.for_side(side),
         env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
         **options,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 from xla_codemods.engine import migrate
 
+from .. import warm
 from ..runtime.replicas import QUICK_COMPILES, SOURCE
 
 pytestmark = pytest.mark.e2e
@@ -72,7 +72,7 @@ def run(source: str, folder: Path, name: str) -> dict[str, Any]:
     if name == "plain":
         env |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     ended = subprocess.run(
-        [sys.executable, str(script), str(saved)],
+        [warm.for_side("reference" if name == "plain" else "target"), str(script), str(saved)],
         env=env,
         capture_output=True,
         text=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from xla_codemods.engine import migrate
 
+from .. import warm
 from ..runtime.replicas import SOURCE, free_port
 
 pytestmark = pytest.mark.e2e
@@ -115,7 +115,7 @@ def test_two_processes_are_two_replicas(launcher: str, address: str, tmp_path: P
     kept |= {"MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(
-            [sys.executable, str(script), "--dist_url", address],
+            [warm.for_side("target"), str(script), "--dist_url", address],
             env={**kept, **{n: v.replace("%d", str(i)) for n, v in LAUNCHERS[launcher].items()}},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from torch import nn
 
 from xla_codemods.engine import Options, migrate
 
+from .. import warm
 from ..runtime.replicas import free_port
 from .torchrun import Ended, environment
 
@@ -50,7 +50,13 @@ def run(folder: Path, text: bytes, *, spmd: bool) -> Ended:
     script.write_bytes(text)
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
     ended = subprocess.run(
-        [sys.executable, *([] if spmd else ["-c", LAUNCHER]), "train.py", "initial.pt", "last.pt"],
+        [
+            warm.for_side("target" if spmd else "reference"),
+            *([] if spmd else ["-c", LAUNCHER]),
+            "train.py",
+            "initial.pt",
+            "last.pt",
+        ],
         cwd=folder,
         env=environment(folder, target=spmd, processes=DEVICES) | place,
         capture_output=True,

@@ -12,6 +12,7 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from .. import warm
 from ..runtime.replicas import QUICK_COMPILES
 
 pytestmark = pytest.mark.e2e
@@ -35,7 +36,7 @@ RUN = [
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-def results(data: bytes, name: str, folder: Path, *arguments: str) -> list[float]:
+def results(data: bytes, side: str, name: str, folder: Path, *arguments: str) -> list[float]:
     """The numbers on the lines that say "result"."""
     folder.mkdir()
     (folder / name).write_bytes(data)
@@ -46,7 +47,7 @@ def results(data: bytes, name: str, folder: Path, *arguments: str) -> list[float
         "PYTHONPATH": os.pathsep.join(sys.path),
         "XLA_FLAGS": QUICK_COMPILES,
     }
-    command = [sys.executable, name, *arguments]
+    command = [warm.for_side(side), name, *arguments]
     run = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )
@@ -58,8 +59,8 @@ def results(data: bytes, name: str, folder: Path, *arguments: str) -> list[float
 @pytest.mark.parametrize("name", RUN)
 def test_same_results(name: str, tmp_path: Path) -> None:
     source = (STYLES / f"{name}.py").read_bytes()
-    before = results(source, f"{name}.py", tmp_path / "original")
-    after = results(migrate(source).data, f"{name}.py", tmp_path / "migrated")
+    before = results(source, "reference", f"{name}.py", tmp_path / "original")
+    after = results(migrate(source).data, "target", f"{name}.py", tmp_path / "migrated")
     assert before
     assert after == pytest.approx(before, rel=2e-3, abs=2e-3)
 
@@ -67,7 +68,7 @@ def test_same_results(name: str, tmp_path: Path) -> None:
 def test_a_flag_still_keeps_a_script_on_the_cpu(tmp_path: Path) -> None:
     """`--no-cuda`: model and batches stay on the host."""
     source = (STYLES / "no_cuda_flag.py").read_bytes()
-    before = results(source, "train.py", tmp_path / "original", "--no-cuda")
-    after = results(migrate(source).data, "train.py", tmp_path / "migrated", "--no-cuda")
+    before = results(source, "reference", "train.py", tmp_path / "original", "--no-cuda")
+    after = results(migrate(source).data, "target", "train.py", tmp_path / "migrated", "--no-cuda")
     assert before
     assert after == pytest.approx(before, rel=1e-5)

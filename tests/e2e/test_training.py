@@ -10,6 +10,7 @@ import pytest
 from xla_codemods.engine import check
 from xla_migrate.verify import Run, compare, run
 
+from .. import warm
 from ..runtime.replicas import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture, migrated
 
@@ -26,16 +27,18 @@ def observe(
     script = fixture.hand if name == "hand" else fixture.script
     out = place / f"{name}-{precision}-{shake}-out"
     out.mkdir()
+    side = "reference" if name == "original" else "target"
     return run(
         script,
         fixture.args(mode, out),
-        side="reference" if name == "original" else "target",
+        side=side,
         steps=fixture.steps,
         precision=precision,
         cwd=fixture.folder,
         replace=migrated(fixture) if name == "migrated" else None,
         timeout=LIMIT,
         shake=shake,
+        python=warm.for_side(side),
         folder=place / f"{name}-{precision}-{shake}",
         env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
     )

@@ -15,6 +15,7 @@ from typing import Any
 from xla_migrate.verify.plan import VARIABLE, Plan
 from xla_migrate.verify.run import _BOOT as BOOT
 
+from .. import warm
 from ..runtime.replicas import QUICK_COMPILES, free_port
 from .fixtures import ROOT, Fixture, migrated
 
@@ -93,6 +94,7 @@ def run(
     options: Sequence[str] = (),
     watch: Callable[[Any, str], None] | None = None,
     limit: float = 240,
+    quick: bool = True,
 ) -> Ended:
     """Run a fixture to its end, at most `limit` seconds.
 
@@ -105,17 +107,22 @@ def run(
         options: torchrun's.
         watch: called a few times a second with the process and what it has printed.
         limit: then it is ended, and its code is not 0.
+        quick: torchrun and its workers are interpreters that have imported torch already (`warm`).
     """
     script = project(fixture, folder / "project", target=target)
     out = folder / "out"
     out.mkdir()
-    args = [*fixture.args(mode, out), *more]
+    words = command(script, [*fixture.args(mode, out), *more], fixture.processes, *options)
+    env = environment(script.parent, target=target, processes=fixture.processes)
+    if quick and "-m" in words:
+        env["PYTHON_EXEC"] = warm.for_side("target" if target else "reference")
+        words[0] = warm.for_side("reference")
     printed = folder / "output.txt"
     with printed.open("wb") as output:
         process = subprocess.Popen(
-            command(script, args, fixture.processes, *options),
+            words,
             cwd=script.parent,
-            env=environment(script.parent, target=target, processes=fixture.processes),
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

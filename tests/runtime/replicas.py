@@ -6,11 +6,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from .. import warm
 
 SOURCE = Path(__file__).parents[2] / "src"
 MARK = "REPORT "
@@ -50,7 +51,7 @@ def run(script: str, count: int = 2, limit: float = 400, **env: str) -> list[dic
         outputs = [Path(folder, f"{rank}.txt") for rank in range(count)]
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", PRELUDE + script],
+                [warm.python(*warm.TORCH_XLA), "-c", PRELUDE + script],
                 env=environment(rank, count, port, **env),
                 stdout=outputs[rank].open("wb"),
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,124 @@
+"""Imports modules, then runs scripts, each in a fork of itself: `warm_server.py SOCKET MODULE...` (see warm.py)."""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+import types
+
+
+def serve(address):
+    """Accept runs until standard input is closed; in a run's own process, return its words."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(16)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listener, 0], [], [])
+        if 0 in ready:
+            os._exit(0)
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            words = keep(connection)
+            if words is not None:
+                return words
+        connection.close()
+
+
+def keep(connection):
+    """Start the run, and tell its exit code; end it where nobody waits for that any more."""
+    length, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    words, size = b"", int.from_bytes(length, "big")
+    while len(words) < size:
+        words += connection.recv(size - len(words))
+    run = os.fork()
+    if run == 0:
+        connection.close()
+        os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        return json.loads(words)
+    ended = os.pidfd_open(run)
+    ready, _, _ = select.select([ended, connection], [], [])
+    if ended in ready:
+        code = os.waitstatus_to_exitcode(os.waitpid(run, 0)[1])
+        connection.sendall(code.to_bytes(8, "big", signed=True))
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(run, signal.SIGKILL)  # what the script has started, too
+    os._exit(0)
+
+
+def become(words, cwd, environment):
+    """Be what Python makes of itself before it runs a script; the script's code and names."""
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    path = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
+    words = words[1:] if words[0] == "-u" else words  # the server's streams are unbuffered
+    kind = words[0] if words[0] in ("-c", "-m") else ""
+    first = {"-c": "", "-m": cwd}.get(kind, os.path.dirname(os.path.abspath(words[0])))
+    sys.path[:] = [*path, *OWN_PATH]
+    for folder in path:
+        start = os.path.join(folder, "sitecustomize.py")
+        if os.path.isfile(start):
+            runpy.run_path(start)
+            break
+    sys.path.insert(0, first)
+    sys.argv = {"-c": ["-c", *words[2:]], "-m": words[1:]}.get(kind, words)
+    main = types.ModuleType("__main__")
+    main.__builtins__ = __builtins__
+    sys.modules["__main__"] = main
+    if kind == "-m":
+        return f"import runpy; runpy._run_module_as_main({words[1]!r})", main.__dict__
+    if kind == "-c":
+        return compile(words[1], "<string>", "exec"), main.__dict__
+    main.__file__ = words[0]
+    with open(words[0], "rb") as file:
+        return compile(file.read(), words[0], "exec"), main.__dict__
+
+
+def execute(code, names):
+    """Run it to its end; the exit code. An error goes to the hook, as it does in Python's own loop."""
+    try:
+        exec(code, names)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def end(code):
+    """As Python ends, but that it does not clear all modules, which would take most of a short run."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, OSError):
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
+OWN_PATH = [p for p in sys.path[1:] if p not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+gc.collect()
+gc.freeze()  # what is imported is not looked through again
+run = become(*serve(sys.argv[1]))
+end(execute(*run))
