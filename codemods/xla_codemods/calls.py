@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .infer import Inference
 
 _TUPLE_RETURNING = frozenset("max min topk sort kthvalue median mode chunk split unbind".split())
+_NAMED = Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR, WEIGHT))))
 _SAME_MODULE = frozenset("to cuda cpu train eval half float bfloat16 double requires_grad_".split())
 
 
@@ -262,7 +263,7 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
     if base == UNKNOWN and name in known.TENSORS_ALONE:
         return of(TENSOR)
     if base == UNKNOWN and name in {"parameters", "named_parameters"} and not node.args:
-        return of(PARAMETERS)
+        return _NAMED if name == "named_parameters" else of(PARAMETERS)
     return base if known.is_of_others(base) else UNKNOWN
 
 
@@ -274,7 +275,7 @@ def _module_method(
     if name in {"parameters", "buffers"}:
         return of(PARAMETERS)
     if name in {"named_parameters", "named_buffers"}:
-        return Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR, WEIGHT))))
+        return _NAMED
     if name in known.CHECKPOINTS:
         return known.CHECKPOINTS[name]
     if name in {"forward", "__call__"}:

@@ -345,7 +345,7 @@ class Inference:
         if value.has(DEVICE_LOADER):
             return of(TENSOR, BATCH, ACCEL)
         if value.has(PARAMETERS):
-            return of(TENSOR, WEIGHT)
+            return value.element or of(TENSOR, WEIGHT)
         if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
             method = self.method(value.definition, "__iter__")
             if method is not None:

@@ -427,3 +427,27 @@ for a, b in DataLoader(TensorDataset(x, x)):
     history["loss"].append(loss.item())
 """
     assert (9, "XLA503") in findings(source)
+
+
+def test_names_of_weights_are_looked_up_on_the_host() -> None:
+    source = """\
+import torch
+
+class Average:
+    def __init__(self, model):
+        self.shadow = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def update(self, model):
+        for n, p in model.named_parameters():
+            if n in self.shadow and n.endswith("weight"):
+                self.shadow[n].mul_(0.9).add_(p, alpha=0.1)
+
+def train(model, optimizer, batches):
+    average = Average(model.cuda())
+    for x in batches:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        average.update(model)
+"""
+    assert "XLA503" not in {code for _, code in findings(source)}
