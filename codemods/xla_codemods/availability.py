@@ -50,6 +50,8 @@ _KERNELS = Pattern(
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
     re.IGNORECASE,
 )
+# What is asked of CUDA's hardware, behind a question for CUDA.
+_HARDWARE = Pattern(r"propert\w+(?:\([^\n]*\))?\.(?:major|minor)|SDPAParams")
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
@@ -198,6 +200,21 @@ def _is_hasattr(node: ast.expr) -> bool:
     )
 
 
+def is_one_of_many(script: Script, node: ast.expr) -> bool:
+    """Whether `node` stands in a list of questions for three makes of accelerators or more, joined by `or`."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.stmt):
+            return False
+        if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.Or):
+            texts = "\n".join(ast.unparse(value) for value in ancestor.values)
+            if len(set(_MAKES.findall(texts))) > 2:
+                return True
+    return False
+
+
+_MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
+
+
 def chooses_kernels(script: Script, node: ast.expr) -> bool:
     """Whether `node` asks for CUDA to choose code that only CUDA runs: answered with no, it chooses the right code."""
     child: ast.AST = node
@@ -210,6 +227,11 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
             return (
                 child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
             )
+        if isinstance(ancestor, ast.If) and child is ancestor.test and _answers_no(ancestor):
+            block = script.block(ancestor)
+            rest = block[block.index(ancestor) + 1 :]
+            text = "\n".join(script.segment(statement) for statement in rest)
+            return (_HARDWARE.search(text) or _KERNELS.search(text)) is not None
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
                 return True
@@ -228,10 +250,26 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
     return False
 
 
+def _answers_no(statement: ast.If) -> bool:
+    """`if not torch.cuda.is_available(): return False`."""
+    match statement:
+        case ast.If(
+            test=ast.UnaryOp(op=ast.Not()), body=[ast.Return(value=ast.Constant(value=no))]
+        ):
+            return no is False or no is None
+    return False
+
+
 def is_guarded(script: Script, node: ast.AST) -> bool:
     """Whether `node` is only reached where a question for CUDA, which stays, is answered with yes."""
     child = node
     for ancestor in script.ancestors(node):
+        if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
+            block = script.block(child)
+            for earlier in block[: block.index(child)]:
+                if isinstance(earlier, ast.If) and _answers_no(earlier):
+                    if _asks_and_stays(script, earlier.test):
+                        return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
             if child not in (
                 ancestor.orelse if isinstance(ancestor.orelse, list) else [ancestor.orelse]

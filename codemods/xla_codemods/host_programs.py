@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What is said of any training, whatever it runs on. Any other finding speaks of an accelerator, or of a library that
 # takes one by itself.
-_OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA701", "XLA702"})
+_OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA604", "XLA701", "XLA702"})
 _DEVICES = Pattern(r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)|\.to\(", re.IGNORECASE)
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
 # Libraries that leave tensors where they are made.
@@ -33,9 +33,13 @@ _KNOWN = frozenset(
 
 def without_training_on_the_host(script: Script, found: list[Finding]) -> list[Finding]:
     """`found`; nothing where the file is a program that trains on the CPU, on an XLA host as anywhere."""
-    if found and all(finding.code in _OF_TRAINING for finding in found) and _is_one(script):
+    if found and all(map(_is_said_of_any, found)) and _is_one(script):
         return []
     return found
+
+
+def _is_said_of_any(finding: Finding) -> bool:
+    return finding.code in _OF_TRAINING or "torch.distributed.rpc" in finding.message
 
 
 def _is_one(script: Script) -> bool:

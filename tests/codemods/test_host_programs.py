@@ -33,7 +33,16 @@ for _ in range(3):
 
 @pytest.mark.parametrize(
     "program",
-    [TRAIN + MAIN, LOOP, "import numpy as np\n" + TRAIN + MAIN, TRAIN + "plt.xlabel('x')" + MAIN],
+    [
+        TRAIN + MAIN,
+        LOOP,
+        "import numpy as np\n" + TRAIN + MAIN,
+        TRAIN + "plt.xlabel('x')" + MAIN,
+        "import torch.distributed.rpc as rpc\nimport torch.multiprocessing as mp\n"
+        + TRAIN
+        + MAIN
+        + "    rpc.init_rpc('a', rank=0, world_size=2)\n    mp.spawn(train, nprocs=2)\n",
+    ],
 )
 def test_nothing_is_found_in_a_program_for_the_cpu(program: str) -> None:
     assert not findings(program)

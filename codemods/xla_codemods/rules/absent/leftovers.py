@@ -107,6 +107,8 @@ def message(dotted: str, row: Row) -> str:
         SLOW: f"`{dotted}` is slow on XLA",
         HARMLESS: f"`{dotted}` does nothing on XLA",
     }[row.left]
+    if dotted.startswith("torch.distributed.rpc"):
+        said = f"`{dotted}` takes no XLA tensors"
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
     if _is_private(dotted, row):
         said = f"`{dotted}` is of CUDA's own insides"

@@ -43,6 +43,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...as_made import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import INFO, WARNING, Finding
 from ...patterns import Pattern
@@ -102,6 +103,8 @@ def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
         case _:
             owner = saved
     name = ast.unparse(owner)
+    if owner is not saved and is_as_made(script, owner, call):
+        return True
     for earlier in _before(script, call):
         match earlier:
             case ast.Assert(test=test) if _ON_CPU.fullmatch(ast.unparse(test)):

@@ -49,10 +49,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import chooses_kernels, is_guarded
+from ...availability import chooses_kernels, is_guarded, is_one_of_many
 from ...devices import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove
-from ...findings import Finding
+from ...findings import WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ _NONE = "is False on an XLA host"
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.places.is_inside(call) or chooses_kernels(script, call) or _pins(script, call):
         return
-    edit = Replace(call, f"{script.xla}.is_available()")
-    yield RULE.at(script, call, f"`{_written(call.func)}()` {_NONE}", edit)
+    message = f"`{_written(call.func)}()` {_NONE}"
+    if is_one_of_many(script, call):
+        yield RULE.at(script, call, message, severity=WARNING)
+    else:
+        yield RULE.at(script, call, message, Replace(call, f"{script.xla}.is_available()"))
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
@@ -122,7 +125,9 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     message = f"`{_written(call.func)}()` is 0 on an XLA host"
     asked, answer = _asked_whether_any(script, call)
-    if asked is None:
+    if is_one_of_many(script, call):
+        yield RULE.at(script, call, message, severity=WARNING)
+    elif asked is None:
         yield RULE.at(script, call, message, Replace(call, f"{script.xla}.device_count()"))
     else:
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"

@@ -126,6 +126,8 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     if script.places.spec(given) is not None or not _is_open(script, given):
         return
+    if _is_compared_with_another(script, call):
+        return
     index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
     edits = list(_inner(script, given))
     if index is not None:  # torch.device(args.device, rank): the kind may be the host's
@@ -134,6 +136,17 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     else:
         edits.append(Replace(call, f"{script.xla}.xla_device({{0}})", (given,)))
     yield RULE.at(script, call, _MESSAGE, *edits)
+
+
+def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
+    """`torch.device(device) == torch.device("meta")`: whatever it is, it is not CUDA that is asked for."""
+    parent = script.parent(call)
+    if not isinstance(parent, ast.Compare) or len(parent.comparators) != 1:
+        return False
+    match parent.comparators[0] if parent.left is call else parent.left:
+        case ast.Call(func=func, args=[ast.Constant(value=str(text))]):
+            return script.dotted(func) == "torch.device" and not text.startswith("cuda")
+    return False
 
 
 @RULE.method("to", "to_empty")

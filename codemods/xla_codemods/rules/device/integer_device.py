@@ -81,9 +81,23 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call("torch.device")
 def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if len(call.args) == 1 and not call.keywords and script.devices.is_index(call.args[0]):
+    if len(call.args) != 1 or call.keywords or _is_said_to_be_text(script, call.args[0]):
+        return
+    if script.devices.is_index(call.args[0]):
         text, holes = script.devices.device(_spec(call.args[0]))
         yield RULE.at(script, call, _MESSAGE, Replace(call, text, holes))
+
+
+def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
+    """Whether `node` stands behind `if isinstance(node, str):`."""
+    child: ast.AST = node
+    asked = f"isinstance({ast.unparse(node)}, str)"
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If) and child in ancestor.body:
+            if ast.unparse(ancestor.test) == asked:
+                return True
+        child = ancestor
+    return False
 
 
 @RULE.node(ast.keyword, named=("device",))

@@ -272,3 +272,22 @@ def test_what_was_just_saved_to_memory_is_loaded_as_it_is() -> None:
     copy = "def copy(x):\n    b = io.BytesIO()\n    torch.save(x, b)\n    b.seek(0)\n    return torch.load(b)\n"
     assert "XLA702" not in [code for _, code in findings(HEAD + copy)]
     assert "XLA702" in [code for _, code in findings(HEAD + copy.replace("torch.save(x, b)", ""))]
+
+
+@pytest.mark.parametrize(
+    ("between", "severity"),
+    [
+        ("model.eval()", "info"),
+        ("print(path)", "info"),
+        ("model = Net().to(device)", "warning"),
+        ("model.to(device)", "warning"),
+        ("fit(model)", "warning"),
+    ],
+)
+def test_a_module_that_was_only_made_is_on_the_host(between: str, severity: str) -> None:
+    source = (
+        f"{HEAD}class Net(torch.nn.Module):\n    pass\ndef f(path):\n    model = Net()\n"
+        f"    {between}\n    torch.save(model.state_dict(), path)\n"
+    )
+    found = [f for f in check(source.encode()) if f.code == "XLA701"]
+    assert [f.severity for f in found] == [severity]

@@ -55,6 +55,7 @@ def test_what_the_file_does_not_say(before: str, after: str) -> None:
         "x.to(device)",
         "x.to(args.dtype)",
         'd = torch.device(f"mps:{n}")',
+        'd = torch.device(args.device) == torch.device("meta")',
     ],
 )
 def test_what_is_a_device_already_stays(source: str) -> None:

@@ -110,3 +110,11 @@ def test_a_number_by_the_name_of_a_device_stays(source: str) -> None:
 
 def test_nodes_of_a_compilers_graph_have_devices_of_their_own() -> None:
     assert not codes("torch.zeros(1, dtype=x.get_dtype(), device=x.get_device())")
+
+
+def test_what_is_said_to_be_text_is_no_number() -> None:
+    source = (
+        "def f(device=0):\n    if isinstance(device, str):\n        device = torch.device(device)\n"
+        "    elif isinstance(device, int):\n        device = torch.device(device)\n    return device"
+    )
+    assert codes(source) == ["XLA106"]

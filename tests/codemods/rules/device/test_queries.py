@@ -66,6 +66,10 @@ def test_asks_the_runtime(before: str, after: str) -> None:
         "attend = flash_attn_func if torch.cuda.is_available() else plain",
         "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())",
         "if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():\n    f()",
+        "def f():\n    if not torch.cuda.is_available():\n        return False\n"
+        "    properties = torch.cuda.get_device_properties(0)\n    return properties.major > 8",
+        "def f():\n    if not torch.cuda.is_available():\n        return False\n"
+        "    from torch.backends.cuda import SDPAParams as P\n    return g(P)",
     ],
 )
 def test_a_question_that_chooses_cuda_code_stays(source: str) -> None:
@@ -203,3 +207,14 @@ def test_the_number_of_the_current_device_is_a_device_again_where_one_is_made_of
 def test_what_stands_behind_a_test_that_stays_is_not_reached() -> None:
     source = "if torch.cuda.is_available():\n    for d in range(torch.cuda.device_count()):\n        a = torch.cuda.get_device_capability(d)"
     assert [code for code in codes(source) if code == "XLA102"] == []
+
+
+def test_a_list_of_questions_for_many_makes_is_for_a_person() -> None:
+    source = (
+        "many = torch.xpu.device_count() > 1 or torch.npu.device_count() > 1"
+        " or torch.hpu.device_count() > 1 or torch.cuda.device_count() > 1"
+    )
+    assert line(source) == source
+    assert codes(source).count("XLA102") == 1
+    two = "many = torch.xpu.device_count() > 1 or torch.cuda.device_count() > 1"
+    assert line(two) == two.replace("torch.cuda", "xla")
