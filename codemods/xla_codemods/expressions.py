@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import known
 from .calls import attribute_of, call, is_settings, section
+from .moved import is_moved
 from .names import Scope, resolve
 from .syntax import is_cuda_string
 from .values import (
@@ -122,6 +123,10 @@ def _bool(values: Inference, node: ast.BoolOp, scope: Scope) -> Value:
 
 def _if(values: Inference, node: ast.IfExp, scope: Scope) -> Value:
     body, orelse = values.value(node.body, scope), values.value(node.orelse, scope)
+    if isinstance(node.orelse, ast.Name) and is_moved(node.body, node.orelse.id):
+        return body
+    if isinstance(node.body, ast.Name) and is_moved(node.orelse, node.body.id):
+        return orelse
     found = join(body, orelse)
     if UNKNOWN in (body, orelse) and found.has(DEVICE):
         return found._replace(kinds=found.kinds - {HOST})  # `config.device if cuda else "cpu"`

@@ -13,6 +13,7 @@ from . import flow
 from .expressions import EXPRESSIONS
 from .instances import CALLED_AS_INSTANCE, names_given
 from .loops import is_called_a_loader
+from .moved import settled
 from .names import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from .syntax import argument_for, is_static, statements, walk_body
 from .values import (
@@ -134,7 +135,8 @@ class Inference:
             return UNKNOWN
         home, bindings = found
         reaching = flow.reaching(bindings, node, home, self.parents)
-        return join(*(self.bound(binding, home) for binding in reaching))
+        bound = [(binding, self.bound(binding, home)) for binding in reaching]
+        return join(*settled(node.id, bound))
 
     def bound(self, binding: Binding, scope: Scope) -> Value:
         """What one binding binds."""

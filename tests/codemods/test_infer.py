@@ -65,7 +65,18 @@ def test_values_that_all_depend_on_each_other_cost_no_exponential_time() -> None
         ("x = [t.to(device) for t in DataLoader(d)][0]", "x", {TENSOR, ACCEL}),
         ("x = nn.Linear(2, 2)(torch.ones(2).cuda())", "x", {TENSOR, ACCEL}),
         ("x = nn.Linear(2, 2)(torch.ones(2))", "x", {TENSOR, HOST}),
-        ("x = [nn.Linear(2, 2)(t) for t in DataLoader(d)][0]", "x", {TENSOR}),  # made there, perhaps
+        (
+            "x = [nn.Linear(2, 2)(t) for t in DataLoader(d)][0]",
+            "x",
+            {TENSOR},
+        ),  # made there, perhaps
+        ("y = torch.ones(2)\nx = y.cuda() if flag else y", "x", {TENSOR, ACCEL}),
+        ("y = torch.ones(2)\nx = y if flag else y.to('cuda')", "x", {TENSOR, ACCEL}),
+        ("y = torch.ones(2)\nx = torch.ones(2).cuda() if flag else y", "x", {TENSOR}),
+        ("x = torch.ones(2)\nif flag:\n    x = x.cuda()", "x", {TENSOR, ACCEL}),
+        ("x = y = torch.ones(2)\nif flag:\n    x, y = x.cuda(), y.cuda()", "y", {TENSOR, ACCEL}),
+        ("x = torch.ones(2)\nif flag:\n    x = torch.zeros(2).cuda()", "x", {TENSOR}),
+        ("x = torch.ones(2)\nif flag:\n    x = x.cpu()", "x", {TENSOR, HOST}),
         ("x = F.cross_entropy(torch.ones(2).cuda(), y)", "x", {TENSOR, ACCEL}),
         ("x = torch.ones(2).cuda().sum().item()", "x", {NUMBER}),
         ("x = torch.ones(2).cuda().cpu()", "x", {TENSOR, HOST}),

@@ -132,6 +132,8 @@ class Counters:
             return _counts(binding.node.iter, binding.path[1:])
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             return self._parameter_changes(binding.node)
+        if binding.how == "augment" and isinstance(binding.node, ast.AugAssign):
+            return self._is_counted_on(binding.node)
         value = part(binding) if binding.how == "assign" else None
         if value is not None:
             return self._is_drawn(value)
@@ -144,6 +146,18 @@ class Counters:
         if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):
             return False
         return gives_drawn(self.script, value, index)
+
+    def _is_counted_on(self, augment: ast.AugAssign) -> bool:
+        """`start += length` once a turn, and not from the same place in each."""
+        around = self.script.ancestors(augment)
+        loop = next((n for n in around if isinstance(n, (*_LOOPS, ast.comprehension))), None)
+        if loop not in self.loops or not isinstance(augment.target, ast.Name):
+            return False
+        found = self.script.index.scope(augment).find(augment.target.id)
+        return found is not None and not any(
+            b.how == "assign" and self.script.parent(self.script.statement(b.node)) is loop
+            for b in found[1]
+        )
 
     def _is_drawn(self, value: ast.expr) -> bool:
         """Whether a number is drawn in `value`, a statement of such a loop, or one is reckoned there from one drawn."""

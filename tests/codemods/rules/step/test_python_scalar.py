@@ -83,3 +83,34 @@ def test_a_box_of_a_batch_that_is_written() -> None:
 )
 def test_numbers_that_are_data_or_stay(use: str, inside: str, outside: str) -> None:
     assert found(use, inside, outside) == []
+
+
+WALK = """\
+import torch
+
+def train(model, optimizer):
+    rays = torch.rand(80, 3).cuda()
+    start = 0
+    {head}
+        {before}
+        loss = model(rays[start : start + 8]).sum()
+        loss.backward()
+        optimizer.step()
+        {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "before", "after", "times"),
+    [
+        ("for i in range(9):", "pass", "start += 8", 1),
+        ("while start < 80:", "pass", "start += 8", 1),
+        ("for i in range(9):", "pass", "start += 8\n        if start > 72: start = 0", 1),
+        ("for i in range(9):", "start = 0", "start += 8", 0),  # from there in every turn
+        ("for i in range(9):", "pass", "for k in range(2): start += 8", 0),
+        ("for i in range(9):", "pass", "pass", 0),
+    ],
+)
+def test_a_place_that_is_counted_on(head: str, before: str, after: str, times: int) -> None:
+    source = WALK.format(head=head, before=before, after=after)
+    assert [code for _, code in findings(source)].count("XLA506") == times
