@@ -132,7 +132,7 @@ def test_mixed_precision_computes_in_bfloat16(alone: dict[str, Any], tmp_path: P
         "        auto_wrap_policy=policy,",
         "        auto_wrap_policy=policy,\n"
         "        mixed_precision=MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32),",
-    ).replace("import ShardingStrategy", "import MixedPrecision, ShardingStrategy")
+    ).replace("FullStateDictConfig, Sha", "FullStateDictConfig, MixedPrecision, Sha")
     assert source.count("MixedPrecision") == 2
     sharded = run(migrated(source), tmp_path, "sharded")
     assert sharded["losses"] == pytest.approx(alone["losses"], rel=0.02)

@@ -82,6 +82,19 @@ def test_names_are_those_of_the_wrapped_module(marked: list[tuple[int, ...]]) ->
     assert marked == [(4, 3), (4, 1)]
 
 
+@pytest.mark.usefixtures("marked")
+def test_state_dicts_are_whole() -> None:
+    model = xla.FullyShardedDataParallel(nn.Linear(2, 3))
+    with xla.FullyShardedDataParallel.state_dict_type(
+        model, fsdp.StateDictType.FULL_STATE_DICT, fsdp.FullStateDictConfig(offload_to_cpu=True)
+    ):
+        assert model.state_dict()["weight"].shape == (3, 2)
+    with pytest.raises(NotImplementedError, match="SHARDED_STATE_DICT"):
+        xla.FullyShardedDataParallel.set_state_dict_type(
+            model, fsdp.StateDictType.SHARDED_STATE_DICT
+        )
+
+
 def test_the_policy_says_whose_outputs_are_marked(marked: list[tuple[int, ...]]) -> None:
     policy = fsdp.wrap.ModuleWrapPolicy({nn.ReLU})
     model = xla.FullyShardedDataParallel(

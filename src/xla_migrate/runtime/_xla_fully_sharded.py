@@ -91,6 +91,29 @@ class FullyShardedDataParallel(nn.Module):
         """Nothing: the compiler adds gradients up where they are used."""
         yield
 
+    @staticmethod
+    def set_state_dict_type(
+        module: nn.Module,
+        state_dict_type: Any,
+        state_dict_config: Any = None,
+        optim_state_dict_config: Any = None,
+    ) -> None:
+        """Nothing for FULL_STATE_DICT: state dicts are whole. NotImplementedError for others."""
+        name = getattr(state_dict_type, "name", state_dict_type)
+        if name != "FULL_STATE_DICT":
+            raise NotImplementedError(
+                f"FullyShardedDataParallel on XLA has whole state dicts: {name} has no counterpart"
+            )
+
+    @staticmethod
+    @contextlib.contextmanager
+    def state_dict_type(
+        module: nn.Module, state_dict_type: Any, *configs: Any, **named: Any
+    ) -> Any:
+        """As ``set_state_dict_type``."""
+        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, *configs, **named)
+        yield
+
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
         """By the names that they have in the wrapped module."""
         for name, parameter in super().named_parameters(*args, **kwargs):

@@ -7,8 +7,8 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import FullStateDictConfig, ShardingStrategy, StateDictType
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
-from torch.distributed.fsdp import ShardingStrategy
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -56,6 +56,8 @@ def main(path):
         device_id=torch.cuda.current_device(),
         sharding_strategy=ShardingStrategy.FULL_SHARD,
     )
+    whole = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    FSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT, whole)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     tokens = torch.randint(0, 50, (48, 17), generator=torch.Generator().manual_seed(1))
     data = TensorDataset(tokens[:, :-1], tokens[:, 1:])

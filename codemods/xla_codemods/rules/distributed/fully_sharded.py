@@ -28,6 +28,25 @@ device, as before. Start it once, with `python train.py`. On CUDA both are torch
      main()
 ```
 
+State dicts are whole, as those of `StateDictType.FULL_STATE_DICT` are, and are saved as before:
+
+```diff
+ import torch
+ from torch.distributed.fsdp import FullStateDictConfig, StateDictType
+-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
++from xla_migrate import runtime as xla
+
+ def save(build, path, rank):
+-    model = FSDP(build())
++    model = xla.FullyShardedDataParallel(build())
+-    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, FullStateDictConfig(True, True)):
++    with xla.FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, FullStateDictConfig(True, True)):
+         states = model.state_dict()
+     if rank == 0:
+-        torch.save(states, path)
++        xla.save(states, path)
+```
+
 What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules,
 sharded checkpoints, DTensors, and what would mean something else in one process: sums in place of means as losses, and numbers
 of processes of which XLA613 cannot say what they mean. There, by steps: make the script right for one process and the batch of all
@@ -52,6 +71,7 @@ from ...edits import Replace
 from ...findings import HIGH, Finding
 from ...patterns import Pattern
 from ...rule import Rule
+from ...syntax import keyword
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -75,12 +95,12 @@ _OF_CLASS = frozenset(
     ).split()
 )
 _OF_FUNCTION = frozenset({"module", "reshard_after_forward"})
+_TYPES_OF_STATES = ("state_dict_type", "set_state_dict_type")
 # What tells that a script works with shards, or that its numbers are those of one process among several.
 _UNUSUAL = {
     "sharded or local checkpoints": Pattern(
         r"SHARDED_STATE_DICT|LOCAL_STATE_DICT|torch\.distributed\.checkpoint|optim_state_dict"
     ),
-    "state-dict types": Pattern(r"state_dict_type|StateDictType"),
     "DTensors": Pattern(
         r"\bDTensor\b|full_tensor\(|distribute_tensor|to_local\(|summon_full_params"
     ),
@@ -109,11 +129,19 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*_CLASSES, *_FUNCTIONS)
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if isinstance(script.parent(node), ast.Attribute):
-        return  # FSDP.state_dict_type: `unusual` knows it.
+        return  # FSDP.summon_full_params: `unusual` knows it.
     name = _CLASS if (script.dotted(node, scope) or "").endswith(_CLASS) else _FUNCTION
     if wraps(script):
         edit = Replace(node, f"{script.xla}.{name}")
         yield RULE.at(script, node, f"it is the runtime's `{name}` that wraps models", edit)
+
+
+@RULE.call(*(f"{name}.{types}" for name in _CLASSES for types in _TYPES_OF_STATES))
+def types_of_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`FSDP.state_dict_type(...)`, of which the runtime's class knows what is possible."""
+    if wraps(script) and isinstance(call.func, ast.Attribute):
+        edit = Replace(call.func.value, f"{script.xla}.{_CLASS}")
+        yield RULE.at(script, call, f"it is the runtime's `{_CLASS}` that wraps models", edit)
 
 
 def wraps(script: Script) -> bool:
@@ -155,9 +183,23 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
+    if not all(map(_is_whole, _types_of_states(script))):
+        return "state dicts that may be sharded"
     if next(world_sizes.summed_losses(script), None) is not None:
         return "a loss that is a sum"
     for use in world_sizes.uses(script):
         if use.means != world_sizes.DEVICES:  # Those are rewritten: XLA613.
             return f"`{ast.unparse(use.whole)}`, which counts processes"
     return None
+
+
+def _types_of_states(script: Script) -> Iterator[ast.expr | None]:
+    """What the script asks for: `FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT)`."""
+    for name in _TYPES_OF_STATES:
+        for call, _ in script.index.calls_of(name):
+            yield call.args[1] if len(call.args) > 1 else keyword(call, "state_dict_type")
+
+
+def _is_whole(asked: ast.expr | None) -> bool:
+    """State dicts are, on XLA."""
+    return isinstance(asked, ast.Attribute) and asked.attr == "FULL_STATE_DICT"

@@ -62,8 +62,13 @@ CALL = "FSDP(torch.nn.Linear(2, 1), device_id=0)"
         ("loss.backward()", "(loss * world_size).backward()", "which counts processes"),
         (
             "model.state_dict()",
-            "model.state_dict()), FSDP.state_dict_type(model",
-            "state-dict types",
+            "model.state_dict()), FSDP.state_dict_type(model, args.kind",
+            "state dicts that may be sharded",
+        ),
+        (
+            "model.state_dict()",
+            "model.state_dict()), FSDP.set_state_dict_type(model, StateDictType.LOCAL_STATE_DICT",
+            "sharded or local checkpoints",
         ),
         ("torch.nn.Linear(2, 1)", 'Net(device="meta")', "parameters on meta"),
     ],
