@@ -69,7 +69,27 @@ def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Guard | None:
     return None
 
 
+def is_of_host(test: ast.expr) -> bool:
+    """Whether a test of the rank is one within the host: `local_rank == 0`, `rank % gpus_per_node == 0`."""
+    return any(
+        _is_rank_of_host(part)
+        or (
+            isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
+            and _is_rank(part)
+            and "local" in _last(part).lower()
+        )
+        for part in ast.walk(test)
+        if isinstance(part, ast.expr)
+    )
+
+
+def _is_rank_of_host(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_rank(node.left)
+
+
 def _is_rank(node: ast.expr) -> bool:
+    if _is_rank_of_host(node):
+        return True
     return _RANK.search(_last(node)) is not None
 
 

@@ -47,7 +47,7 @@ from ...as_made import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import INFO, WARNING, Finding
 from ...patterns import Pattern
-from ...ranks import guard, mentions_rank
+from ...ranks import guard, is_of_host, mentions_rank
 from ...rule import Rule
 from ...syntax import is_handed_on, keyword
 from ...values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
@@ -173,12 +173,23 @@ def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: S
 
 
 def _is_kept_from_the_first(script: Script, call: ast.Call) -> bool:
-    """Under `if rank != 0:`, or under `if local_rank == 0:`, which lets one of each host pass."""
+    """Under `if rank != 0:`, or under `if local_rank == 0:`, which lets one of each host pass.
+
+    So is a function of this file that is called so alone: `if local_rank == 0: save_checkpoint(...)`.
+    """
+    if _is_under_such_a_guard(script, call):
+        return True
+    function = script.function(call)
+    calls = script.index.calls_of(function.name) if function is not None else []
+    return bool(calls) and all(_is_under_such_a_guard(script, c) for c, _ in calls)
+
+
+def _is_under_such_a_guard(script: Script, call: ast.Call) -> bool:
     node: ast.AST = call
     while (parent := script.parent(node)) is not None:
         if isinstance(parent, ast.If) and node in parent.body:
             found = guard(parent.test)
-            if found is not None and (not found.first or "local" in ast.unparse(parent.test)):
+            if found is not None and (not found.first or is_of_host(parent.test)):
                 return True
         node = parent
     return False

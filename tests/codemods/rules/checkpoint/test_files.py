@@ -182,6 +182,9 @@ def test_export_without_an_accelerator_is_none() -> None:
         "torch.save(state, os.path.join(folder, str(dist.get_rank())))",
         "if rank != 0:\n    torch.save(state, 'other.pt')",
         "if args.local_rank == 0:\n    torch.save(state, 'host.pt')",
+        "if args.rank % ngpus_per_node == 0:\n    torch.save(state, 'host.pt')",
+        "if not several or (several and dist.get_rank() % n == 0):\n    torch.save(state, 'host.pt')",
+        "def keep(p):\n    torch.save(state, p)\n\nif local_rank == 0:\n    keep('host.pt')",
     ],
 )
 def test_what_each_replica_writes_is_written_by_each(lines: str) -> None:
@@ -195,6 +198,8 @@ def test_what_each_replica_writes_is_written_by_each(lines: str) -> None:
         "if rank == 0:\n    torch.save(state, path)",
         "if rank != 0:\n    pass\nelse:\n    torch.save(state, path)",
         "if is_main_process():\n    torch.save(state, path)",
+        "if step % 10 == 0:\n    torch.save(state, path)",
+        "def keep(p):\n    torch.save(state, p)\n\nif local_rank == 0:\n    keep('a')\nif rank == 0:\n    keep('b')",
     ],
 )
 def test_what_one_replica_writes_is_written_by_the_master(lines: str) -> None:
