@@ -192,8 +192,12 @@ def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
 
 
 def _device_follows(script: Script, call: ast.Call, seed: ast.expr) -> bool:
-    """Whether the device is given the same seed right behind `call`."""
+    """Whether the device is given the same seed right behind `call`, or any behind it on its line."""
     statement = script.statement(call)
+    for other in ast.walk(statement):
+        if isinstance(other, ast.Call) and other.lineno == call.lineno:
+            if other.col_offset > call.col_offset and _seeds_the_device(script, other):
+                return True
     block = script.block(statement)
     after = block[block.index(statement) + 1 :][:1] if statement in block else []
     for node in after:
@@ -203,3 +207,7 @@ def _device_follows(script: Script, call: ast.Call, seed: ast.expr) -> bool:
                     given
                 ) == ast.unparse(seed)
     return False
+
+
+def _seeds_the_device(script: Script, call: ast.Call) -> bool:
+    return script.dotted(call.func) in {*_DEVICE, f"{RUNTIME}.manual_seed"}

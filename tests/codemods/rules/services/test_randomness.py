@@ -29,6 +29,8 @@ DEVICE_ONLY = "xla.manual_seed(seed, device_only=True)"
         ("torch.manual_seed(seed)\ndef f():\n    torch.cuda.manual_seed(seed)",
          f"{SEED}\ndef f():\n    {DEVICE_ONLY}"),
         ("g = torch.manual_seed(seed)", f"g = torch.manual_seed(seed)\n{DEVICE_ONLY}"),
+        ("np.random.seed(1), torch.manual_seed(0), torch.cuda.manual_seed(rank)",
+         "np.random.seed(1), torch.manual_seed(0), xla.manual_seed(rank, device_only=True)"),
         ("torch.cuda.seed()", "xla.manual_seed(torch.Generator().seed(), device_only=True)"),
         ("seeder = lambda: torch.cuda.manual_seed(1)", "seeder = lambda: xla.manual_seed(1, device_only=True)"),
     ],
