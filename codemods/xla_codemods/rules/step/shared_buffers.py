@@ -15,6 +15,24 @@ the other, whose next use fails (xla-facts 3.12). Multiplied by 1, exactly the s
 +        q.data.copy_(p.data * 1)
 ```
 
+So is one from what is kept under its name:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Weights:
+     def __init__(self, model):
+-        model.cuda()
++        model.to(xla.xla_device())
+         self.kept = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+     def restore(self, model):
+         for name, p in model.named_parameters():
+-            p.data.copy_(self.kept[name])
++            p.data.copy_(self.kept[name] * 1)
+```
+
 A moving average computes something new, and shares nothing.
 
 ```python
@@ -45,8 +63,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA511", "shared-buffers", severity=WARNING)
 
-_SAME = frozenset({"data", "detach"})
-
 
 @RULE.method("copy_")
 def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
@@ -54,7 +70,9 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) != 1 or not script.accelerated or _is_being_made(script, call):
         return
     target, source = call.func.value, call.args[0]
-    if _is_parameter(script, target, scope) and _is_parameter(script, source, scope):
+    if _is_parameter(script, target, scope) and (
+        _is_parameter(script, source, scope) or _is_kept(script, source)
+    ):
         message = "the copy would share its source's buffer, and the next update break one of them"
         edit = Replace(source, "{0} * 1", (source,))
         yield RULE.at(script, call, message, edit)
@@ -66,8 +84,8 @@ def _is_being_made(script: Script, node: ast.AST) -> bool:
     return function is not None and function.name == "__init__"
 
 
-def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
-    """Whether `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `p.detach()`."""
+def _bare(node: ast.expr) -> ast.expr:
+    """`p` of `p.data` and `p.detach()`."""
     while True:
         match node:
             case ast.Attribute(value=inner, attr="data"):
@@ -75,7 +93,30 @@ def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
             case ast.Call(func=ast.Attribute(value=inner, attr="detach"), args=[]):
                 node = inner
             case _:
-                break
+                return node
+
+
+def _is_kept(script: Script, node: ast.expr) -> bool:
+    """`self.kept[name]`: an entry of a collection that the file fills with copies on the device."""
+    node = _bare(node)
+    if not isinstance(node, ast.Subscript) or isinstance(node.slice, (ast.Slice, ast.Tuple)):
+        return False
+    text = ast.unparse(node.value)
+    for assign, _ in script.index.of(ast.Assign):
+        for target in assign.targets:
+            filled = target.value if isinstance(target, ast.Subscript) else target
+            if ast.unparse(filled) == text and _copies(script.segment(assign.value)):
+                return True
+    return False
+
+
+def _copies(text: str) -> bool:
+    return ".clone()" in text and ".cpu()" not in text
+
+
+def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """Whether `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `p.detach()`."""
+    node = _bare(node)
     return isinstance(node, ast.Name) and _iterates_parameters(script, node, scope)
 
 
@@ -104,6 +145,8 @@ def _gives_parameters(
             return 0 <= index < len(args) and _gives_parameters(
                 script, args[index], (path[0], *path[2:]), scope
             )
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner]) if len(path) > 1:
+            return path[1] == 1 and _gives_parameters(script, inner, (path[0], *path[2:]), scope)
     value = script.value(iterable, scope)
     if value.has(PARAMETERS):
         return True

@@ -130,6 +130,12 @@ def test_checkpointing_that_a_library_imports_for_itself(line: str, found: bool)
         ("for p, q in zip(a.parameters(), b.parameters()):\n    q.data.copy_(p.detach())", "q.data.copy_(p.detach() * 1)"),
         ("for (n, p), (m, q) in zip(a.named_parameters(), b.named_parameters()):\n    q.data.copy_(p.data)", "q.data.copy_(p.data * 1)"),
         ("for p, q in zip(a.buffers(), b.buffers()):\n    q.copy_(p)", "q.copy_(p * 1)"),
+        ("loss.backward()\nk = {n: p.data.clone() for n, p in a.named_parameters()}\nfor n, p in a.named_parameters():\n    p.data.copy_(k[n])",
+         "p.data.copy_(k[n] * 1)"),
+        ("loss.backward()\nfor n, p in a.named_parameters():\n    k[n] = p.data.clone()\nfor n, p in a.named_parameters():\n    p.data.copy_(k[n].data)",
+         "p.data.copy_(k[n].data * 1)"),
+        ("loss.backward()\nk = [p.detach().clone() for p in a.parameters()]\nfor i, p in enumerate(a.parameters()):\n    p.data.copy_(k[i])",
+         "p.data.copy_(k[i] * 1)"),
     ],
 )  # fmt: skip
 def test_fact_3_12_copied_parameters(before: str, after: str) -> None:
@@ -145,6 +151,8 @@ def test_fact_3_12_copied_parameters(before: str, after: str) -> None:
         "for p in a.parameters():\n    p.data.copy_(torch.ones(2))",
         "for p, x in zip(a.parameters(), saved):\n    p.data.copy_(x)",
         "new.bias.copy_(old.bias)",
+        "loss.backward()\nk = load(f)\nfor n, p in a.named_parameters():\n    p.data.copy_(k[n])",
+        "loss.backward()\nk = {n: p.cpu().clone() for n, p in a.named_parameters()}\nfor n, p in a.named_parameters():\n    p.data.copy_(k[n])",
     ],
 )
 def test_other_copies(body: str) -> None:
