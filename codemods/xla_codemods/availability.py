@@ -47,7 +47,8 @@ _KERNELS = Pattern(
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
-    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels",
+    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
+    r"|\b(?:Int8Params|FP4Params|Params4bit)\b",
     re.IGNORECASE,
 )
 # What is asked of CUDA's hardware, behind a question for CUDA.
@@ -56,7 +57,7 @@ _HARDWARE = Pattern(r"propert\w+(?:\([^\n]*\))?\.(?:major|minor)|SDPAParams")
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
-    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize",
+    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
 _MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
@@ -223,6 +224,8 @@ def chooses_kernels(script: Script, node: ast.expr) -> bool:
             asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
             if any(_is_kernel_code(script.segment(value)) for value in asked):
                 return True
+            if any(script.dotted(value) == "torch.version.hip" for value in asked):
+                return True  # ROCm's CUDA
         if isinstance(ancestor, ast.Assert) and ancestor.msg is not None:
             return (
                 child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
@@ -286,10 +289,21 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
 def _asks_and_stays(script: Script, test: ast.expr) -> bool:
     return any(
         isinstance(part, ast.Call)
-        and script.dotted(part.func) in AVAILABLE
-        and chooses_kernels(script, part)
+        and (
+            _asks_by_the_name_of(part) in _OF_LIBRARIES
+            or (script.dotted(part.func) in AVAILABLE and chooses_kernels(script, part))
+        )
         for part in ast.walk(test)
     )
+
+
+# Questions for CUDA that libraries ask by functions of their own, which no rule rewrites where they come by a relative
+# import.
+_OF_LIBRARIES = frozenset({"is_torch_cuda_available"})
+
+
+def _asks_by_the_name_of(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_among_kernels(script: Script, node: ast.expr) -> bool:

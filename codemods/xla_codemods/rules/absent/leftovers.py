@@ -120,4 +120,5 @@ def message(dotted: str, row: Row) -> str:
 
 def _is_private(dotted: str, row: Row) -> bool:
     """Whether `dotted` has no row of its own but its module's."""
-    return dotted != row.name and dotted[len(row.name) :].startswith("._")
+    rest = dotted[len(row.name) :]
+    return rest.startswith("._") and not rest.startswith(".__")

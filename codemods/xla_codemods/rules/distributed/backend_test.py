@@ -27,11 +27,13 @@ def setup(args):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from ...script import Script
 
 RULE = Rule("XLA608", "backend-test")
+
+_OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*nccl", re.IGNORECASE)
 
 
 @RULE.call(
@@ -50,6 +54,9 @@ def is_nccl_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     """`is_nccl_available()`, and `is_backend_available("nccl")`."""
     if call.args and not (isinstance(call.args[0], ast.Constant) and call.args[0].value == "nccl"):
         return
+    function = script.function(call)
+    if function is not None and _OF_TESTS.search(function.name):
+        return  # `def requires_nccl(): return skip_if(not is_nccl_available())`
     yield RULE.at(script, call, "NCCL is CUDA's", Replace(call, f"{script.xla}.is_available()"))
 
 

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import HIGH, WARNING, Finding
 from ...rule import Rule
+from ...syntax import keyword
 
 if TYPE_CHECKING:
     from ...names import Scope
@@ -48,8 +49,17 @@ RULE = Rule("XLA604", "launch")
 
 @RULE.call("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
 def spawn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if _starts_a_helper(call):
+        return
     edit = Replace(call.func, f"{script.xla}.launch")
     yield RULE.at(script, call, "processes are started per CUDA device", edit)
+
+
+def _starts_a_helper(call: ast.Call) -> bool:
+    """`mp.spawn(fn, args, join=False)`: one process beside this one, which goes on."""
+    join, count = keyword(call, "join"), keyword(call, "nprocs")
+    alone = len(call.args) < 3 and (count is None or ast.unparse(count) == "1")
+    return alone and isinstance(join, ast.Constant) and join.value is False
 
 
 @RULE.call("torch.multiprocessing.Process")

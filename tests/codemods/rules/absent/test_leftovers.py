@@ -76,3 +76,8 @@ def test_asking_whether_there_is_such_a_name_is_no_fault(source: str) -> None:
 )
 def test_fetching_a_name_from_its_module_is(source: str) -> None:
     assert codes(source) == ["XLA906"]
+
+
+def test_the_version_of_a_package_is_no_private_name() -> None:
+    (finding,) = check(b"import triton\nx = triton.__version__.split('.')\n")
+    assert finding.message.startswith("`triton.__version__.split` needs CUDA")

@@ -66,6 +66,8 @@ def test_asks_the_runtime(before: str, after: str) -> None:
         "attend = flash_attn_func if torch.cuda.is_available() else plain",
         "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())",
         "if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():\n    f()",
+        "if torch.cuda.is_available() and torch.version.hip:\n    f()",
+        "if not torch.cuda.is_available():\n    raise RuntimeError('int4 quantization needs a GPU')",
         "def f():\n    if not torch.cuda.is_available():\n        return False\n"
         "    properties = torch.cuda.get_device_properties(0)\n    return properties.major > 8",
         "def f():\n    if not torch.cuda.is_available():\n        return False\n"

@@ -7,6 +7,7 @@ import pytest
 from xla_codemods.engine import check
 
 from ...helpers import findings, migrated
+from ..lines import codes
 
 HEAD = "import torch\nimport torch.distributed as dist\n"
 
@@ -75,3 +76,16 @@ def test_a_monitored_barrier_is_a_barrier_unless_it_is_one_of_a_group() -> None:
 
 def test_backends_of_tests_stay() -> None:
     assert findings(f'{HEAD}dist.init_process_group("fake", rank=0, world_size=2)\n') == []
+
+
+def test_what_chooses_tests_for_nccl_stays() -> None:
+    source = "def requires_nccl():\n    return skip_if(not dist.is_nccl_available())"
+    assert "XLA608" not in codes(f"import torch.distributed as dist\n{source}")
+    assert "XLA608" in codes("import torch.distributed as dist\nuse = dist.is_nccl_available()")
+
+
+def test_a_process_beside_this_one_is_no_replica() -> None:
+    head = "import torch.multiprocessing as mp\n"
+    assert "XLA604" not in codes(f"{head}p = mp.spawn(f, (1,), nprocs=1, join=False)")
+    assert "XLA604" in codes(f"{head}mp.spawn(f, (1,), nprocs=2, join=False)")
+    assert "XLA604" in codes(f"{head}mp.spawn(f, (1,))")
