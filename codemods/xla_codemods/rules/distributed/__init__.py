@@ -16,6 +16,7 @@ from . import (
     spmd,
     sync_batch_norm,
     unsharded_loader,
+    update_by_hand,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -31,4 +32,5 @@ RULES: tuple[Rule, ...] = (
     fully_sharded.RULE,
     spmd.RULE,
     one_process.RULE,
+    update_by_hand.RULE,
 )

@@ -1,0 +1,97 @@
+"""Weights that a script updates by hand are not averaged over replicas.
+
+`xla.optimizer_step` averages gradients where there are several replicas, so a script for one device trains as well on
+many. One that has no optimizer gives nothing to average: each replica would go its own way. With one replica, or under SPMD,
+nothing is to be done; otherwise average the gradients first, or let `torch.optim.SGD` take the step.
+
+```python
+import torch
+
+def update(model, loss, lr):
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+    for p in model.parameters():
+        p.data.add_(p.grad, alpha=-lr)
+```
+
+A script that averages them, or leaves that to `DistributedDataParallel`, does so already:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def update(model, loss, lr):
+    loss.backward()
+    for p in model.parameters():
+        xla.all_reduce(p.grad)
+        p.data.sub_(lr * p.grad / xla.world_size())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import INFO, MEDIUM, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA614", "update-by-hand", severity=INFO, effort=MEDIUM)
+
+_UPDATES = frozenset({"add_", "sub_", "copy_", "addcmul_", "addcdiv_"})
+_AVERAGES = (
+    "DistributedDataParallel",
+    "DDP",
+    "all_reduce",
+    "reduce_gradients",
+    "average_gradients",
+)
+_STARTS = ("init_process_group", "spawn", "launch")
+
+
+@RULE.node(ast.Attribute, named=("grad",))
+def by_hand(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
+    """`p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`."""
+    if not script.trains or script.uses_accelerate or not _updates(script, node):
+        return
+    if _is_of_an_optimizer(script, node) or any(map(script.index.calls_of, _AVERAGES)):
+        return
+    several = any(map(script.index.calls_of, _STARTS))
+    message = (
+        "each replica updates its weights with gradients of its own"
+        if several
+        else "weights that are updated by hand: with several replicas, each would use gradients of its own"
+    )
+    advice = (
+        "average them first (`all_reduce`, divided by `world_size()`), or step with torch.optim.SGD"
+    )
+    severity = WARNING if several else INFO
+    yield RULE.at(script, node, f"{message}: {advice}", severity=severity)
+
+
+def _updates(script: Script, node: ast.Attribute) -> bool:
+    """Whether the parameter whose gradient `node` is, is changed by it in place."""
+    owner = ast.unparse(node.value)
+    for above in script.ancestors(node):
+        match above:
+            case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in _UPDATES:
+                return ast.unparse(changed).removesuffix(".data") == owner
+            case ast.AugAssign(target=changed):
+                return ast.unparse(changed).removesuffix(".data") == owner
+            case ast.stmt():
+                return False
+    return False
+
+
+def _is_of_an_optimizer(script: Script, node: ast.AST) -> bool:
+    """Within a class that takes steps, whose gradients `xla.optimizer_step` averages."""
+    return any(
+        isinstance(above, ast.ClassDef)
+        and any(isinstance(part, ast.FunctionDef) and part.name == "step" for part in above.body)
+        for above in script.ancestors(node)
+    )
