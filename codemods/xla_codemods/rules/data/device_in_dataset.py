@@ -42,6 +42,19 @@ Collate functions likewise:
 A dataset whose batches feed a loop in another file keeps its moves, which work where no worker processes make them.
 To be fast, take them out and move the batches in that loop.
 
+A dataset of tensors that are on the device is cut up there, sample by sample: each index is a part of the graph, so
+each batch is a new one (xla-facts 3.31). Keep the tensors on the host; what to do, a person decides:
+
+```diff
+ import torch
+ from torch.utils.data import TensorDataset
++from xla_migrate import runtime as xla
+
+ def load(x, y):
+-    return TensorDataset(torch.tensor(x).cuda(), torch.tensor(y).cuda())
++    return TensorDataset(torch.tensor(x).to(xla.xla_device()), torch.tensor(y).to(xla.xla_device()))
+```
+
 What a dataset does on the host stays:
 
 ```python
@@ -62,8 +75,10 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ...findings import MEDIUM, WARNING, Finding
 from ...rule import Rule
+from ...values import ACCEL, TENSOR
 
 if TYPE_CHECKING:
+    from ...names import Scope
     from ...script import Script
 
 RULE = Rule("XLA405", "device-in-dataset")
@@ -80,3 +95,35 @@ def device_in_dataset(script: Script) -> Iterator[Finding]:
         else:
             message += ": move whole batches in the loop that they feed"
             yield RULE.at(script, call, message, effort=MEDIUM, severity=WARNING)
+
+
+_CUT_UP = (
+    "each sample is cut out on the device, each batch a new graph: keep the data set on the host"
+)
+
+
+@RULE.call("torch.utils.data.TensorDataset")
+def tensors(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`TensorDataset(x.cuda(), y.cuda())`."""
+    if any(_is_on_device(script, argument) for argument in call.args):
+        yield RULE.at(script, call, _CUT_UP, effort=MEDIUM)
+
+
+@RULE.node(ast.FunctionDef)
+def held(script: Script, method: ast.FunctionDef, scope: Scope) -> Iterator[Finding]:
+    """`self.x[index]`, where the constructor has put `self.x` on the device."""
+    if method.name != "__getitem__" or len(method.args.args) != 2 or script.is_in_a_module(method):
+        return
+    index = method.args.args[1].arg
+    for node in ast.walk(method):
+        match node:
+            case ast.Subscript(value=ast.Attribute() as whole, slice=ast.Name(id=name)) if (
+                name == index and _is_on_device(script, whole)
+            ):
+                yield RULE.at(script, node, _CUT_UP, effort=MEDIUM)
+                return
+
+
+def _is_on_device(script: Script, node: ast.expr) -> bool:
+    value = script.value(node)
+    return value.has(TENSOR) and value.has(ACCEL)
