@@ -20,6 +20,7 @@ from .values import (
     DATASET,
     DEVICE,
     DEVICE_LOADER,
+    DISTRIBUTION,
     DOUBLE,
     DTYPE,
     GIVEN,
@@ -125,6 +126,9 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return array(values, dotted, node, scope)
     if dotted == "torch.from_numpy" and node.args:
         return of_array(value, values.value(node.args[0], scope))
+    if dotted.startswith("torch.distributions."):
+        kind = DISTRIBUTION if last[:1].isupper() else TENSOR  # kl_divergence(p, q)
+        return Value(frozenset({kind, *_place(values, node, scope)}))
     if dotted == "torch.autograd.grad":
         return Value(element=Value(frozenset({TENSOR, *_place(values, node, scope)})))
     if value != UNKNOWN:
@@ -258,6 +262,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return Value(element=Value(items=(of(STRING), base.element)))
     if base.has(BATCH) and name in {"values", "to"}:
         return base
+    if base.has(DISTRIBUTION):
+        return Value(base.kinds - {DISTRIBUTION} | {TENSOR})
     if base.has(ARRAY) and name in known.SAME_TYPE:
         return base
     if base == UNKNOWN and name in known.TENSORS_ALONE:
@@ -341,7 +347,7 @@ def _place(values: Inference, node: ast.Call, scope: Scope) -> frozenset[str]:
             argument.value if isinstance(argument, ast.Starred) else argument, scope
         )
         for part in (value, *(value.items or ()), value.element or UNKNOWN):
-            if part.has(TENSOR):
+            if part.kinds & {TENSOR, DISTRIBUTION}:
                 places |= part.kinds & {ACCEL, HOST, WEIGHT}
     return frozenset({ACCEL}) if ACCEL in places else frozenset(places)
 
@@ -413,6 +419,8 @@ def attribute_of(base: Value, name: str) -> Value:
         return of(MODULE) if base.definition is None and name.startswith("model") else UNKNOWN
     if base.has(TENSOR):
         return _tensor_attribute(base, name)
+    if base.has(DISTRIBUTION):
+        return Value(base.kinds - {DISTRIBUTION} | {TENSOR})
     if base.has(ACCELERATOR):
         return of(DEVICE, ACCEL) if name == "device" else UNKNOWN
     if is_settings(base):

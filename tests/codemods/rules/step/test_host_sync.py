@@ -451,3 +451,46 @@ def train(model, optimizer, batches):
         average.update(model)
 """
     assert "XLA503" not in {code for _, code in findings(source)}
+
+
+def test_a_loss_of_a_step_that_methods_take() -> None:
+    source = """\
+import torch
+
+class Trainer:
+    def forward(self, batch):
+        return self.criterion(self.model(batch["x"]), batch["y"]), None
+
+    def backward(self, loss):
+        (loss / 2).backward()
+        self.optimizer.step()
+
+    def fit(self, loader, bar):
+        self.model.cuda()
+        for batch in loader:
+            loss, _ = self.forward(batch)
+            self.backward(loss)
+            bar.set_postfix(loss=f"{loss.item():.4f}")
+"""
+    assert (16, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ("actions.sample().item()", 1),
+        ("actions.log_prob(actions.sample()).mean().item()", 1),
+        ("float(torch.distributions.kl_divergence(actions, actions).mean())", 1),
+        ("actions.probs.tolist()", 1),
+        ("torch.distributions.Normal(0.0, 1.0).sample().item()", 0),
+    ],
+)
+def test_distributions_over_what_a_model_computes(read: str, times: int) -> None:
+    source = (
+        "import torch\nfrom torch.distributions import Categorical\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer, batches):\n    for x in batches:\n"
+        "        actions = Categorical(logits=model(x.to(device)))\n"
+        "        (-actions.entropy().mean()).backward()\n        optimizer.step()\n"
+        f"        print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
