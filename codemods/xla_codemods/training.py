@@ -245,8 +245,8 @@ class Training:
         dotted = self.script.dotted(func, scope)
         if dotted in _MARKS:
             return frozenset({MARK})
-        if isinstance(func, ast.Attribute) and func.attr == "backward":
-            return frozenset({BACKWARD}) if self.is_backward(call) else frozenset()
+        if isinstance(func, ast.Attribute) and func.attr == "backward" and self.is_backward(call):
+            return frozenset({BACKWARD})
         if dotted == "torch.autograd.backward":
             return frozenset({BACKWARD})
         if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):

@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...training import BACKWARD
 from ...values import UNKNOWN
 
 if TYPE_CHECKING:
-    from ...names import Binding
+    from ...names import Binding, FunctionNode
     from ...script import Script
 
 
@@ -18,13 +19,23 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     if not (script.accelerated or script.uses_accelerate) or script.value(node) != UNKNOWN:
         return False
     function = script.function(node)
-    if not any(script.function(b) is function for b, _ in script.index.calls_of("backward")):
+    if not _computes_gradients(script, function):
         return False
     found = script.index.scope(node).find(node.id)
     if found is None:
         return False
     reaching = flow.reaching(found[1], node, found[0], script.parents)
     return bool(reaching) and all(_gives_a_loss(node.id, binding) for binding in reaching)
+
+
+def _computes_gradients(script: Script, function: FunctionNode | None) -> bool:
+    """Whether `function`, or the module where that is None, does so, or has a loop that does, by others that it calls."""
+    if any(script.function(b) is function for b, _ in script.index.calls_of("backward")):
+        return True
+    return any(
+        BACKWARD in loop.effects and script.function(loop.node) is function
+        for loop in script.training.loops
+    )
 
 
 def _gives_a_loss(name: str, binding: Binding) -> bool:
