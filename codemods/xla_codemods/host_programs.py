@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What is said of any training, whatever it runs on. Any other finding speaks of an accelerator, or of a library that
 # takes one by itself.
-_OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA604", "XLA701", "XLA702"})
+_OF_TRAINING = frozenset({"XLA124", "XLA501", "XLA502", "XLA604", "XLA614", "XLA701", "XLA702"})
 _DEVICES = Pattern(r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)|\.to\(", re.IGNORECASE)
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
 # Libraries that leave tensors where they are made.

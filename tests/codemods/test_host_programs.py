@@ -38,6 +38,7 @@ for _ in range(3):
         LOOP,
         "import numpy as np\n" + TRAIN + MAIN,
         TRAIN + "plt.xlabel('x')" + MAIN,
+        LOOP + "    for p in model.parameters():\n        p.data.add_(p.grad, alpha=-0.1)\n",
         "import torch.distributed.rpc as rpc\nimport torch.multiprocessing as mp\n"
         + TRAIN
         + MAIN
