@@ -166,6 +166,8 @@ def _is_rare(script: Script, test: ast.expr) -> bool:
                     return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
                 return True
+            case ast.Constant(value=str(text)) if text.lower() in {"debug", "verbose"}:
+                return True  # os.environ.get("DEBUG")
     return False
 
 

@@ -124,6 +124,7 @@ def test_reads(line: str) -> None:
         "if args.log_interval and step > 3: print(loss.item())",
         "if x.size(0) < 3: continue",
         "if loss is None: continue",
+        "if args.environ.get('DEBUG'): print(loss)",
         "running = running + loss.detach()",
         "best = torch.minimum(norm, norm)",
         "names.append(args.price.item())",
