@@ -93,6 +93,8 @@ def _called(
     if last not in {"device", "xla_device", "cuda", "to"}:
         return
     dotted = script.dotted(func, scope)
+    if dotted is None and not isinstance(func, ast.Attribute):
+        return  # a function of the file's own
     if dotted is None and isinstance(func, ast.Attribute) and _is_anothers(script, func.value):
         return
     given = device_argument(call)
