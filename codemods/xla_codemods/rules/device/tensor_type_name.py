@@ -185,11 +185,10 @@ def _edits(
     test = next((g.test for g in given if g.test is not None), None)
     if test is not None and asks_availability(script, test):
         test = None
-    if test is not None and not isinstance(test, (ast.Name, ast.Attribute)):
+    device = _device(script, test)
+    if device is None:
         return None
     torch = script.spell("torch", scope)
-    choice = f' if {ast.unparse(test)} else "cpu"' if test is not None else ""
-    device = f"{script.xla}.xla_device(){choice}"
     edits: list[Edit] = [
         Replace(g.value, f"{torch}.{found.kind}") for g in given if g.cuda is not None
     ]
@@ -210,6 +209,26 @@ def _edits(
             case _:
                 return None
     return edits if uses else None
+
+
+def _device(script: Script, test: ast.expr | None) -> str | None:
+    """What says where tensors go that are of the CUDA type if `test` holds; None where that may change meanwhile."""
+    match test:
+        case None:
+            return f"{script.xla}.xla_device()"
+        case ast.Compare(
+            left=ast.Attribute(value=(ast.Name() | ast.Attribute()) as device, attr="type"),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value="cuda")],
+        ):
+            return ast.unparse(device)
+        case ast.Name() | ast.Attribute():
+            pass
+        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Constant()]):
+            pass
+        case _:
+            return None
+    return f'{script.xla}.xla_device() if {ast.unparse(test)} else "cpu"'
 
 
 def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.expr] | None:

@@ -59,6 +59,26 @@ def test_names_given_in_two_branches() -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "device"),
+    [
+        ('d.type == "cuda"', "d"),
+        ('self.device.type == "cuda"', "self.device"),
+        ("args.gpu >= 0", 'xla.xla_device() if args.gpu >= 0 else "cpu"'),
+    ],
+)
+def test_names_by_other_conditions(test: str, device: str) -> None:
+    before = f"T = torch.cuda.FloatTensor if {test} else torch.FloatTensor\na = x.type(T)"
+    after = f"T = torch.FloatTensor\na = x.to({device}, torch.float32)"
+    assert line(before) == after
+
+
+def test_conditions_that_may_change_are_left_to_a_person() -> None:
+    source = "T = torch.cuda.FloatTensor if ask() else torch.FloatTensor\na = x.type(T)"
+    assert line(source) == source
+    assert codes(source) == ["XLA116"]
+
+
+@pytest.mark.parametrize(
     "use",
     ["kinds = [T]", "a = isinstance(x, T)", "def f(x, kind=T): pass", "a = T", "a = T.dtype", ""],
 )
