@@ -78,6 +78,7 @@ from .scaling import NativeScaler
 from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
 from .spmd import data_parallel_size, use_spmd
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
+from .timms import ModelEmaV3, init_distributed_device
 
 if TYPE_CHECKING:
     from ._data_parallel import DistributedDataParallel
@@ -93,6 +94,7 @@ __all__ = [
     "DistributedDataParallel",
     "Event",
     "FullyShardedDataParallel",
+    "ModelEmaV3",
     "MpDeviceLoader",
     "NativeScaler",
     "NovoGrad",
@@ -126,6 +128,7 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "inference_mode",
+    "init_distributed_device",
     "init_process_group",
     "is_accelerator",
     "is_available",

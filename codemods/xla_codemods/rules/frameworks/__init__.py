@@ -13,6 +13,7 @@ from . import (
     lightning,
     quantized_loading,
     timm,
+    timm_processes,
     training_arguments,
 )
 
@@ -24,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     deepspeed.RULE,
     horovod.RULE,
     timm.RULE,
+    timm_processes.RULE,
     device_map.RULE,
     quantized_loading.RULE,
     apex_norm.RULE,

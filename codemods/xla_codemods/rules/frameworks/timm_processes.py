@@ -1,0 +1,65 @@
+"""timm's helpers for several processes and for averages of weights ask for CUDA devices.
+
+`init_distributed_device` takes the local rank for a device's index, where an XLA process has one device, and connects
+processes with gloo, which does nothing to XLA tensors. `ModelEmaV3` makes a random generator on the model's device, and XLA has
+none. The runtime's do what timm's do.
+
+```diff
+ import torch
+-from timm import utils
++from xla_migrate import runtime as xla
+
+ def build(args, model):
+-    device = utils.init_distributed_device(args)
++    device = xla.init_distributed_device(args)
+     model.to(device=device)
+-    return utils.ModelEmaV3(model, decay=args.decay)
++    return xla.ModelEmaV3(model, decay=args.decay)
+```
+
+What else timm has for several processes goes through the group that was made:
+
+```python
+from timm import utils
+
+def log(args, model, loss):
+    utils.distribute_bn(model, args.world_size, True)
+    return utils.reduce_tensor(loss.data, args.world_size)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...edits import Replace
+from ...findings import MEDIUM, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA811", "timm-processes")
+
+_INIT, _AVERAGES = "init_distributed_device", "ModelEmaV3"
+
+
+@RULE.call(f"timm.utils.{_INIT}", f"timm.utils.distributed.{_INIT}")
+def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    edit = Replace(call.func, f"{script.xla}.{_INIT}")
+    yield RULE.at(script, call, "timm takes the local rank for the index of a CUDA device", edit)
+
+
+@RULE.call(f"timm.utils.{_INIT}_so", f"timm.utils.distributed.{_INIT}_so")
+def init_of_values(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "timm takes the local rank for the index of a CUDA device: `xla.init_distributed_device(args)` does not"
+    yield RULE.at(script, call, message, effort=MEDIUM)
+
+
+@RULE.call(f"timm.utils.{_AVERAGES}", f"timm.utils.model_ema.{_AVERAGES}")
+def averages(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    edit = Replace(call.func, f"{script.xla}.{_AVERAGES}")
+    yield RULE.at(script, call, "XLA has no random generators, and timm makes one", edit)
