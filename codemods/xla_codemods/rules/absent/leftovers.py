@@ -41,7 +41,7 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
         if edits:
             said = f"`{use.dotted}` is imported and not used; an XLA host does not have it"
             return rule.at(script, use.node, said, *edits, effort=LOW)
-    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use):
+    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use) or _is_idle_name(use):
         severity, effort = INFO, LOW
     return rule.at(script, use.node, message(use.dotted, row), severity=severity, effort=effort)
 
@@ -81,6 +81,15 @@ def _is_asked_for(script: Script, use: Use) -> bool:
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
     return False
+
+
+def _is_idle_name(use: Use) -> bool:
+    """`from torch.cuda import Stream`, of which the file uses nothing: torch has it, CUDA or not."""
+    return (
+        isinstance(use.node, Import)
+        and use.dotted.startswith("torch.")
+        and use.node.names[0].name != "*"
+    )
 
 
 def _is_looked_for(script: Script, node: ast.AST) -> bool:

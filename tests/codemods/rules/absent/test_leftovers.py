@@ -81,3 +81,8 @@ def test_fetching_a_name_from_its_module_is(source: str) -> None:
 def test_the_version_of_a_package_is_no_private_name() -> None:
     (finding,) = check(b"import triton\nx = triton.__version__.split('.')\n")
     assert finding.message.startswith("`triton.__version__.split` needs CUDA")
+
+
+@pytest.mark.parametrize("source", ["from torch.cuda import Stream", "import torch.cuda.nccl"])
+def test_importing_what_torch_has_anyway_is_worth_knowing_only(source: str) -> None:
+    assert [f.severity for f in check(f"import torch\n{source}\n".encode())] == ["info"]
