@@ -120,3 +120,27 @@ def test_probabilities_stay_probabilities() -> None:
 def test_an_arithmetic_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="float128"):
         install(Patches(), "float128")
+
+
+def test_adam_takes_gradients_of_either_type() -> None:
+    """As the sum of two backward passes leaves them; on XLA `lerp_` wants one type."""
+    weight, gradient = torch.ones(3), torch.full((3,), 1 / 3, dtype=torch.float64)
+    with Computing(True), OneType():
+        out = weight.lerp_(gradient, 0.5)
+    assert out is weight
+    assert weight.dtype == torch.float32
+    torch.testing.assert_close(weight, torch.full((3,), 2 / 3))
+
+
+def test_a_loss_scaler_unscales() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with Computing(True), OneType():
+        scaler.scale((weight * 3).sum()).backward()
+        scaler.unscale_(optimizer)
+        assert weight.grad is not None
+        assert weight.grad.tolist() == [3.0] * 3
+        scaler.step(optimizer)
+        scaler.update()
+    assert weight.tolist() == [-0.5] * 3

@@ -32,6 +32,9 @@ _MOVES = {"aten::_to_copy", "aten::clone", "aten::copy_", "aten::detach", "aten:
 _MEMORY = set(
     "aten::set_ aten::resize_ aten::resize_as_ aten::_resize_output_ aten::_pin_memory".split()
 )
+# A loss scaler's, by powers of two: nothing is rounded, and they want their factors in float32.
+_UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
+_RESCALE = "aten::_amp_update_scale_"
 # These want their tensors in one type before they are taken apart into operations.
 _STRICT = set(
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d lstm gru rnn_tanh rnn_relu"
@@ -84,7 +87,10 @@ class Computing(TorchDispatchMode):
         with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
             if func._schema.name in _MOVES:
                 return func(*args, **_kept_wide(func, args, kwargs))
-            if not _computes(func) or _loading():
+            if func._schema.name == _UNSCALE:
+                factor = torch.ops.aten._to_copy.default(args[2], dtype=torch.float32)
+                return func(args[0], args[1], factor)
+            if func._schema.name == _RESCALE or not _computes(func) or _loading():
                 return func(*args, **kwargs)
             return self._computed(func, args, kwargs)
 
@@ -126,8 +132,14 @@ class OneType(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in _STRICT:
+        name = getattr(func, "__name__", "")
+        if name in _STRICT:
             args, kwargs = tree_map(_to_wide, (args, kwargs))
+        elif (
+            name == "lerp_"
+        ):  # of a state and a gradient, in Adam: XLA refuses what differs in type
+            between = torch.lerp(*tree_map(_to_wide, args), **tree_map(_to_wide, kwargs))
+            return torch._C.TensorBase.copy_(args[0], between)
         return func(*args, **kwargs)
 
 
