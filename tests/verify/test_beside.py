@@ -109,6 +109,34 @@ def test_averages_and_statistics_are_watched(recorded: Path) -> None:
     del average
 
 
+@pytest.mark.parametrize("kind", [dict, list])
+def test_averages_that_are_no_module_are_watched(kind: type, recorded: Path) -> None:
+    """Whether their tensors are written to or replaced."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    average = {name: p.detach().clone() for name, p in model.named_parameters()}
+    kept = average if kind is dict else list(average.values())
+    rest.begin({id(p) for p in model.parameters()})
+    for key in kept if kind is dict else range(len(kept)):
+        kept[key] = kept[key] * 3
+    rest.end()
+    (path,) = recorded.glob("rank*.jsonl")
+    of = f"a {kind.__name__}'s "
+    moved = {name: m for name, m in read(path).rest.items() if name.startswith(of)}
+    assert len(moved) == 2, "the matrices"
+    first = moved[of + ("0.weight" if kind is dict else "0")]
+    assert first.norm == pytest.approx(2 * model[0].weight.norm().item())
+
+
+def test_a_batch_norm_that_trains_where_it_did_not_is_told() -> None:
+    name = "Net.bn.num_batches_tracked"
+    theirs = run(rest={name: Moved(18.0, 18.0, 0.0)})
+    ours = run(side="target", rest={name: Moved(24.0, 24.0, 0.0)})
+    (found,) = beside.judge(theirs, ours, 1e-5)
+    assert found.status == "failed"
+    assert found.detail.startswith("Net.bn has normalized 18 batches in training mode in the")
+    assert beside.judge(theirs, theirs, 1e-5)[0].status == "ok"
+
+
 def test_a_cast_to_half_precision_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "lowered", [])
     patches = Patches()

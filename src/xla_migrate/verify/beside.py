@@ -8,6 +8,7 @@ from .run import Run
 from .trace import Moved
 from .verdict import Verdict
 
+_COUNT = "num_batches_tracked"
 _SHARE = 0.1  # of the way that a tensor has moved: what is lost or doubled is all of it
 
 
@@ -24,6 +25,8 @@ def judge(reference: Run, target: Run, allowed: float) -> list[Verdict]:
 
 def _state(reference: Run, target: Run, allowed: float) -> list[Verdict]:
     name, compared = "other state", 0
+    if counted := _counted(reference, target):
+        return [Verdict(name, "failed", counted)]
     for a, b in zip(reference.traces, target.traces, strict=False):
         known = [n for n in a.rest if n in b.rest]
         compared = max(compared, len(known))
@@ -34,6 +37,19 @@ def _state(reference: Run, target: Run, allowed: float) -> list[Verdict]:
         return []
     detail = f"{compared} tensors that no optimizer steps on have moved alike"
     return [Verdict(name, "ok", detail)]
+
+
+def _counted(reference: Run, target: Run) -> str:
+    """What is to be said where a batch norm has seen another number of batches; a mean may hardly show that."""
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        for tensor in (n for n in a.rest if n.endswith(_COUNT) and n in b.rest):
+            x, y = a.rest[tensor].norm, b.rest[tensor].norm
+            if abs(x - y) > 0.5:
+                return (
+                    f"{tensor.removesuffix(_COUNT)[:-1]} has normalized {x:.0f} batches in training mode in the"
+                    f" original, {y:.0f} here: eval() or train() is missing, or at another place"
+                )
+    return ""
 
 
 def _off(a: Moved, b: Moved, allowed: float) -> bool:

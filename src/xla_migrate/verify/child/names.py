@@ -58,6 +58,41 @@ def of_models(without: set[int]) -> list[tuple[str, torch.Tensor]]:
     return [(name, tensor) for name, tensor in found.values() if times[name] == 1]
 
 
+Copy = dict[str, torch.Tensor] | list[torch.Tensor]
+
+
+def copies(stepped: set[int]) -> list[Copy]:
+    """The dicts and lists that hold weights like those of a model, by shape and order, but not the weights themselves.
+
+    Averages (EMA) are kept so, where they are no module. Of two that look alike neither is given.
+    """
+    like = {_shapes(list(root.parameters())) for root in _roots()} - {()}
+    found: dict[tuple[Any, ...], list[Copy]] = {}
+    for one in gc.get_objects():
+        is_list = type(one) is list
+        if not (is_list or issubclass(type(one), dict)) or not one:
+            continue
+        tensors: list[Any] = list(one if is_list else one.values())
+        if not all(issubclass(type(t), torch.Tensor) and id(t) not in stepped for t in tensors):
+            continue
+        keys = () if is_list else tuple(one)
+        if _shapes(tensors) in like and all(type(key) is str for key in keys):
+            found.setdefault((_shapes(tensors), keys), []).append(one)
+    return [alike[0] for alike in found.values() if len(alike) == 1]
+
+
+def _shapes(tensors: Sequence[torch.Tensor]) -> tuple[torch.Size, ...]:
+    """Of what is compared: matrices and what has more dimensions, in floating point."""
+    return tuple(t.shape for t in tensors if t.dim() >= 2 and t.is_floating_point())
+
+
+def within(copy: Copy) -> list[tuple[str, torch.Tensor]]:
+    """(name, tensor) of a copy, as it is now."""
+    if isinstance(copy, dict):
+        return [(f"a dict's {name}", tensor) for name, tensor in copy.items()]
+    return [(f"a list's {i}", tensor) for i, tensor in enumerate(copy)]
+
+
 def all_with_gradients() -> list[torch.Tensor]:
     """The parameters of all models that have a gradient, in the order of their modules."""
     found = {id(p): p for root in _roots() for p in root.parameters() if p.grad is not None}

@@ -6,17 +6,21 @@ or made where it should not be (batch norm in training mode while the script eva
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch.nn.parameter import is_lazy
 
 from . import device_values, names, records, sketch
 
-# torch_xla's batch norm keeps the biased variance, and counts are integers.
+# torch_xla's batch norm keeps the biased variance.
 _NOT_ALIKE = "running_var"
+_COUNT = "num_batches_tracked"
 
 Named = list[tuple[str, torch.Tensor]]
 
-_watched: list[tuple[torch.device, Named, torch.Tensor]] = []  # by device: what, and how it was
+# By device: what is called how, how it was, and where to find what it has become.
+_watched: list[tuple[torch.device, Named, torch.Tensor, Callable[[], Named]]] = []
 _begun = False
 
 
@@ -34,12 +38,28 @@ def begin(stepped: set[int]) -> None:
     for name, tensor in names.of_models(without=stepped):
         if _is_compared(name, tensor):
             groups.setdefault(device_values.real_device(tensor), []).append((name, tensor))
-    _watched[:] = [(device, group, _state(group)) for device, group in groups.items()]
+    known = [_same(group) for group in groups.values()]
+    for again in (*known, *map(_of, names.copies(stepped))):
+        group = again()
+        devices = {device_values.real_device(tensor) for _, tensor in group}
+        if len(devices) == 1:
+            _watched.append((devices.pop(), group, _state(group), again))
+
+
+def _same(group: Named) -> Callable[[], Named]:
+    return lambda: group
+
+
+def _of(copy: names.Copy) -> Callable[[], Named]:
+    """What there is to compare of a copy, whatever tensors it holds by then."""
+    return lambda: [(name, t) for name, t in names.within(copy) if _is_compared(name, t)]
 
 
 def _is_compared(name: str, tensor: torch.Tensor) -> bool:
     if is_lazy(tensor) or tensor.layout is not torch.strided:
         return False
+    if name.endswith(_COUNT):
+        return True
     if not tensor.is_floating_point() or device_values.real_device(tensor).type == "meta":
         return False
     return not name.endswith(_NOT_ALIKE) and (tensor.dim() >= 2 or name.endswith("running_mean"))
@@ -47,7 +67,10 @@ def _is_compared(name: str, tensor: torch.Tensor) -> bool:
 
 def end() -> None:
     """Record how it has moved; what went to another device meanwhile is left out."""
-    for device, group, before in _watched:
+    for device, begun, before, again in _watched:
+        group = again()
+        if [name for name, _ in group] != [name for name, _ in begun]:
+            continue
         if any(device_values.real_device(tensor) != device for _, tensor in group):
             continue
         with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
