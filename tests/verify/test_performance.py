@@ -223,3 +223,35 @@ def test_fact_5_1_a_rehearsals_own_reductions_are_not_held_against_it() -> None:
     alone = target(counting(launches=3, reads=2), about={"PJRT_DEVICE": "CPU"})
     assert verdict("launches", alone).status == "failed"
     assert verdict("host reads", alone).status == "failed"
+
+
+def test_a_read_and_a_mark_for_each_choice_of_an_action_are_fine() -> None:
+    """Reinforcement learning: episodes of other lengths, each action read from the device and marked."""
+
+    def episode(step: Step) -> None:
+        actions = 4 + 12 * (step.step % 3 > 0)
+        step.reads = [Read("train.py:7", "cpu()", actions)]
+        if step.counts:
+            step.counts.update(launches=2 * actions + 1, read_marks=actions, reads=actions)
+
+    theirs = run(LOSSES, change=episode)
+    assert verdict("launches", target(episode), theirs).status == "ok"
+
+    def twice(step: Step) -> None:
+        episode(step)
+        step.counts["launches"] += 1
+
+    assert verdict("launches", target(twice), theirs).status == "failed"
+
+
+def test_reads_alone_do_not_cut_the_graph() -> None:
+    def every_third(step: Step) -> None:
+        step.counts.update(marks=0, launches=float(step.step % 3 == 0))
+
+    found = verdict("bounded graph", target(every_third))
+    assert found.status == "failed"
+    assert "no step mark cuts the graph, only reads do: it holds up to 3 steps" in found.detail
+    marked = target(lambda s: s.counts.update(marks=s.step % 3 == 0, launches=s.step % 3 == 0))
+    assert verdict("bounded graph", marked).status == "ok", (
+        "several steps of one optimizer per mark"
+    )

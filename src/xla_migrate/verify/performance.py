@@ -129,6 +129,13 @@ def _bounded_graph(steps: list[list[Step]]) -> Verdict:
             "nothing was launched after warm-up: no step mark cuts the graph, it grows for ever"
         )
         return Verdict(name, "failed", detail, steps[-1][-1].where)
+    unmarked = 0 if sum(_count(i, "marks") for i in steps) else _most_in_a_row_without_launch(steps)
+    if unmarked:
+        detail = (
+            f"no step mark cuts the graph, only reads do: it holds up to {unmarked + 1} steps, and"
+            " as many as there are between two reads"
+        )
+        return Verdict(name, "failed", detail, steps[-1][-1].where)
     rises = sum(b > a for a, b in pairwise(sizes))
     growing = len(sizes) > 3 and rises > 0.8 * (len(sizes) - 1) and sizes[-1] > GROWTH * sizes[0]
     if growing:
@@ -137,6 +144,14 @@ def _bounded_graph(steps: list[list[Step]]) -> Verdict:
         )
         return Verdict(name, "failed", detail, steps[-1][-1].where)
     return Verdict(name, "ok", f"at most {max(sizes):.0f} nodes")
+
+
+def _most_in_a_row_without_launch(steps: list[list[Step]]) -> int:
+    most = now = 0
+    for iteration in steps:
+        now = 0 if _count(iteration, "launches") else now + 1
+        most = max(most, now)
+    return most
 
 
 def _no_fallback(trace: Trace) -> Verdict:
@@ -167,14 +182,26 @@ def _launches(
         limit += max(0.0, _reads_per_step(original) - _reads_per_step(by_hand))
         of = "hand-written, and the reads that it saves"
     else:
-        # The median: an evaluation between two steps launches as often as it has batches. One for
-        # each backward pass (micro-batches may each be marked) and for each value that is read.
-        ours = median(counts)
-        limit = mean(max(1, sum(len(s.backwards) for s in i)) for i in steps)
-        limit += _reads_per_step(original)
+        # One for each backward pass (micro-batches may each be marked), for each value that the original
+        # reads too, and for what a mark finds behind a read. The median of what is more: an evaluation between
+        # two steps launches as often as it has batches.
+        allowed = [_explained_launches(i) for i in steps]
+        reads = [sum(s.host_reads for s in i) for i in original]
+        if len(reads) == len(allowed):
+            allowed = [a + r for a, r in zip(allowed, reads, strict=True)]
+        else:
+            allowed = [a + _reads_per_step(original) for a in allowed]
+        more = median(c - a for c, a in zip(counts, allowed, strict=True))
+        limit = median(allowed)
+        ours = limit + more
         of = "backward passes and the original's reads"
     detail = f"{ours:.2f} per step, {of}: {limit:.2f}"
     return Verdict(name, "ok" if ours <= limit + SLACK / len(steps) else "failed", detail)
+
+
+def _explained_launches(iteration: list[Step]) -> float:
+    passes = max(1, sum(len(s.backwards) for s in iteration))
+    return passes + _count(iteration, "read_marks")
 
 
 def _reads_per_step(steps: list[list[Step]]) -> float:

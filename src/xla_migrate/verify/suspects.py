@@ -34,7 +34,7 @@ _BEHIND = {
     "same steps": ("XLA2", "XLA4", "XLA6"),
     "static shapes": (*_SHAPES, "XLA401"),
     "bounded graph": ("XLA502", "XLA505", *_SHAPES),
-    "launches": ("XLA503", "XLA502", "XLA401"),
+    "launches": ("XLA307", "XLA503", "XLA502", "XLA401"),
     "host reads": ("XLA503", "XLA504", "XLA204"),
     "no fallback": ("XLA518", "XLA504", "XLA513"),
     "device": ("XLA1",),

@@ -12,6 +12,8 @@ from typing import Any
 _met: Any = None
 _debug_file: Path | None = None
 harness_reads = 0
+_read_marks = 0  # marks behind a read, with no backward pass since the mark before
+_at_mark = (0, 0)  # reads and backward passes of the script, at the last mark
 
 # Accumulated seconds: metric -> our name. ExecuteTime arrives asynchronously (4.2): it is meant to
 # be summed over a run, not read per step.
@@ -48,6 +50,18 @@ def reads() -> int:
     return int(data[0]) if data else 0
 
 
+def after_mark(read: int, passes: int) -> None:
+    """The script has marked a step, after so many reads and backward passes in all.
+
+    A forward pass whose outcome is read (the choice of an action, an evaluation) is launched by the read; what
+    else it computes is launched by its mark.
+    """
+    global _read_marks, _at_mark
+    if read > _at_mark[0] and passes == _at_mark[1]:
+        _read_marks += 1
+    _at_mark = read, passes
+
+
 def sample() -> dict[str, float]:
     """Totals since the start of the process; empty where nothing runs on XLA."""
     if _met is None:
@@ -58,6 +72,7 @@ def sample() -> dict[str, float]:
         "compiles": compiled,
         "launches": compiled + cached,
         "marks": _met.counter_value("MarkStep") or 0,
+        "read_marks": _read_marks,
         "debug_bytes": _debug_size(),
     }
     for metric, name in _TIMES.items():

@@ -16,6 +16,7 @@ _UNSCALED = "_xla_migrate_unscaled"
 # (value, file:line) of the backward passes since the last step.
 since_step: list[tuple[torch.Tensor, str]] = []
 _depth = 0
+passes = 0  # backward passes so far
 
 Listener = Callable[[], None]
 _before: list[Listener] = []
@@ -45,6 +46,8 @@ def _value(root: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
 
 
 def _record(roots: Sequence[torch.Tensor], weights: Sequence[torch.Tensor | None]) -> None:
+    global passes
+    passes += 1
     with clock.harness():
         place = where.caller()
         values = [_value(r, w) for r, w in zip(roots, weights, strict=True)]
