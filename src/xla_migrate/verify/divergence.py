@@ -197,7 +197,10 @@ def _loss(a: Step, b: Step, allowed: float, scale: float) -> Iterator[Divergence
     elif a.step == 1:
         hint = "the weights are the same still: the batch, the labels or the forward pass differ"
     else:
-        hint = "the step before differed too little to be seen, or this batch does"
+        hint = (
+            "this batch differs, or what changes weights between steps (averaging, clamping), or the step"
+            " before by too little to be seen"
+        )
     yield Divergence(a.event, a.step, a.optimizer, "loss", None, x, y, _line(b), hint)
 
 
