@@ -57,10 +57,16 @@ def python(*modules: str) -> str:
         stdout=subprocess.PIPE,
         cwd=folder,
     )
-    atexit.register(server.kill)
+    atexit.register(_end, server)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n", f"no {', '.join(modules)}"
     client = folder / "python"
     client.write_text(_CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
     return str(client)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    assert server.stdin is not None
+    server.stdin.close()
+    server.wait()

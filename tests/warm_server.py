@@ -20,7 +20,6 @@ def serve(address):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     print("ready", flush=True)
     while True:
         ready, _, _ = select.select([listener, 0], [], [])
@@ -29,11 +28,13 @@ def serve(address):
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             words = keep(connection)
             if words is not None:
                 return words
         connection.close()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
+                pass
 
 
 def keep(connection):
