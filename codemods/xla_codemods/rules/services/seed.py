@@ -40,6 +40,23 @@ A generator that is asked for keeps its seed, and the device gets it as well:
 +    return torch.rand(n, generator=generator).to(xla.xla_device())
 ```
 
+Libraries that seed torch do not reach XLA either:
+
+```diff
+ import torch
+ from timm.utils import random_seed
+ from transformers import set_seed
++from xla_migrate import runtime as xla
+
+ def begin(args, model):
+     set_seed(args.seed)
++    xla.manual_seed(args.seed, device_only=True)
+     random_seed(args.seed, args.rank)
++    xla.manual_seed(args.seed + args.rank, device_only=True)
+-    model.cuda()
++    model.to(xla.xla_device())
+```
+
 Seeds of other generators stay, and so do those of loader processes, which must not touch the device (xla-facts 3.36).
 
 ```python
@@ -87,6 +104,12 @@ _NEW = (
     "torch.cuda.random.seed",
     "torch.cuda.random.seed_all",
 )
+_LIBRARIES = (
+    "transformers.set_seed",
+    "transformers.trainer_utils.set_seed",
+    "timm.utils.random_seed",
+    "timm.utils.random.random_seed",
+)
 _XLAS_OWN = frozenset({"torch_xla.manual_seed", "torch_xla.core.xla_model.set_rng_state"})
 _MESSAGE = "this seed does not reach XLA"
 
@@ -128,6 +151,29 @@ def new_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     torch = script.spell("torch", scope)
     edit = Replace(call, f"{script.xla}.manual_seed({torch}.Generator().seed(), device_only=True)")
     yield RULE.at(script, call, _MESSAGE, edit)
+
+
+@RULE.call(*_LIBRARIES)
+def of_library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`set_seed(seed)` of transformers, `random_seed(seed, rank)` of timm."""
+    seed = call.args[0] if call.args else keyword(call, "seed")
+    if seed is None or not (script.trains or script.runs_accelerated) or _in_worker(script, call):
+        return
+    text = script.segment(seed)
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    rank = call.args[1] if len(call.args) > 1 else keyword(call, "rank")
+    if name == "random_seed" and rank is not None:
+        text = f"{text} + {script.segment(rank)}"
+    if _reaches_xla(script, call) or _device_follows(
+        script, call, ast.parse(text, mode="eval").body
+    ):
+        return
+    statement = script.statement(call)
+    if script.is_statement(call) and all(map(_is_repeatable, filter(None, (seed, rank)))):
+        edit = InsertAfter(statement, f"{script.xla}.manual_seed({text}, device_only=True)")
+        yield RULE.at(script, call, _MESSAGE, edit)
+    else:
+        yield RULE.at(script, call, f"{_MESSAGE}: call `xla.manual_seed(seed, device_only=True)`")
 
 
 @RULE.call("torch.cuda.initial_seed", "torch.cuda.random.initial_seed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 from ..lines import codes, line
 
 SEED = "xla.manual_seed(seed)"
@@ -121,3 +121,28 @@ def test_generators_of_a_named_device_are_the_hosts_where_loaders_draw(
         f"g = torch.Generator(device=DEVICE)\nx = {use}\n"
     )
     assert f"g = {after}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("call", "seed"),
+    [
+        ("set_seed(1)", "1"),
+        ("set_seed(seed=cfg.seed)", "cfg.seed"),
+        ("set_seed(seed, True)", "seed"),
+        ("random_seed(cfg.seed)", "cfg.seed"),
+        ("random_seed(cfg.seed, rank=rank)", "cfg.seed + rank"),
+    ],
+)
+def test_seeds_of_libraries(call: str, seed: str) -> None:
+    name = call.partition("(")[0]
+    home = "transformers" if name == "set_seed" else "timm.utils"
+    source = f"import torch\nfrom {home} import {name}\n{call}\nloss.backward()\n"
+    text = migrated(source)
+    assert f"{call}\nxla.manual_seed({seed}, device_only=True)\n" in text
+    assert migrated(text) == text
+
+
+def test_seeds_of_libraries_that_are_drawn_or_seed_nothing_here() -> None:
+    head = "import torch\nfrom transformers import set_seed\n"
+    assert findings(f"{head}set_seed(draw())\nloss.backward()\n")[0] == (3, "XLA124")
+    assert findings(f"{head}set_seed(0)\n") == []
