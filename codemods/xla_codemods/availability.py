@@ -48,7 +48,7 @@ _KERNELS = Pattern(
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|\b(?:Int8Params|FP4Params|Params4bit)\b",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b",
     re.IGNORECASE,
 )
 # What is asked of CUDA's hardware, behind a question for CUDA.

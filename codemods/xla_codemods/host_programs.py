@@ -33,9 +33,21 @@ _KNOWN = frozenset(
 
 def without_training_on_the_host(script: Script, found: list[Finding]) -> list[Finding]:
     """`found`; nothing where the file is a program that trains on the CPU, on an XLA host as anywhere."""
-    if found and all(map(_is_said_of_any, found)) and _is_one(script):
-        return []
+    if found and all(map(_is_said_of_any, found)):
+        if _is_one(script) or _calls_other_hosts(script):
+            return []
     return found
+
+
+def _calls_other_hosts(script: Script) -> bool:
+    """Whether the file trains by remote calls, which take tensors of the CPU alone, and names no device."""
+    text = script.source.text
+    return (
+        script.trains
+        and "torch.distributed.rpc" in text
+        and _DEVICES.search(text) is None
+        and not script.runs_accelerated
+    )
 
 
 def _is_said_of_any(finding: Finding) -> bool:

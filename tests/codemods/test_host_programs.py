@@ -49,6 +49,12 @@ def test_nothing_is_found_in_a_program_for_the_cpu(program: str) -> None:
     assert not findings(program)
 
 
+def test_nothing_is_found_in_modules_about_remote_calls() -> None:
+    source = "import torch.distributed.rpc as rpc\nfrom mine import Agent\n" + TRAIN
+    assert not findings(source)
+    assert findings(source + "    model.cuda()\n")
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from .attention import SDPA
 from .fused import MEGATRON
-from .row import ABSENT, CONTEXT, NONE, RAISES, REMOVED, RENAMED, REWRITTEN, Row, rows
+from .row import (
+    ABSENT,
+    CONTEXT,
+    HARMLESS,
+    NONE,
+    RAISES,
+    REMOVED,
+    RENAMED,
+    REWRITTEN,
+    SAME,
+    STAYS,
+    Row,
+    rows,
+)
 
 _TRITON = "triton compiles for CUDA: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
 _TE = "fp8 of NVIDIA's tensor cores: use torch.nn's module in bfloat16"
@@ -32,6 +45,15 @@ KERNELS: tuple[Row, ...] = (
             "cdiv": ("-(-a // b)", ""),
         },
         rule="XLA903",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "triton",
+        STAYS,
+        SAME,
+        HARMLESS,
+        {"fb": "where tools for compiling lie: no kernel"},
         torch="any",
         evidence="docs",
     ),

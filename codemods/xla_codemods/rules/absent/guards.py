@@ -86,8 +86,8 @@ def _is_optional(script: Script, statement: ast.AST, said: re.Pattern[str]) -> b
 
 
 def _substitutes(handler: ast.ExceptHandler) -> bool:
-    """Whether `handler` puts something in the place of what could not be imported, or clears a flag."""
-    kinds = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, *_DEFINITIONS)
+    """Whether `handler` puts something in the place of what could not be imported, clears a flag, or leaves."""
+    kinds = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.Return, *_DEFINITIONS)
     return any(isinstance(statement, kinds) for statement in handler.body)
 
 

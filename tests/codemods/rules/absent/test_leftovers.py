@@ -86,3 +86,18 @@ def test_the_version_of_a_package_is_no_private_name() -> None:
 @pytest.mark.parametrize("source", ["from torch.cuda import Stream", "import torch.cuda.nccl"])
 def test_importing_what_torch_has_anyway_is_worth_knowing_only(source: str) -> None:
     assert [f.severity for f in check(f"import torch\n{source}\n".encode())] == ["info"]
+
+
+def test_what_leaves_where_a_package_is_missing_needs_none() -> None:
+    source = b"""def usage():
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        return "not installed"
+    pynvml.nvmlInit()
+"""
+    assert [f.severity for f in check(source)] == ["info"]
+
+
+def test_paths_of_tools_below_triton_are_no_kernels() -> None:
+    assert not check(b"from triton.fb.build import build_paths\nx = build_paths.cc_include\n")

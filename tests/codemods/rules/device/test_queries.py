@@ -67,6 +67,7 @@ def test_asks_the_runtime(before: str, after: str) -> None:
         "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())",
         "if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():\n    f()",
         "if torch.cuda.is_available() and torch.version.hip:\n    f()",
+        "if torch.cuda.is_available():\n    restore('CUDA', torch.cuda, states)",
         "if not torch.cuda.is_available():\n    raise RuntimeError('int4 quantization needs a GPU')",
         "def f():\n    if not torch.cuda.is_available():\n        return False\n"
         "    properties = torch.cuda.get_device_properties(0)\n    return properties.major > 8",
@@ -209,6 +210,10 @@ def test_the_number_of_the_current_device_is_a_device_again_where_one_is_made_of
 def test_what_stands_behind_a_test_that_stays_is_not_reached() -> None:
     source = "if torch.cuda.is_available():\n    for d in range(torch.cuda.device_count()):\n        a = torch.cuda.get_device_capability(d)"
     assert [code for code in codes(source) if code == "XLA102"] == []
+
+
+def test_a_question_for_an_attribute_of_torch_cuda_is_asked_of_the_runtime() -> None:
+    assert "XLA102" in codes("amp = torch.cuda.is_available() and hasattr(torch.cuda, 'amp')")
 
 
 def test_a_list_of_questions_for_many_makes_is_for_a_person() -> None:
