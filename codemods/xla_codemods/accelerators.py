@@ -12,7 +12,12 @@ _PERHAPS_ACCELERATED = (
     ("gpu", Pattern(r"\bgpu\b")),
     (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
     ("device", Pattern(r"\bdevice\s*=")),
-    ("distributed", Pattern(r"\btorch\.distributed\b(?!\.(?:autograd|optim|rpc)\b)|\bfrom torch import [^\n]*\bdistributed\b")),
+    (
+        "distributed",
+        Pattern(
+            r"\btorch\.distributed\b(?!\.(?:autograd|optim|rpc)\b)|\bfrom torch import [^\n]*\bdistributed\b"
+        ),
+    ),
     (".to(", Pattern(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
     (
         "xla",
