@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
-from ...findings import HIGH, MEDIUM, WARNING, Finding
+from ...findings import HIGH, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCELERATOR
@@ -122,7 +122,7 @@ def gathered(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             "with several replicas this keeps the samples that fill up the last batch on XLA: cut the whole to the "
             "data's length"
         )
-        yield RULE.at(script, call, message, severity=WARNING, effort=MEDIUM)
+        yield RULE.at(script, call, message, severity=INFO, effort=MEDIUM)
 
 
 @RULE.method("accumulate")
