@@ -232,7 +232,7 @@ def test_a_read_and_a_mark_for_each_choice_of_an_action_are_fine() -> None:
         actions = 4 + 12 * (step.step % 3 > 0)
         step.reads = [Read("train.py:7", "cpu()", actions)]
         if step.counts:
-            step.counts.update(launches=2 * actions + 1, read_marks=actions, reads=actions)
+            step.counts.update(launches=2 * actions + 1, forward_marks=actions, reads=actions)
 
     theirs = run(LOSSES, change=episode)
     assert verdict("launches", target(episode), theirs).status == "ok"

@@ -183,14 +183,12 @@ def _launches(
         of = "hand-written, and the reads that it saves"
     else:
         # One for each backward pass (micro-batches may each be marked), for each value that the original
-        # reads too, and for what a mark finds behind a read. The median of what is more: an evaluation between
-        # two steps launches as often as it has batches.
-        allowed = [_explained_launches(i) for i in steps]
-        reads = [sum(s.host_reads for s in i) for i in original]
-        if len(reads) == len(allowed):
-            allowed = [a + r for a, r in zip(allowed, reads, strict=True)]
-        else:
-            allowed = [a + _reads_per_step(original) for a in allowed]
+        # reads too, and for a mark beside such a read, where actions are chosen by forward passes. The median of
+        # what is more: an evaluation between two steps launches as often as it has batches.
+        reads = [float(sum(s.host_reads for s in i)) for i in original]
+        if len(reads) != len(steps):
+            reads = [_reads_per_step(original)] * len(steps)
+        allowed = [_explained_launches(i, r) for i, r in zip(steps, reads, strict=True)]
         more = median(c - a for c, a in zip(counts, allowed, strict=True))
         limit = median(allowed)
         ours = limit + more
@@ -199,9 +197,9 @@ def _launches(
     return Verdict(name, "ok" if ours <= limit + SLACK / len(steps) else "failed", detail)
 
 
-def _explained_launches(iteration: list[Step]) -> float:
+def _explained_launches(iteration: list[Step], reads: float) -> float:
     passes = max(1, sum(len(s.backwards) for s in iteration))
-    return passes + _count(iteration, "read_marks")
+    return passes + reads + min(reads, _count(iteration, "forward_marks"))
 
 
 def _reads_per_step(steps: list[list[Step]]) -> float:

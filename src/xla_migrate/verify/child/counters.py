@@ -12,8 +12,8 @@ from typing import Any
 _met: Any = None
 _debug_file: Path | None = None
 harness_reads = 0
-_read_marks = 0  # marks behind a read, with no backward pass since the mark before
-_at_mark = (0, 0)  # reads and backward passes of the script, at the last mark
+_forward_marks = 0  # marks with no backward pass since the mark before
+_passes = 0  # backward passes at the last mark
 
 # Accumulated seconds: metric -> our name. ExecuteTime arrives asynchronously (4.2): it is meant to
 # be summed over a run, not read per step.
@@ -50,16 +50,11 @@ def reads() -> int:
     return int(data[0]) if data else 0
 
 
-def after_mark(read: int, passes: int) -> None:
-    """The script has marked a step, after so many reads and backward passes in all.
-
-    A forward pass whose outcome is read (the choice of an action, an evaluation) is launched by the read; what
-    else it computes is launched by its mark.
-    """
-    global _read_marks, _at_mark
-    if read > _at_mark[0] and passes == _at_mark[1]:
-        _read_marks += 1
-    _at_mark = read, passes
+def after_mark(passes: int) -> None:
+    """The script has marked a step, after so many backward passes in all."""
+    global _forward_marks, _passes
+    _forward_marks += passes == _passes
+    _passes = passes
 
 
 def sample() -> dict[str, float]:
@@ -72,7 +67,7 @@ def sample() -> dict[str, float]:
         "compiles": compiled,
         "launches": compiled + cached,
         "marks": _met.counter_value("MarkStep") or 0,
-        "read_marks": _read_marks,
+        "forward_marks": _forward_marks,
         "debug_bytes": _debug_size(),
     }
     for metric, name in _TIMES.items():

@@ -29,7 +29,6 @@ _FUNCTIONS = (
 
 _sites: Counter[tuple[str, str]] = Counter()
 _depth = 0
-total = 0  # reads so far
 
 
 def on_device(value: Any) -> bool:
@@ -47,11 +46,10 @@ def take() -> list[list[Any]]:
 def _watched(fn: Callable[..., Any], what: str, reads: Callable[..., bool]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        global _depth, total
+        global _depth
         if _depth or clock.inside() or not reads(*args, **kwargs):
             return fn(*args, **kwargs)
         _sites[where.caller(), what] += 1
-        total += 1
         _depth += 1
         try:
             return fn(*args, **kwargs)

@@ -147,7 +147,7 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     import torch_xla.core.xla_model as xm
     import torch_xla.debug.metrics as metrics
 
-    from . import counters, device_random, device_values, dropout, losses, reads, shapes
+    from . import counters, device_random, device_values, dropout, losses, shapes
 
     if not plan.watch:
         return
@@ -162,7 +162,7 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
         out = closures()
         if plan.explain:
             shapes.after_mark()
-        counters.after_mark(reads.total, losses.passes)
+        counters.after_mark(losses.passes)
         device_values.after_mark()
         return out
 
