@@ -232,8 +232,8 @@ class Script:
         return self.value(node).has(SCALER) or self._called_like_a_scaler(node)
 
     def _called_like_a_scaler(self, node: ast.expr) -> bool:
-        """A parameter or attribute of unknown origin whose `scale(...)` result is used for backward."""
-        if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute)):
+        """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
+        if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             return False
         return ast.unparse(node) in self.scalers_by_use
 

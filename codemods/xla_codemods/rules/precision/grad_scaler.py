@@ -169,7 +169,12 @@ def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Ite
     """What becomes of `GradScaler(...)`: one that is switched off, `None`, or nothing."""
     if uses.unclear:
         return
-    if asked or uses.handed_out or uses.is_for_others(script, creation):
+    if (
+        asked
+        or uses.handed_out
+        or uses.is_for_others(script, creation)
+        or _is_given(script, creation)
+    ):
         scope = script.index.scope(creation.call)
         name = script.spell("torch.amp.GradScaler", scope)
         yield Replace(creation.call, f"{name}(enabled=False)")
@@ -178,6 +183,17 @@ def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Ite
     else:
         yield remove(creation.statement)
         yield from (remove(statement) for statement in idle_bindings(script, creation))
+
+
+def _is_given(script: Script, creation: Creation) -> bool:
+    """Whether it is made for what this file does not show: `Trainer(scaler=GradScaler())`, `{"scaler": GradScaler()}`."""
+    around = script.parent(creation.whole)
+    if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript):
+        return True
+    if isinstance(around, ast.Dict):
+        return True
+    call = script.parent(around) if isinstance(around, ast.keyword) else around
+    return isinstance(call, ast.Call) and script.value(call.func).definition is None
 
 
 def _is_disabled(creation: Creation) -> bool:

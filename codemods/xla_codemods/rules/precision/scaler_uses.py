@@ -208,7 +208,7 @@ def _references(script: Script, creations: list[Creation]) -> Iterator[tuple[ast
     ]
     for node, scope in nodes:
         last = _last(node)
-        if last not in bound and not _NAME.search(last):
+        if last not in bound and not _NAME.search(last) and not _is_entry(node):
             continue
         if isinstance(node.ctx, ast.Store) or not script.is_scaler(node):
             continue
@@ -217,6 +217,11 @@ def _references(script: Script, creations: list[Creation]) -> Iterator[tuple[ast
             continue
         if not in_a_scaler(script, node):
             yield node, scope
+
+
+def _is_entry(node: ast.expr) -> bool:
+    """`state["scaler"]`."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
 
 
 def _last(node: ast.expr) -> str:

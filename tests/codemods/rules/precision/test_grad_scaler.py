@@ -232,3 +232,34 @@ def test_a_class_of_its_own_is_left_to_a_person() -> None:
 def test_others_are_left_alone(source: str) -> None:
     assert migrated(source) == source
     assert [f for f in check(source.encode()) if f.code == "XLA204"] == []
+
+
+OFF = "torch.amp.GradScaler(enabled=False)"
+STEP = """\
+{scaler}.scale(loss).backward()
+{scaler}.step(optimizer)
+{scaler}.update()
+"""
+STEPPED = "loss.backward()\nxla.optimizer_step(optimizer)\nxla.mark_step()\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "scaler"),
+    [
+        ('state = {"scaler": torch.cuda.amp.GradScaler()}', 'state["scaler"]'),
+        ('state = {"amp": torch.cuda.amp.GradScaler()}', 'state["amp"]'),
+        ("state = dict(scaler=torch.cuda.amp.GradScaler())", 'state["scaler"]'),
+        ('state["scaler"] = torch.cuda.amp.GradScaler()', 'state["scaler"]'),
+        ("state = SimpleNamespace(scaler=torch.cuda.amp.GradScaler())", "state.scaler"),
+    ],
+)
+def test_scalers_that_are_kept_as_entries(made: str, scaler: str) -> None:
+    """Whoever else gets the collection finds one that does nothing."""
+    source = f"import torch\n{made}\n{STEP.format(scaler=scaler)}"
+    expected = f"{made.replace('torch.cuda.amp.GradScaler()', OFF)}\n{STEPPED}"
+    assert migrated(source).endswith(expected)
+
+
+def test_a_scaler_for_a_class_that_is_not_seen_does_nothing() -> None:
+    source = "import torch\ntrainer = Trainer(model, scaler=torch.cuda.amp.GradScaler())\n"
+    assert migrated(source).endswith(f"trainer = Trainer(model, scaler={OFF})\n")
