@@ -34,6 +34,7 @@ _TENSORS = frozenset(
     "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
 )
 _PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
+_LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
 _OTHERS = frozenset({ARRAY, MODULE, NONE, NUMBER, STRING})
 
 
@@ -101,7 +102,15 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
         return False
     if value.has(WEIGHT):
         return script.is_trained
-    return script.function(node) in computing(script)
+    return script.function(node) in computing(script) or _is_of_an_output(script, node)
+
+
+def _is_of_an_output(script: Script, node: ast.expr) -> bool:
+    """Whether `node`, a tensor, is computed of what a model has given: `(torch.max(out, 1)[1] == y).sum()`."""
+    parts = list(ast.walk(node))
+    if any(isinstance(part, ast.Attribute) and part.attr in _LEAVES for part in parts):
+        return False
+    return any(isinstance(part, ast.Name) and _is_output(script, part) for part in parts)
 
 
 def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:

@@ -495,3 +495,24 @@ def test_distributions_over_what_a_model_computes(read: str, times: int) -> None
         f"        print({read})\n"
     )
     assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ("(torch.max(answer, 1)[1].view(batch.label.size()) == batch.label).sum().item()", 1),
+        ("torch.argmax(answer, 1).tolist()", 1),
+        ("torch.argmax(answer.cpu(), 1).sum().item()", 0),  # on the host by then
+        ("torch.max(torch.ones(3)).item()", 0),
+        ("torch.bincount(batch.sizes).sum().item()", 0),
+    ],
+)
+def test_what_torch_computes_of_a_model_that_another_file_makes(read: str, times: int) -> None:
+    source = (
+        "import torch\nfrom model import Classifier\nfrom data import batches\n"
+        "device = torch.device('cuda')\nmodel = Classifier()\nmodel.to(device)\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "for batch in batches:\n    answer = model(batch)\n    torch.nn.functional.nll_loss(answer, batch.label).backward()\n"
+        f"    optimizer.step()\n    print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
