@@ -69,31 +69,38 @@ class Batches:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._flows: dict[ast.AST, Flow] = {}
+        self._flows: dict[tuple[ast.AST, bool], Flow] = {}
 
-    def flow(self, loop: LoopNode) -> Flow:
-        """What the body of `loop` does with the batches that it is fed."""
-        if loop not in self._flows:
+    def flow(self, loop: LoopNode, *, own: bool = False) -> Flow:
+        """What the body of `loop` does with the batches that it is fed; `own`: with those that it iterates over."""
+        key = loop, own
+        if key not in self._flows:
             uses = _Uses()
-            for name, start in self._fed_names(loop):
+            for name, start in self._own_names(loop) if own else self._fed_names(loop):
                 self._follow(name, start, body_of(loop), uses, 0)
             moved = bool(uses.moves) and not uses.host
             host = min(uses.host, key=_start, default=None)
-            self._flows[loop] = Flow(moved, tuple(uses.moves), host)
-        return self._flows[loop]
+            self._flows[key] = Flow(moved, tuple(uses.moves), host)
+        return self._flows[key]
 
     def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
         """Names that hold (parts of) a batch, with the place behind which they do."""
+        yield from self._own_names(loop)
+        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
+            return
+        for node in _walk(loop.body):
+            if isinstance(node, ast.Assign) and _is_next(node.value):
+                for target in node.targets:
+                    yield from ((name, _end(node)) for name in _names(target))
+
+    def _own_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+        """Those of the loop's target."""
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
             yield from ((name, _start(loop)) for name in _names(loop.generators[0].target))
             return
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             for target in self._batch_targets(loop):
                 yield from ((name, _start(loop)) for name in _names(target))
-        for node in _walk(loop.body):
-            if isinstance(node, ast.Assign) and _is_next(node.value):
-                for target in node.targets:
-                    yield from ((name, _end(node)) for name in _names(target))
 
     def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
         """The loop's target without the index of `enumerate`."""

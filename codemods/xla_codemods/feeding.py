@@ -155,13 +155,15 @@ class Feeding:
                 not self.is_device_loader(driver)
                 and not self.script.uses_accelerate
                 and self.is_loader(loop, driver)
-                and self._is_moved(loop)
+                and self._is_moved(loop, driver)
             )
         return self._wraps[key]
 
-    def _is_moved(self, loop: Loop) -> bool:
+    def _is_moved(self, loop: Loop, driver: Driver) -> bool:
         """Whether the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
-        flow = self.batches.flow(loop.node)
+        taken = {found.node for found in self.next_drivers(loop)}
+        own = driver.node not in taken  # in `for step in bar: batch = next(it)` `bar` gives no batches
+        flow = self.batches.flow(loop.node, own=own)
         if flow.moves:
             return flow.moved
         return bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})

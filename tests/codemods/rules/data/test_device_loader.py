@@ -51,3 +51,22 @@ def test_a_class_that_hands_nothing_out_is_no_prefetcher() -> None:
     )
     assert "XLA404" not in [code for _, code in findings(source)]
     assert "XLA404" in [code for _, code in findings(source.replace("test_b", "__next__"))]
+
+
+@pytest.mark.parametrize("source", ["iter(loader)", "batches(loader)", "None"])
+def test_what_counts_steps_beside_batches_that_are_fetched_is_no_loader(source: str) -> None:
+    before = f"""\
+import torch
+
+def train(model, optimizer, loader, bar):
+    source = {source}
+    for step in bar:
+        batch = next(source)
+        x = batch["x"].cuda()
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+    after = migrated(before)
+    assert "for step in bar:\n" in after
+    assert "xla.mark_step()\n" in after
