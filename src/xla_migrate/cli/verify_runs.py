@@ -89,6 +89,9 @@ def _compared(asked: Asked, proposed: Migrated, base: Path, run: Runner) -> Comp
     comparison = judged()
     if any(v.name == "static shapes" for v in comparison.failed):
         more["explained"] = run("migrated, explained", explain=True, **migrated)
+    if any(v.name == "other state" for v in comparison.failed):
+        again = more.get("explained") or run("migrated, explained", explain=True, **migrated)
+        more["written"] = run("original, explained", explain=True), again
     if _is_to_shake(comparison):
         more["shaken"] = [_shaken(seed, asked, run, migrated) for seed in _SHAKES]
     if _is_to_follow(comparison, asked) and _fits(reference, base):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from . import lines
 from .run import Run
 from .trace import Moved
 from .verdict import Verdict
@@ -12,44 +14,59 @@ _COUNT = "num_batches_tracked"
 _SHARE = 0.1  # of the way that a tensor has moved: what is lost or doubled is all of it
 
 
-def judge(reference: Run, target: Run, allowed: float) -> list[Verdict]:
+def judge(
+    reference: Run, target: Run, allowed: float, written: tuple[Run, Run] | None = None
+) -> list[Verdict]:
     """Verdicts against the target; one that is good where there is something to compare.
 
     Args:
         reference: the original's run.
         target: the migrated script's, of as many steps, that had the same course.
         allowed: the relative tolerance.
+        written: both, with `explain`: where the tensors are written to.
     """
-    return [*_state(reference, target, allowed), *_precision(reference, target)]
+    found = _state(reference, target, allowed)
+    if found is not None and found[0] and written is not None:
+        found = found[0], _with_line(found[1], lines.of_tensor(found[0], *written))
+    state = [] if found is None else [found[1]]
+    return [*state, *_precision(reference, target)]
 
 
-def _state(reference: Run, target: Run, allowed: float) -> list[Verdict]:
+def _with_line(verdict: Verdict, found: tuple[str, str] | None) -> Verdict:
+    if found is None:
+        return verdict
+    return replace(verdict, detail=f"{verdict.detail}; {found[0]}", where=found[1])
+
+
+def _state(reference: Run, target: Run, allowed: float) -> tuple[str, Verdict] | None:
+    """(the tensor that is off, or "", the verdict)."""
     name, compared = "other state", 0
     if counted := _counted(reference, target):
-        return [Verdict(name, "failed", counted)]
+        return counted[0], Verdict(name, "failed", counted[1])
     for a, b in zip(reference.traces, target.traces, strict=False):
         known = [n for n in a.rest if n in b.rest]
         compared = max(compared, len(known))
         for tensor in known:
             if _off(a.rest[tensor], b.rest[tensor], allowed):
-                return [Verdict(name, "failed", _told(tensor, a.rest[tensor], b.rest[tensor]))]
+                told = _told(tensor, a.rest[tensor], b.rest[tensor])
+                return tensor, Verdict(name, "failed", told)
     if not compared:
-        return []
+        return None
     detail = f"{compared} tensors that no optimizer steps on have moved alike"
-    return [Verdict(name, "ok", detail)]
+    return "", Verdict(name, "ok", detail)
 
 
-def _counted(reference: Run, target: Run) -> str:
-    """What is to be said where a batch norm has seen another number of batches; a mean may hardly show that."""
+def _counted(reference: Run, target: Run) -> tuple[str, str] | None:
+    """The count of a batch norm that has seen another number of batches, and that; its mean may hardly show it."""
     for a, b in zip(reference.traces, target.traces, strict=False):
         for tensor in (n for n in a.rest if n.endswith(_COUNT) and n in b.rest):
             x, y = a.rest[tensor].norm, b.rest[tensor].norm
             if abs(x - y) > 0.5:
-                return (
+                return tensor, (
                     f"{tensor.removesuffix(_COUNT)[:-1]} has normalized {x:.0f} batches in training mode in the"
                     f" original, {y:.0f} here: eval() or train() is missing, or at another place"
                 )
-    return ""
+    return None
 
 
 def _off(a: Moved, b: Moved, allowed: float) -> bool:

@@ -92,6 +92,7 @@ def compare(
     followed: tuple[Run, Run] | None = None,
     exact: Exact | None = None,
     explained: Run | None = None,
+    written: tuple[Run, Run] | None = None,
     judge_performance: bool = True,
 ) -> Comparison:
     """Judge a migrated script's run against the original's.
@@ -112,6 +113,7 @@ def compare(
             against the target.
         exact: with `followed`, the same steps in float64, which tell rounding from faults (`exactly`).
         explained: the target once more, with `explain`: what made it compile again is then named.
+        written: both once more, with `explain`: where other state is written to is then named.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
 
     Returns:
@@ -129,7 +131,7 @@ def compare(
         if followed is not None and exact is not None and out.verdicts[-1].status == "failed":
             _judge_exactly(out, tolerance, followed, exact)
     if fp32 is None:
-        out.verdicts += beside.judge(*(followed or (reference, target)), tolerance)
+        out.verdicts += beside.judge(*(followed or (reference, target)), tolerance, written)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:

@@ -55,6 +55,14 @@ class Moved:
     size: float
 
 
+@dataclass(frozen=True)
+class Write:
+    """How often a tensor was written to by way of these lines, the innermost first."""
+
+    lines: tuple[str, ...]
+    times: int
+
+
 @dataclass
 class Step:
     """One optimizer step.
@@ -110,7 +118,8 @@ class Trace:
     """What one process of a run did.
 
     `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
-    for, `rest` how tensors have moved that no optimizer steps on, by name.
+    for, `rest` how tensors have moved that no optimizer steps on, by name, and `writes` where they were written
+    to (of runs that were to `explain`).
     """
 
     rank: int
@@ -126,6 +135,7 @@ class Trace:
     device_draws: int = 0
     lowered: str = ""
     rest: dict[str, Moved] = field(default_factory=dict)
+    writes: dict[str, list[Write]] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)
     redirected: bool = False
     about: dict[str, str] = field(default_factory=dict)
@@ -194,6 +204,11 @@ def _rest(trace: Trace, record: dict[str, Any]) -> None:
         trace.rest[name] = Moved(norm, projection, before[0][i])
 
 
+def _writes(trace: Trace, record: dict[str, Any]) -> None:
+    for name, lines, times in record["writes"]:
+        trace.writes.setdefault(name, []).append(Write(tuple(lines), times))
+
+
 def _step(trace: Trace, record: dict[str, Any]) -> None:
     record["reads"] = [Read(*r) for r in record["reads"]]
     if record["options"] is None:  # written where they change
@@ -246,6 +261,7 @@ _READERS = {
     "values": _values,
     "recompile": _recompile,
     "rest": _rest,
+    "writes": _writes,
     "error": _error,
     "end": _end,
 }

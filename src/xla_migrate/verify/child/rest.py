@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch.nn.parameter import is_lazy
 
-from . import device_values, names, records, sketch
+from . import device_values, names, records, sketch, writes
 
 # torch_xla's batch norm keeps the biased variance.
 _NOT_ALIKE = "running_var"
@@ -32,6 +32,7 @@ def begin(stepped: set[int]) -> None:
     """
     global _begun
     if _begun:
+        writes.step()
         return
     _begun = True
     groups: dict[torch.device, Named] = {}
@@ -44,6 +45,8 @@ def begin(stepped: set[int]) -> None:
         devices = {device_values.real_device(tensor) for _, tensor in group}
         if len(devices) == 1:
             _watched.append((devices.pop(), group, _state(group), again))
+            if writes.wanted:
+                writes.watch(again)
 
 
 def _same(group: Named) -> Callable[[], Named]:
@@ -67,6 +70,7 @@ def _is_compared(name: str, tensor: torch.Tensor) -> bool:
 
 def end() -> None:
     """Record how it has moved; what went to another device meanwhile is left out."""
+    writes.end()
     for device, begun, before, again in _watched:
         group = again()
         if [name for name, _ in group] != [name for name, _ in begun]:

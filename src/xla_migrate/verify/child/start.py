@@ -63,7 +63,7 @@ def _seed_numpy(numpy: Any, seed: int) -> None:
 
 
 def _torch(torch: Any, plan: plans.Plan) -> None:
-    from . import arithmetic, device_random, dropout, losses, precision, reads
+    from . import arithmetic, device_random, dropout, losses, precision, reads, writes
 
     redirected = not torch.cuda.is_available() if plan.redirect is None else plan.redirect
     if redirected:
@@ -76,6 +76,7 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
         precision.install(_patches, plan.precision)
         reads.install(_patches)
         losses.install(_patches)
+        writes.wanted = plan.explain
         _tap(plan, redirected)
         arithmetic.install(_patches, plan.arithmetic, plan.roughness)
     _guard_saving(torch)

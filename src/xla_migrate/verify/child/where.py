@@ -33,3 +33,15 @@ def caller() -> str:
             fallback = f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return fallback
+
+
+def stack() -> tuple[str, ...]:
+    """All `file:line` of the user's project that led here, the innermost first."""
+    found = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_project) and "site-packages" not in name:
+            found.append(f"{name[len(_project[0]) :]}:{frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(found)
