@@ -201,6 +201,20 @@ def _is_hasattr(node: ast.expr) -> bool:
     )
 
 
+_SKIPS = Pattern(r"skip|only_?on|unittest|pytest", re.IGNORECASE)
+_OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*cuda|cuda_?only", re.IGNORECASE)
+
+
+def chooses_tests(script: Script, node: ast.AST) -> bool:
+    """Whether `node` stands in what chooses tests: `def onlyCUDA(test): return onlyOn("cuda")(test)`."""
+    return any(
+        isinstance(ancestor, ast.FunctionDef)
+        and _OF_TESTS.search(ancestor.name) is not None
+        and any(_SKIPS.search(script.segment(statement)) for statement in ancestor.body)
+        for ancestor in script.ancestors(node)
+    )
+
+
 def is_one_of_many(script: Script, node: ast.expr) -> bool:
     """Whether `node` stands in a list of questions for three makes of accelerators or more, joined by `or`."""
     for ancestor in script.ancestors(node):

@@ -306,9 +306,11 @@ def _entry(script: Script, node: ast.expr, display: ast.Dict) -> str:
 
 def _element(script: Script, node: ast.expr, display: ast.expr) -> str:
     """An element of a list: what the list is for says what it is. A list of kinds is one to look things up in."""
-    if _lists_kinds(display):
-        return ELSEWHERE
     parent = script.parent(display)
+    if _lists_kinds(display) or (
+        isinstance(parent, ast.Dict) and any(_lists_kinds(value) for value in parent.values)
+    ):
+        return ELSEWHERE
     if isinstance(display, (ast.Tuple, ast.List)) and isinstance(parent, ast.Assign):
         index = display.elts.index(node)
         for target in parent.targets:

@@ -78,6 +78,8 @@ def _is_asked_for(script: Script, use: Use) -> bool:
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
             return first is not use.node
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # whose no is the right answer
+            return use.dotted.startswith("torch.")
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
     return False

@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import chooses_kernels, is_guarded, is_one_of_many
+from ...availability import chooses_kernels, chooses_tests, is_guarded, is_one_of_many
 from ...devices import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove
 from ...findings import WARNING, Finding
@@ -85,6 +85,8 @@ _NONE = "is False on an XLA host"
 @RULE.call(*_AVAILABLE)
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.places.is_inside(call) or chooses_kernels(script, call) or _pins(script, call):
+        return
+    if chooses_tests(script, call):
         return
     message = f"`{_written(call.func)}()` {_NONE}"
     if is_one_of_many(script, call):

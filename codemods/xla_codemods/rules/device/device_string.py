@@ -65,13 +65,12 @@ print(f"cuda:{backend}")
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...availability import chooses_tests
 from ...edits import AddArgument, Edit, Replace
 from ...findings import UNSAFE, WARNING, Finding
-from ...patterns import Pattern
 from ...place import KEPT, MAYBE, NAME
 from ...rule import Rule
 from ...syntax import keyword
@@ -85,7 +84,7 @@ RULE = Rule("XLA105", "device-string")
 @RULE.whole
 def device_string(script: Script) -> Iterator[Finding]:
     for placed in script.places.all:
-        if placed.of_devices or _chooses_tests(script, placed.spec.node):
+        if placed.of_devices or chooses_tests(script, placed.spec.node):
             continue
         spec = placed.spec
         option = _choosing_option(script, spec.node)
@@ -102,15 +101,6 @@ def device_string(script: Script) -> Iterator[Finding]:
         elif placed.place == KEPT and spec.ordinal is not None:
             message = "names a CUDA device; where it goes cannot be told"
             yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
-
-
-_OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*cuda|cuda_?only", re.IGNORECASE)
-
-
-def _chooses_tests(script: Script, node: ast.expr) -> bool:
-    """`def onlyCUDA(test): return onlyOn("cuda")(test)`."""
-    function = script.function(node)
-    return function is not None and _OF_TESTS.search(function.name) is not None
 
 
 def _choosing_option(script: Script, default: ast.expr) -> ast.Call | None:

@@ -139,11 +139,16 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
-    """`torch.device(device) == torch.device("meta")`: whatever it is, it is not CUDA that is asked for."""
+    """`torch.device(device) == torch.device("meta")`, `.type == "mps"`: it is not CUDA that is asked for."""
+    asked: ast.AST = call
     parent = script.parent(call)
+    if isinstance(parent, ast.Attribute) and parent.attr == "type":
+        asked, parent = parent, script.parent(parent)
     if not isinstance(parent, ast.Compare) or len(parent.comparators) != 1:
         return False
-    match parent.comparators[0] if parent.left is call else parent.left:
+    match parent.comparators[0] if parent.left is asked else parent.left:
+        case ast.Constant(value=str(text)) if asked is not call:
+            return not text.startswith("cuda")
         case ast.Call(func=func, args=[ast.Constant(value=str(text))]):
             return script.dotted(func) == "torch.device" and not text.startswith("cuda")
     return False

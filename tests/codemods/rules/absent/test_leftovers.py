@@ -101,3 +101,8 @@ def test_what_leaves_where_a_package_is_missing_needs_none() -> None:
 
 def test_paths_of_tools_below_triton_are_no_kernels() -> None:
     assert not check(b"from triton.fb.build import build_paths\nx = build_paths.cc_include\n")
+
+
+def test_whether_something_is_a_name_of_torch_cuda_is_worth_knowing_only() -> None:
+    (finding,) = check(b"import torch\ndef f(x):\n    return x is torch.cuda.device\n")
+    assert finding.severity == "info"

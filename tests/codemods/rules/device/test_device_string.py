@@ -86,6 +86,7 @@ def test_fields_of_dataclasses() -> None:
     [
         'class Backend(Enum):\n    DEVICE = "cuda"',
         'backend = "cuda"',
+        'DEVICES = {"a": ("cuda", "xpu"), "b": ("cuda",)}',
         'def only_cuda(test):\n    return only_on("cuda")(test)',
         'def build(backend="cuda"): pass',
         'p.add_argument("--backend", default="cuda")',

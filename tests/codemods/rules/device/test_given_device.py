@@ -56,6 +56,7 @@ def test_what_the_file_does_not_say(before: str, after: str) -> None:
         "x.to(args.dtype)",
         'd = torch.device(f"mps:{n}")',
         'd = torch.device(args.device) == torch.device("meta")',
+        'd = torch.device(args.device).type == "mps"',
     ],
 )
 def test_what_is_a_device_already_stays(source: str) -> None:

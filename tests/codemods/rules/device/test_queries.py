@@ -67,6 +67,7 @@ def test_asks_the_runtime(before: str, after: str) -> None:
         "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())",
         "if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():\n    f()",
         "if torch.cuda.is_available() and torch.version.hip:\n    f()",
+        "def requires_cuda(test):\n    return skip_if(not torch.cuda.is_available())(test)",
         "if torch.cuda.is_available():\n    restore('CUDA', torch.cuda, states)",
         "if not torch.cuda.is_available():\n    raise RuntimeError('int4 quantization needs a GPU')",
         "def f():\n    if not torch.cuda.is_available():\n        return False\n"
@@ -225,3 +226,8 @@ def test_a_list_of_questions_for_many_makes_is_for_a_person() -> None:
     assert codes(source).count("XLA102") == 1
     two = "many = torch.xpu.device_count() > 1 or torch.cuda.device_count() > 1"
     assert line(two) == two.replace("torch.cuda", "xla")
+
+
+def test_a_script_that_refuses_to_run_without_cuda_is_told_so() -> None:
+    source = "def require_cuda():\n    if not torch.cuda.is_available():\n        raise SystemExit('no GPU')"
+    assert "not xla.is_available()" in line(source)
