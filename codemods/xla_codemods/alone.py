@@ -11,6 +11,7 @@ import builtins
 import re
 from typing import TYPE_CHECKING
 
+from .nodes import walk
 from .patterns import Pattern
 from .ranks import guard, mentions_rank
 
@@ -43,7 +44,7 @@ def has_replicas(script: Script) -> bool:
 
 def may_be_alone(script: Script, statement: ast.stmt) -> bool:
     """Whether some replicas may run a part of `statement` that others do not."""
-    return any(_separates(script, node) for node in ast.walk(statement))
+    return any(_separates(script, node) for node in walk(statement))
 
 
 def _separates(script: Script, node: ast.AST) -> bool:
@@ -82,7 +83,7 @@ def _hides_something(script: Script, func: ast.expr) -> bool:
     if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     return bool(definition.decorator_list) or any(
-        isinstance(part, ast.If) and guard(part.test) is not None for part in ast.walk(definition)
+        isinstance(part, ast.If) and guard(part.test) is not None for part in walk(definition)
     )
 
 
@@ -91,7 +92,7 @@ _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)
 
 def reads_averages(script: Script, statement: ast.stmt) -> bool:
     """Whether `statement` has to do with gradients, or with a norm that was taken of them."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return True
         if isinstance(node, ast.Call) and _NORM.search(ast.unparse(node.func)):

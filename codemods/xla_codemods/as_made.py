@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import flow
+from .nodes import walk
 from .values import MODULE
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def is_as_made(script: Script, owner: ast.expr, place: ast.AST) -> bool:
     made = binding.value
     if binding.how != "assign" or binding.path or not isinstance(made, ast.Call):
         return False
-    if any(isinstance(part, ast.Call) for part in ast.walk(made.func)):
+    if any(isinstance(part, ast.Call) for part in walk(made.func)):
         return False  # Net().to(device)
     if not script.value(made).has(MODULE) or "set_default_device" in script.source.text:
         return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .devices import Spec
 from .known import RUNTIME
+from .nodes import walk
 from .patterns import Pattern
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ def _asks_and_stays(script: Script, test: ast.expr) -> bool:
             _asks_by_the_name_of(part) in _OF_LIBRARIES
             or (script.dotted(part.func) in AVAILABLE and chooses_kernels(script, part))
         )
-        for part in ast.walk(test)
+        for part in walk(test)
     )
 
 

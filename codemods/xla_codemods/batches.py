@@ -141,7 +141,7 @@ class Batches:
         return _END
 
     def _moves_something(self, value: ast.expr) -> bool:
-        return any(isinstance(node, ast.Call) and self.is_move(node) for node in ast.walk(value))
+        return any(isinstance(node, ast.Call) and self.is_move(node) for node in walk(value))
 
     def is_move(self, call: ast.Call) -> bool:
         """`x.to(device)`, `x.cuda()`, `to_device(x, ...)`."""
@@ -318,7 +318,7 @@ class Batches:
             uses.host += found.host
 
     def _moves_something_in(self, node: ast.AST) -> bool:
-        return any(isinstance(n, ast.Call) and self.is_move(n) for n in ast.walk(node))
+        return any(isinstance(n, ast.Call) and self.is_move(n) for n in walk(node))
 
 
 def _has_enumerate(node: ast.expr) -> bool:
@@ -345,7 +345,7 @@ def _is_next(node: ast.expr) -> bool:
 def _names(target: ast.AST) -> list[str]:
     return [
         n.id
-        for n in ast.walk(target)
+        for n in walk(target)
         if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Load))
     ]
 

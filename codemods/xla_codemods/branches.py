@@ -34,6 +34,8 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
+    if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
+        return found
     text = script.source.text
     asks = any(word in text for word in _WORDS) and (
         _ASKED.search(text) is not None or "DistributedType." in text

@@ -13,7 +13,7 @@ from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .findings import SAFE, UNSAFE, Finding
 from .host_programs import without_training_on_the_host
 from .index import Index
-from .names import Scope, resolve
+from .names import Scope
 from .rule import Rest, Rule
 from .rules import RULES
 from .script import Script
@@ -229,7 +229,7 @@ class _Dispatch:
                 last is not None
                 and (last in self.call_ends or isinstance(func, ast.Name) or last in self.methods)
             ) or isinstance(func, ast.Call):
-                dotted = resolve(func, scope)
+                dotted = script.dotted(func, scope)
             if dotted is not None:
                 for handler in self.calls.get(dotted, ()):
                     yield from handler(script, call, scope)
@@ -250,7 +250,7 @@ class _Dispatch:
                 isinstance(parent, ast.Call) and parent.func is node
             ):
                 continue
-            dotted = resolve(node, scope)
+            dotted = script.dotted(node, scope)
             for handler in self.references.get(dotted, ()) if dotted else ():
                 yield from handler(script, node, scope)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import known
 from .loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, outside_loops
+from .nodes import walk
 from .patterns import Pattern
 from .syntax import keyword
 from .values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
@@ -174,8 +175,7 @@ class Feeding:
         return [call for function in self._loading_functions() for call in self._moves_in(function)]
 
     def _loading_functions(self) -> Iterator[ast.AST]:
-        text = self.script.source.text
-        if "Dataset" not in text and "collate_fn" not in text:
+        if not self.script.source.mentions("dataset", "collate_fn"):
             return
         for definition, scope in self.script.index.of(ast.ClassDef):
             if DATASET in self.script.inference.base_kind(definition, scope):
@@ -192,7 +192,7 @@ class Feeding:
                     yield function
 
     def _moves_in(self, function: ast.AST) -> Iterator[ast.Call]:
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
                     yield node

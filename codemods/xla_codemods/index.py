@@ -6,6 +6,7 @@ Statements on whose lines no trigger word stands are passed over where the file 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from .nodes import CHILDREN
 N = TypeVar("N", bound=ast.AST)
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TRIES = (ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))  # Python 3.11
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -24,10 +26,11 @@ class Index:
 
     def __init__(self, tree: ast.Module, text: str) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.nodes: dict[type[ast.AST], list[tuple[ast.AST, Scope]]] = {}
+        self.nodes: defaultdict[type[ast.AST], list[tuple[ast.AST, Scope]]] = defaultdict(list)
         self.module = Scope(tree, None, text)
         self.inference = Inference(self.module, self.calls_of, self.parents)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
+        self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
 
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
         """The nodes of type `kind`, with their scopes."""
@@ -45,6 +48,16 @@ class Index:
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope that `node` stands in."""
+        kind = type(node)
+        if kind in _ASKED_OFTEN:
+            known = self._scopes.get(kind)
+            if known is None:
+                known = self._scopes[kind] = dict(self.nodes.get(kind, ()))
+            if node in known:
+                return known[node]
+        return self._scope_around(node)
+
+    def _scope_around(self, node: ast.AST) -> Scope:
         current: ast.AST | None = node
         child: ast.AST | None = None
         scopes = self.inference.scopes
@@ -61,38 +74,50 @@ def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index
     """
     index = Index(tree, text)
     nodes, parents, inner = index.nodes, index.parents, index.inference.inner
-    stack: list[tuple[ast.AST, Scope, bool]] = [
-        (s, index.module, False) for s in reversed(tree.body)
-    ]
     parents.update((s, tree) for s in tree.body)
+    stack: list[tuple[ast.AST, Scope]] = [(s, index.module) for s in reversed(tree.body)]
     while stack:
-        node, scope, whole = stack.pop()
-        kind = type(node)
-        if not whole and isinstance(node, ast.stmt):
-            if not hot(_first(node), node.end_lineno or node.lineno):
-                continue
-            whole = kind in _WHOLE
-        found = nodes.get(kind)
-        if found is None:
-            found = nodes[kind] = []
-        found.append((node, scope))
-        below = CHILDREN[kind](node)
-        if not below:
+        node, scope = stack.pop()
+        if isinstance(node, ast.stmt) and not hot(_first(node), node.end_lineno or node.lineno):
             continue
-        below.reverse()
-        if kind in _OPENS:
-            inside = inner(node, scope)  # type: ignore[arg-type]
-            for child in below:
-                parents[child] = node
-                stack.append((child, inside if _inside(child, node) else scope, whole))
-        else:
-            for child in below:
-                parents[child] = node
-                stack.append((child, scope, whole))
+        kind = type(node)
+        if kind not in _PARTLY:
+            _walk(index, node, scope)
+            continue
+        nodes[kind].append((node, scope))
+        inside = inner(node, scope) if isinstance(node, ast.ClassDef) else scope
+        below = CHILDREN[kind](node)
+        for child in below:
+            parents[child] = node
+        stack += [(c, inside if _inside(c, node) else scope) for c in reversed(below)]
     return index
 
 
-_WHOLE = frozenset({*_FUNCTIONS, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith})
+def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
+    """Note `node` and all below it."""
+    nodes, parents = index.nodes, index.parents
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        nodes[kind].append((node, scope))
+        if kind in _LEAVES:
+            continue
+        below = CHILDREN[kind](node)
+        for child in below:
+            parents[child] = node
+        if kind in _OPENS:
+            inside = index.inference.inner(node, scope)  # type: ignore[arg-type]
+            for child in below:
+                _walk(index, child, inside if _inside(child, node) else scope)
+        else:
+            below.reverse()
+            stack += below
+
+
+_PARTLY = frozenset({ast.ClassDef, ast.If, *_TRIES, ast.ExceptHandler, ast.Match, ast.match_case})
+_ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
+_LEAVES = frozenset({ast.Name, ast.Constant})
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
 
 

@@ -15,7 +15,7 @@ _BEFORE_IT_IS_PLACED = frozenset({"__init__", "setup", "configure_optimizers"})
 
 def is_lightnings(script: Script, node: ast.AST) -> bool:
     """Whether `node` stands in a LightningModule."""
-    if _MODULE not in script.source.text:
+    if not script.source.mentions(_MODULE.lower()):
         return False
     return any(
         isinstance(around, ast.ClassDef) and _derives(script, around, 0)

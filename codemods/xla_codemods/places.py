@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .availability import whole_choice
 from .devices import Spec
+from .nodes import walk
 from .place import KEPT, NAME, SINK, place
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ class Places:
             parent = script.parent(choice)
             of_devices = any(isinstance(leaf, ast.Call) for leaf in (choice.body, choice.orelse))
             if of_devices or found in {SINK, NAME}:
-                self._inside.update(node for node in ast.walk(choice) if node is not choice)
+                self._inside.update(node for node in walk(choice) if node is not choice)
                 yield Placed(spec, found, of_devices)
             elif (
                 isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
             ):
-                self._inside.update(ast.walk(choice))  # is looked at from the call
+                self._inside.update(walk(choice))  # is looked at from the call
         calls = index.calls_of("format")
         for nodes in (index.of(ast.JoinedStr), index.of(ast.BinOp), calls, index.of(ast.Constant)):
             for node, _ in nodes:
@@ -97,4 +98,4 @@ class Places:
 def _own_parts(node: ast.expr) -> Iterator[ast.AST]:
     """The constants that a string is made of."""
     if not isinstance(node, ast.Constant):
-        yield from (part for part in ast.walk(node) if isinstance(part, ast.Constant))
+        yield from (part for part in walk(node) if isinstance(part, ast.Constant))

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import NamedTuple
 
+from .nodes import walk
 from .patterns import Pattern
 
 _RANK = Pattern(
@@ -44,7 +45,7 @@ def mentions_rank(node: ast.AST) -> bool:
     """Whether the value of an expression depends on which replica this is."""
     return any(
         isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _is_rank(part)
-        for part in ast.walk(node)
+        for part in walk(node)
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import known
 from .accelerators import speaks_of_an_accelerator
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .places import Places
     from .project import Project
     from .training import Training
+
+T = TypeVar("T")
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
 _OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
@@ -81,9 +83,9 @@ class Script:
         self.tree = source.tree
         self._own_devices = [name.last for name in own_names if name.table == "devices"]
         words = (*imported(source.tree), *(name.last for name in own_names))
-        hot = HotLines(source.text, ("*",) if parallel else words)  # arithmetic may count processes
+        hot = HotLines(source, ("*",) if parallel else words)  # arithmetic may count processes
         if not hot.trains and self._is_served:
-            hot = HotLines(source.text, ("*",))
+            hot = HotLines(source, ("*",))
         self.index: Index = build(source.tree, source.text, hot.between)
         self.inference = self.index.inference
         if own_names:
@@ -98,7 +100,15 @@ class Script:
             self.inference.elsewhere = project.returned
             self.callers = Callers(project)
             self.inference.handed = self.callers.handed
+        self._dotted: dict[ast.AST, str | None] = {}
+        self._found: dict[Callable[[Script], Any], Any] = {}
         self.needed: set[str] = set()  # modules that new text names and the file does not import
+
+    def once(self, find: Callable[[Script], T]) -> T:
+        """What `find` says of this file, which it is asked once."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        return cast(T, self._found[find])
 
     # Names and values.
 
@@ -133,7 +143,12 @@ class Script:
 
     def dotted(self, node: ast.AST | None, scope: Scope | None = None) -> str | None:
         """The dotted name that `node` stands for."""
-        return resolve(node, scope or self.index.scope(node)) if node is not None else None
+        if node is None:
+            return None
+        known = self._dotted
+        if node not in known:
+            known[node] = resolve(node, scope or self.index.scope(node))
+        return known[node]
 
     def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
         """What the expression `node` may be."""
@@ -243,18 +258,19 @@ class Script:
         `step(optimizer)` of what is called a scaler.
         """
         names = set()
-        for call, _ in self.index.of(ast.Call):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(
-                        value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_]),
-                        attr="backward",
-                    )
+        for call, _ in self.index.calls_of("backward"):
+            match call.func:
+                case ast.Attribute(
+                    value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_])
                 ):
                     names.add(ast.unparse(scaler))
-                case ast.Call(func=ast.Attribute(value=scaler, attr="unscale_"), args=[_]):
+        for call, _ in self.index.calls_of("unscale_"):
+            match call:
+                case ast.Call(func=ast.Attribute(value=scaler), args=[_]):
                     names.add(ast.unparse(scaler))
-                case ast.Call(func=ast.Attribute(value=scaler, attr="step"), args=[optimizer, *_]):
+        for call, _ in self.index.calls_of("step"):
+            match call:
+                case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
                     if _is_called_a_scaler(scaler) and self.is_optimizer(optimizer):
                         names.add(ast.unparse(scaler))
         return frozenset(names)
@@ -363,7 +379,7 @@ class Script:
 
     @cached_property
     def _imports_accelerate(self) -> bool:
-        if not any(word in self.source.text for word in ("accelerate", "Fabric")):
+        if not self.source.mentions("accelerate", "fabric"):
             return False
         used = {node.id for node, _ in self.index.of(ast.Name)}
         for name in self.module.bindings:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import io
 import re
-import tokenize
+import token
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,6 +23,8 @@ from .source import Source
 from .words import SUPPRESSION
 
 if TYPE_CHECKING:
+    from tokenize import TokenInfo
+
     from .script import Script
 
 _OURS = Pattern(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
@@ -31,9 +33,7 @@ _NOQA = Pattern(
 )
 _WORDS = (SUPPRESSION, "noqa", "NOQA")
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
-_BETWEEN = frozenset(
-    {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
-)
+_BETWEEN = frozenset({token.COMMENT, token.NL, token.INDENT, token.DEDENT, token.ENCODING})
 
 
 class _Suppression:
@@ -53,13 +53,15 @@ class Suppressions:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.by_line: dict[int, list[_Suppression]] = {}
-        self.speaks = any(word in source.text for word in _WORDS)
-        if SUPPRESSION in source.text:
+        self.speaks = source.mentions("xla", "noqa") and any(w in source.text for w in _WORDS)
+        if self.speaks and SUPPRESSION in source.text:
             for found in _comments(self._tokens):
                 self.by_line.setdefault(found.line, []).append(found)
 
     @cached_property
-    def _tokens(self) -> list[tokenize.TokenInfo]:
+    def _tokens(self) -> list[TokenInfo]:
+        import tokenize  # few files need it
+
         try:
             return list(tokenize.generate_tokens(io.StringIO(self.source.text).readline))
         except (tokenize.TokenError, SyntaxError, IndentationError):
@@ -67,20 +69,20 @@ class Suppressions:
 
     @cached_property
     def _comments(self) -> dict[int, str]:
-        return {t.start[0]: t.string for t in self._tokens if t.type == tokenize.COMMENT}
+        return {t.start[0]: t.string for t in self._tokens if t.type == token.COMMENT}
 
     @cached_property
     def _last_lines(self) -> dict[int, int]:
         """The last line of the statement (or of its header) that a line is one of several of."""
         found: dict[int, int] = {}
         first = 0
-        for token in self._tokens:
-            if token.type == tokenize.NEWLINE:
-                if first < token.start[0]:
-                    found.update(dict.fromkeys(range(first, token.start[0]), token.start[0]))
+        for part in self._tokens:
+            if part.type == token.NEWLINE:
+                if first < part.start[0]:
+                    found.update(dict.fromkeys(range(first, part.start[0]), part.start[0]))
                 first = 0
-            elif not first and token.type not in _BETWEEN:
-                first = token.start[0]
+            elif not first and part.type not in _BETWEEN:
+                first = part.start[0]
         return found
 
     @cached_property
@@ -152,15 +154,15 @@ def _spans(node: ast.AST, line: int) -> bool:
     return first <= line <= (getattr(node, "end_lineno", None) or first)
 
 
-def _comments(tokens: list[tokenize.TokenInfo]) -> Iterator[_Suppression]:
-    for token in tokens:
-        if token.type != tokenize.COMMENT:
+def _comments(tokens: list[TokenInfo]) -> Iterator[_Suppression]:
+    for part in tokens:
+        if part.type != token.COMMENT:
             continue
-        match = _OURS.search(token.string)
+        match = _OURS.search(part.string)
         if match is not None:
             codes = frozenset(_codes(match["codes"]))
-            column = token.start[1] + match.start() + 1
-            yield _Suppression(token.start[0], column, match.group(), codes)
+            column = part.start[1] + match.start() + 1
+            yield _Suppression(part.start[0], column, match.group(), codes)
 
 
 def _codes(text: str | None) -> list[str]:

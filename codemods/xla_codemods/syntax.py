@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .names import FunctionNode
-from .nodes import CHILDREN
+from .nodes import CHILDREN, walk
 
 
 def is_cuda_string(text: str) -> bool:
@@ -92,7 +92,7 @@ def is_pure(test: ast.expr) -> bool:
     """Whether evaluating `test` can be left out: names, attributes and comparisons, and questions of torch's,
     a dict's or a builtin's.
     """
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Call):
             func = node.func
             last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
@@ -152,7 +152,7 @@ def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
 def used_names(tree: ast.Module) -> set[str]:
     """Names that are read anywhere, in string annotations and `__all__` too."""
     used: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Store):
                 used.add(node.id)
@@ -165,7 +165,7 @@ def used_names(tree: ast.Module) -> set[str]:
         ):
             used.update(
                 n.value
-                for n in ast.walk(node.value)
+                for n in walk(node.value)
                 if isinstance(n, ast.Constant) and isinstance(n.value, str)
             )
     return used

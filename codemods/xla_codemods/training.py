@@ -30,6 +30,7 @@ from .loops import (
     outside_loops,
 )
 from .names import FunctionNode, Scope
+from .nodes import walk
 from .patterns import Pattern
 from .steps import is_marked_elsewhere
 from .syntax import keyword
@@ -136,7 +137,7 @@ class Training:
             *(
                 (n, s)
                 for n, s in comprehensions
-                if any(isinstance(c, ast.Call) for c in ast.walk(n.elt))
+                if any(isinstance(c, ast.Call) for c in walk(n.elt))
             ),
             *index.of(ast.For),
             *index.of(ast.AsyncFor),
@@ -198,11 +199,11 @@ class Training:
         """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
         if loop is None or not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
             return False
-        names = {n.id for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
+        names = {n.id for n in walk(loop.node.target) if isinstance(n, ast.Name)}
         for step in self.steps:
             if step.optimizer is None or loop.node not in self.script.ancestors(step.call):
                 continue
-            if names & {n.id for n in ast.walk(step.optimizer) if isinstance(n, ast.Name)}:
+            if names & {n.id for n in walk(step.optimizer) if isinstance(n, ast.Name)}:
                 return True
         return False
 
@@ -270,8 +271,8 @@ class Training:
     @cached_property
     def may_take_gradients(self) -> bool:
         """Whether the file may have `torch.autograd.grad`, or functions that `torch.func` makes: by its text."""
-        text = self.script.source.text
-        return "autograd" in text or _FUNC.search(text) is not None
+        source = self.script.source
+        return source.mentions("autograd", "functorch") or "func" in source.names
 
     def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
         """Whether `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
@@ -343,7 +344,7 @@ class Training:
     @cached_property
     def has_inference(self) -> bool:
         """Whether anything in the file runs without gradients."""
-        return any(word in self.script.source.text for word in _NO_GRAD_WORDS)
+        return self.script.source.mentions(*_NO_GRAD_WORDS)
 
     def is_inference(self, node: ast.AST) -> bool:
         """Whether `node` runs without gradients: `torch.no_grad` around it or on its function."""
@@ -380,7 +381,6 @@ _RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
 _OF_GRADIENTS = frozenset(
     f"{home}.{name}" for home in ("torch.func", "functorch") for name in ("grad", "grad_and_value")
 )
-_FUNC = Pattern(r"\b(?:func|functorch)\b")
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
 _ACCESSOR = Pattern(

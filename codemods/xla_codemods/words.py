@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from .catalog.families import PACKAGES
 
 # What comments begin with that switch findings off.
@@ -32,20 +30,30 @@ _MORE = {
     "trl",
     "xformers",
 }
-_UNSEEN = b"|".join(
+_UNSEEN = frozenset(
     name.encode()
-    for name in sorted({*PACKAGES, *_MORE})
+    for name in {*PACKAGES, *_MORE}
     if not any(word in name.lower().encode() for word in WORDS)
 )
-_IMPORTS = (
-    re.compile(rb"import [\w., ]*?\b(?:%s)\b" % _UNSEEN),
-    re.compile(rb"from (?:%s)\b" % _UNSEEN),
-)
+_NOT_NAMES = bytes(c if chr(c).isalnum() or c == ord("_") else ord(" ") for c in range(256))
 
 
 def concerns(data: bytes) -> bool:
     """Whether the bytes of a file hold a trigger word, or import what none of them is in."""
     lowered = data.lower()
-    if any(word in lowered for word in WORDS):
-        return True
-    return any(pattern.search(data) for pattern in _IMPORTS)
+    return any(word in lowered for word in WORDS) or _imports_unseen(data)
+
+
+def _imports_unseen(data: bytes) -> bool:
+    """Whether a line with `import` in it names one of those packages, as code, in a comment or in a string.
+
+    Imports are few: to look at their lines takes half the time of a regular expression for them.
+    """
+    place = data.find(b"import ")
+    while place >= 0:
+        end = data.find(b"\n", place)
+        line = data[data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(data)]
+        if not _UNSEEN.isdisjoint(line.translate(_NOT_NAMES).split()):
+            return True
+        place = data.find(b"import ", end) if end >= 0 else -1
+    return False

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from .nodes import walk
 from .patterns import Pattern
 from .values import TENSOR
 
@@ -276,12 +277,12 @@ def _is_differentiated(script: Script, node: ast.expr | ast.AugAssign) -> bool:
         and call.func.attr == "backward"
         and call.lineno >= node.lineno
         and any(ast.unparse(part) == made for part in _named(call))
-        for call in ast.walk(around)
+        for call in walk(around)
     )
 
 
 def _named(call: ast.Call) -> Iterator[ast.expr]:
     """`x` of `x.backward()`, of `scaler.scale(x).backward()` and of `engine.backward(x)`."""
-    for part in ast.walk(call):
+    for part in walk(call):
         if isinstance(part, (ast.Name, ast.Attribute)):
             yield part

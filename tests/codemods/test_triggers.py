@@ -11,7 +11,7 @@ from xla_codemods.words import concerns
 
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves: commands, paths, variables' names.
-OF_PYTHON = {"ctypes", "functools", "importlib", "os", "safetensors", "subprocess"}
+OF_PYTHON = {"ctypes", "functools", "importlib", "operator", "os", "safetensors", "subprocess"}
 
 
 class EveryLine(script.HotLines):
@@ -44,6 +44,8 @@ def sources(name: str) -> list[str]:
         f"from {home} import {last} as z\n\ny = z(1)\n",
         f"import {home} as h\n\ny = h.{last}(1)\n",
         f"def f():\n    from {home} import {last} as z\n    y = z(1)\n",
+        # what rules say only of files that compute on a device
+        f"import {root}\n\nx = dict(device = 1)\n\n\ndef f(a):\n    return {name}(a)\n",
     ]
 
 
@@ -66,8 +68,7 @@ def test_a_star_is_told_where_its_names_may_hide() -> None:
 
 
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_codemods.triggers._HOT_IN_NAMES", ("nothing",))
-    monkeypatch.setattr("xla_codemods.triggers._HOT_ELSEWHERE", ())
+    monkeypatch.setattr("xla_codemods.hot_words._HOT", ("cupy",))
     assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
 
 
@@ -84,6 +85,7 @@ def test_methods_that_rules_listen_to_are_hot(method: str, monkeypatch: pytest.M
         f"import torch\n\nm = torch.nn.Linear(2, 2)\nm.{method}(1)\n",
         f"import torch\n\ndef f(x, model, optimizer):\n    x.{method}('cuda')\n"
         f"    return model.{method}() + optimizer.{method}(0)\n",
+        f"import torch\n\nx = dict(device = 1)\n\n\ndef f(model, x):\n    return model.{method}(x)\n",
     ):
         assert not hidden(source, monkeypatch), source
 

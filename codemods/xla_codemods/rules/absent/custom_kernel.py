@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...findings import HIGH, INFO, LOW, WARNING, Finding
+from ...nodes import walk
 from ...patterns import Pattern
 from ...rule import Rest, Rule
 from ...syntax import keyword
@@ -49,7 +50,7 @@ def built(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     cuda = keyword(call, "cuda_sources") or keyword(call, "extra_cuda_cflags")
     with_cuda = keyword(call, "with_cuda")
     sources = keyword(call, "sources") or (call.args[1] if len(call.args) > 1 else None)
-    texts = [n.value for n in ast.walk(sources) if isinstance(n, ast.Constant)] if sources else []
+    texts = [n.value for n in walk(sources) if isinstance(n, ast.Constant)] if sources else []
     if (
         _is_given(cuda)
         or _is_true(with_cuda)

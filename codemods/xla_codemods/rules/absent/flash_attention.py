@@ -157,7 +157,7 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.whole
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flash_attention_2"`, wherever it is written."""
-    if "flash_attention" not in script.source.text:
+    if not script.source.mentions("flash_attention"):
         return
     for node, _ in script.index.of(ast.Constant):
         if not (isinstance(node.value, str) and node.value in _NAMES):

@@ -47,6 +47,7 @@ from ...edits import Replace
 from ...findings import Finding
 from ...known import RUNTIME
 from ...names import Binding
+from ...nodes import walk
 from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
@@ -122,7 +123,7 @@ def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, d
 
 def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> bool:
     """`{k: v.clone() for k, v in model.state_dict().items()}`, which stays on the device."""
-    for part in ast.walk(node.value):
+    for part in walk(node.value):
         if isinstance(part, ast.Attribute) and part.attr in _TO_HOST:
             return False
         if isinstance(part, ast.Constant) and part.value == "cpu":

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...findings import MEDIUM, WARNING, Finding
+from ...nodes import walk
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _traced(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
 def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:
     """Whether the function around `call` moves something to the CPU before it, or in it."""
     function = script.function(call) or script.tree
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.lineno > (call.end_lineno or call.lineno):
                 continue

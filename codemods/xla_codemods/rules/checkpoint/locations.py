@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...availability import asks_availability, whole_choice
 from ...devices import leaves
 from ...edits import Edit, Replace
+from ...nodes import walk
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -34,7 +35,7 @@ def located(script: Script, node: ast.expr) -> Iterator[Edit]:
 
 def names_cuda(script: Script, node: ast.expr) -> bool:
     """Whether a CUDA device is written out in `node`."""
-    return any(isinstance(n, ast.expr) and script.devices.spec(n) for n in ast.walk(node))
+    return any(isinstance(n, ast.expr) and script.devices.spec(n) for n in walk(node))
 
 
 def is_cpu(node: ast.expr | None) -> bool:
@@ -102,7 +103,7 @@ def _of_choice(
         return None
     if asks_availability(script, test) and other == ('"cpu"', ()):
         return one
-    if any(isinstance(n, ast.Name) and n.id == first for n in ast.walk(test)):
+    if any(isinstance(n, ast.Name) and n.id == first for n in walk(test)):
         return None
     (text, holes), (rest, more) = one, other
     if more or len(holes) > 1:

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING
 from ...as_made import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...findings import INFO, WARNING, Finding
+from ...nodes import walk
 from ...patterns import Pattern
 from ...ranks import guard, is_of_host, mentions_rank
 from ...rule import Rule
@@ -206,5 +207,5 @@ def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:
         isinstance(n, ast.Call)
         and isinstance(n.func, ast.Attribute)
         and n.func.attr == "state_dict"
-        for n in ast.walk(saved)
+        for n in walk(saved)
     )

@@ -67,7 +67,7 @@ _MAKERS = ("typer.Option", "typer.Argument")
 
 @RULE.whole
 def command_device(script: Script) -> Iterator[Finding]:
-    if not any(name in script.source.text for name in ("typer", "fire", "tyro", "defopt")):
+    if not script.source.mentions("typer", "fire", "tyro", "defopt"):
         return
     for function in _commands(script):
         for parameter, default in _defaults(function):

@@ -125,7 +125,7 @@ def matched(script: Script, node: ast.Match, scope: Scope) -> Iterator[Finding]:
     if asked is None or not sure:
         return
     for case in node.cases:
-        for pattern in ast.walk(case.pattern):
+        for pattern in walk(case.pattern):
             match pattern:
                 case ast.MatchValue(value=ast.Constant(value="cuda")):
                     message = (

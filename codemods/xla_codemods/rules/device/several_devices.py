@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 from ...devices import device_argument
 from ...findings import HIGH, Finding
 from ...known import RUNTIME
+from ...nodes import walk
 from ...place import NAME, SINK
 from ...rule import Rule
 from ...syntax import keyword
@@ -141,6 +142,6 @@ def _counts_devices(script: Script, index: ast.expr) -> bool:
         and any(
             isinstance(n, ast.Call)
             and (script.dotted(n.func) or "").rpartition(".")[2] == "device_count"
-            for n in ast.walk(iterated)
+            for n in walk(iterated)
         )
     )

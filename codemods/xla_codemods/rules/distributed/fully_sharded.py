@@ -146,7 +146,7 @@ def types_of_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 
 def wraps(script: Script) -> bool:
     """Whether every call that shards is rewritten, and there is one."""
-    if _CLASS not in script.source.text and _FUNCTION not in script.source.text:
+    if not script.source.mentions(_CLASS.lower(), _FUNCTION):
         return False
     calls = [
         (call, name)

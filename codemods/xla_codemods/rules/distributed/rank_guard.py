@@ -82,6 +82,7 @@ from ...alone import has_replicas, reads_averages
 from ...edits import InsertBefore
 from ...findings import MEDIUM, Finding
 from ...loops import BACKWARD, FORWARD, MARK, STEP
+from ...nodes import walk
 from ...patterns import Pattern
 from ...ranks import Guard, guard
 from ...rule import Rule
@@ -156,7 +157,7 @@ _READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECA
 
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call):
                 dotted = script.dotted(node.func) or ""
                 home, _, name = dotted.rpartition(".")
@@ -167,7 +168,7 @@ def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Cal
 def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:
     """Whether the replicas that this guard keeps out call the same collective under the opposite one."""
     owner = script.function(node) or script.tree
-    for other in ast.walk(owner):
+    for other in walk(owner):
         if isinstance(other, ast.If) and other is not node:
             opposite = guard(other.test)
             if opposite is not None and opposite.first != found.first:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import InsertBefore
 from ...findings import INFO, Finding
+from ...nodes import walk
 from ...rule import Rule
 from . import fully_sharded, one_process
 
@@ -59,7 +60,7 @@ def _first_statement(tree: ast.Module) -> ast.stmt | None:
     trains = any(
         isinstance(node, ast.Attribute) and node.attr == "backward"
         for statement in body
-        for node in ast.walk(statement)
+        for node in walk(statement)
     )
     return body[0] if trains else None
 

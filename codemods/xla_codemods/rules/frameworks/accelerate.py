@@ -71,6 +71,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Replace
 from ...findings import HIGH, MEDIUM, WARNING, Finding
+from ...nodes import walk
 from ...patterns import Pattern
 from ...rule import Rule
 from ...syntax import keyword
@@ -168,7 +169,7 @@ def _holds_states(script: Script, saved: ast.expr) -> bool:
         and not _WITHOUT_TENSORS.search(ast.unparse(n.func.value))
         for value in values
         if value is not None
-        for n in ast.walk(value)
+        for n in walk(value)
     )
 
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...known import RUNTIME
+from ...nodes import walk
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -39,5 +40,5 @@ def is_true(node: ast.expr) -> bool:
 
 def asks_runtime(script: Script, node: ast.expr) -> bool:
     """Whether `node` depends on the runtime's device type already."""
-    calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+    calls = (n for n in walk(node) if isinstance(n, ast.Call))
     return any(script.dotted(call.func) == f"{RUNTIME}.device_type" for call in calls)

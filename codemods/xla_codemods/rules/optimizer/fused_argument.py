@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...findings import Finding
+from ...nodes import walk
 from ...patterns import Pattern
 from ...rule import Rule
 from ...values import OPTIMIZER
@@ -65,7 +66,7 @@ _DEPTH = 4
 def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`fused=...`, and what `**options` hold."""
     call = script.parent(node)
-    if not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call) or not script.source.mentions("fused"):
         return
     if not _makes_an_optimizer(script, call, scope):
         return
@@ -146,5 +147,5 @@ def _asks_for_cuda(script: Script, value: ast.expr, scope: Scope) -> bool:
     if isinstance(value, ast.Call):
         return script.dotted(value.func, scope) in _AVAILABLE
     return isinstance(value, ast.Compare) and any(
-        isinstance(n, ast.Constant) and n.value == "cuda" for n in ast.walk(value)
+        isinstance(n, ast.Constant) and n.value == "cuda" for n in walk(value)
     )

@@ -78,6 +78,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...findings import MEDIUM, Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...syntax import is_elif, keyword
 from .branches import Changes, collapsed
@@ -255,7 +256,7 @@ def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.whole
 def scale_loss(script: Script) -> Iterator[Finding]:
     """`with amp.scale_loss(loss, optimizer) as scaled_loss:` and the branches around it."""
-    if "scale_loss" not in script.source.text:
+    if not script.source.mentions("scale_loss"):
         return
     changes = Changes()
     for call, scope in script.index.calls_of("scale_loss"):
@@ -290,7 +291,7 @@ def _renamed(
     function = script.function(block) or script.tree
     loads = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     inside = [node for node in loads if block in script.ancestors(node)]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace, Unwrap
+from ...nodes import walk
 from ...syntax import is_elif, is_pure
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _decides_nothing(node: ast.If, script: Script, changes: Changes) -> bool:
 
 
 def _inside(body: list[ast.stmt]) -> set[ast.AST]:
-    return {node for statement in body for node in ast.walk(statement)}
+    return {node for statement in body for node in walk(statement)}
 
 
 def _block(body: list[ast.stmt], changes: Changes) -> list[object]:

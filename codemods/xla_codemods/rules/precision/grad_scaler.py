@@ -134,7 +134,9 @@ _WORDS = ("caler", ".scale(", ".unscale_(")
 @RULE.whole
 def used(script: Script) -> Iterator[Finding]:
     """What is done with scalers, and the branches that have nothing left to decide."""
-    if not any(word in script.source.text for word in _WORDS) or script.uses_accelerate:
+    if not script.source.mentions("scale") or script.uses_accelerate:
+        return
+    if not any(word in script.source.text for word in _WORDS):
         return
     uses = classify(script)
     for node, edits in uses.fixed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, Replace, remove
 from ...names import Scope
+from ...nodes import walk
 from ...patterns import Pattern
 from ...syntax import keyword
 from ...values import CLASS, SCALER, TENSOR
@@ -361,7 +362,7 @@ class _Finder:
     def is_same_there(self, node: ast.expr, scope: Scope) -> bool:
         """Whether `node` means the same in `scope`: constants, names and attributes of the same variable."""
         home = self.script.index.scope(node)
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.Name):
                 here, there = home.find(part.id), scope.find(part.id)
                 if here is None or there is None or here[0] is not there[0]:

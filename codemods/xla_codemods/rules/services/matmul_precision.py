@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace, ReplaceStatement
 from ...findings import WARNING, Finding
+from ...nodes import walk
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _sets_cudnn(script: Script, node: ast.expr) -> bool:
     """Whether the statement sets a flag of cuDNN, too: XLA128 then sets both."""
     return any(
         (script.dotted(part) or "").startswith("torch.backends.cudnn.")
-        for part in ast.walk(script.statement(node))
+        for part in walk(script.statement(node))
         if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
     )
 

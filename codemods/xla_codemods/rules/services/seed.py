@@ -188,7 +188,7 @@ def _seed(call: ast.Call) -> ast.expr | None:
 
 def _reaches_xla(script: Script, call: ast.Call) -> bool:
     """Whether the same function seeds torch_xla itself."""
-    if "torch_xla" not in script.source.text:
+    if not script.source.mentions("torch_xla"):
         return False
     home = script.function(call)
     return any(

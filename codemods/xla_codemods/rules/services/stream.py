@@ -87,7 +87,7 @@ _MESSAGE = "XLA has no streams: it orders the work itself"
 @RULE.whole
 def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
-    if "tream" not in script.source.text:
+    if not script.source.mentions("stream"):
         return
     found = list(_all(script))
     if all(finding.edits for finding in found):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...names import FunctionNode, Scope
+from ...nodes import walk
 from ...patterns import Pattern
 from ...syntax import walk_body
 
@@ -133,7 +134,7 @@ def _has_rows_of_its_own(nodes: list[ast.AST]) -> bool:
             case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), *_]))]):
                 return True
             case ast.Call(func=ast.Attribute(attr="full"), args=[size, ast.Name(), *_]) if any(
-                _is_size(part) for part in ast.walk(size) if isinstance(part, ast.expr)
+                _is_size(part) for part in walk(size) if isinstance(part, ast.expr)
             ):
                 return True
             case ast.Call(func=ast.Attribute(attr="full_like"), args=[_, ast.Name(), *_]):
@@ -148,5 +149,5 @@ def _joins_samples(call: ast.Call) -> bool:
     return not any(
         (isinstance(node, ast.Attribute) and node.attr == "unsqueeze")
         or (isinstance(node, ast.Constant) and node.value is None)
-        for node in ast.walk(call.args[0])
+        for node in walk(call.args[0])
     )

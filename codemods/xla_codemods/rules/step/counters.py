@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...names import Binding
+from ...nodes import walk
 from ...syntax import argument_for
 from ...training import BACKWARD, FORWARD, STEP
 from .acting import acts
@@ -113,7 +114,7 @@ class Counters:
             if any(ast.unparse(target) == text for target in assign.targets):
                 if isinstance(assign.value, ast.BinOp) and any(
                     isinstance(n, ast.Attribute) and ast.unparse(n) == text
-                    for n in ast.walk(assign.value)
+                    for n in walk(assign.value)
                 ):
                     return True
         return False

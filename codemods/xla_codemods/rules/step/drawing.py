@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ...nodes import walk
 from ...syntax import walk_body
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def gives_drawn(script: Script, call: ast.Call, index: int) -> bool:
 
 
 def _is_reckoned(script: Script, node: ast.expr, function: FunctionNode, asked: set[str]) -> bool:
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Call) and is_drawing(script, part):
             return True
         if isinstance(part, ast.Name) and part.id not in asked:

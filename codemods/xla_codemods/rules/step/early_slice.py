@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import Finding
+from ...nodes import walk
 from ...rule import Rule
 from .growing_tensor import growing_tensors
 
@@ -65,7 +66,7 @@ def early_slice(script: Script) -> Iterator[Finding]:
         assert isinstance(statement, ast.Assign)
         name = ast.unparse(statement.targets[0])
         loop = next(a for a in script.ancestors(call) if isinstance(a, _LOOPS))
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
                 if ast.unparse(node.value) == name and not _is_asked(script, node, name):
                     yield from _of(script, node)

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import WARNING, Finding
+from ...nodes import walk
 from ...rule import Rule
 from .device_tensors import is_term_of_a_loss, losses
 from .running_sums import part
@@ -216,4 +217,4 @@ def _is_backward(call: ast.Call) -> bool:
 
 
 def _names(node: ast.expr) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name)}

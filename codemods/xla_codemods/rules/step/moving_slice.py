@@ -66,6 +66,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...syntax import argument_for, walk_body
 from ...values import ACCEL, BATCH, TENSOR
@@ -83,7 +84,7 @@ _MESSAGE = "a slice at another place in every step is a new graph in every step"
 def moving_slice(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
-    counters = Counters(script)
+    counters = script.once(Counters)
     if not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
@@ -112,7 +113,7 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
     moving = {name for name, v in handed.items() if v is not None and counters.changes(v)}
     for node in walk_body(function.body):
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in tensors:
-            if any(isinstance(n, ast.Name) and n.id in moving for n in ast.walk(node.slice)):
+            if any(isinstance(n, ast.Name) and n.id in moving for n in walk(node.slice)):
                 message = (
                     f"`{function.name}` slices what it is given at another place in every step, "
                     f"a new graph each time: let it use `{script.xla}.narrow`"

@@ -99,7 +99,6 @@ _MESSAGE = "a store at another place in every step is a new graph in every step"
 def moving_store(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
-    counters: Counters | None = None
     stores: list[ast.Assign | ast.AugAssign] = [
         *(assign for assign, _ in script.index.of(ast.Assign)),
         *(augment for augment, _ in script.index.of(ast.AugAssign)),
@@ -107,8 +106,7 @@ def moving_store(script: Script) -> Iterator[Finding]:
     for assign in stores:
         for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
             if isinstance(target, ast.Subscript) and _is_on_device(script, target):
-                counters = counters or Counters(script)
-                yield from _of_target(script, assign, target, counters)
+                yield from _of_target(script, assign, target, script.once(Counters))
 
 
 def _is_on_device(script: Script, target: ast.Subscript) -> bool:

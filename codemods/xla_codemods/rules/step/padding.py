@@ -37,7 +37,7 @@ class Padding(NamedTuple):
 
 def paddings(script: Script) -> Iterator[Padding]:
     """Tokenizers and collators that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
-    if not any(word in script.source.text for word in ("okeniz", "ollat")):
+    if not script.source.mentions("tokeniz", "collat"):
         return
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _COLLATORS:

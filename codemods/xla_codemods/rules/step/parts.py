@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ...nodes import walk
 from ...patterns import Pattern
 from ...training import Loop
 from ...values import MODULE, PARAMETERS
@@ -34,7 +35,7 @@ def is_part_of_a_model(script: Script, loop: Loop) -> bool:
             return True
     if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
         return False
-    if any(isinstance(n, ast.Attribute) and n.attr in _MEMBERS for n in ast.walk(loop.node.iter)):
+    if any(isinstance(n, ast.Attribute) and n.attr in _MEMBERS for n in walk(loop.node.iter)):
         return True
     iterated = script.value(loop.node.iter, loop.scope)
     element = iterated.iterated()
@@ -44,7 +45,7 @@ def is_part_of_a_model(script: Script, loop: Loop) -> bool:
 def is_hook(script: Script, node: ast.AST) -> bool:
     """Whether `node` stands in a function that is registered as a hook: it runs in the middle of backward."""
     function = script.function(node)
-    if function is None or "hook" not in script.source.text:
+    if function is None or not script.source.mentions("hook"):
         return False
     for call, _ in script.index.of(ast.Call):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""

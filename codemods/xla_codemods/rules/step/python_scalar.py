@@ -75,7 +75,7 @@ _SIZED = FACTORIES - {
 def python_scalar(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
-    counters = Counters(script)
+    counters = script.once(Counters)
     if not counters.any:
         return
     for node, _ in script.index.of(ast.BinOp):

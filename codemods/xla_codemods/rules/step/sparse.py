@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import DropArgument
 from ...findings import HIGH, SAFE, UNSAFE, Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...syntax import keyword
 from ...values import ACCEL, HOST
@@ -116,7 +117,7 @@ def _until_bound_again(script: Script, statement: ast.stmt, name: str) -> Iterat
     """The uses of `name` in the block behind `statement`, up to where it is bound again."""
     block = script.block(statement)
     for later in block[block.index(statement) + 1 :]:
-        named = [n for n in ast.walk(later) if isinstance(n, ast.Name) and n.id == name]
+        named = [n for n in walk(later) if isinstance(n, ast.Name) and n.id == name]
         yield from (n for n in named if isinstance(n.ctx, ast.Load))
         if any(isinstance(n.ctx, ast.Store) for n in named):
             return

@@ -108,6 +108,7 @@ from typing import TYPE_CHECKING
 from ...alone import has_replicas, may_be_alone
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...findings import Finding
+from ...nodes import walk
 from ...rule import Rule
 from ...steps import is_of_an_optimizer
 from ...training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, Step, outside_loops
@@ -154,9 +155,9 @@ def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
     block = script.block(step)
     last = step
     for statement in block[block.index(step) + 1 :]:
-        if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in ast.walk(statement)):
+        if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in walk(statement)):
             break
-        if any(_is_update(script, node) for node in ast.walk(statement)):
+        if any(_is_update(script, node) for node in walk(statement)):
             last = statement
     return last
 
@@ -261,7 +262,7 @@ def _read_after(script: Script, anchor: ast.stmt) -> bool:
 
 def _reads(script: Script, statement: ast.stmt) -> bool:
     """Whether `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if (name in _READS and not node.args) or name == "save":
@@ -323,7 +324,7 @@ def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
     if any(
         isinstance(k, ast.keyword) and k.arg == "create_graph" and not _is_false(k.value)
         for node in loop.body
-        for k in ast.walk(node)
+        for k in walk(node)
     ):
         return True
     by_node = script.training.by_node

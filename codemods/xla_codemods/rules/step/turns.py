@@ -34,10 +34,14 @@ class Turn(NamedTuple):
     body: list[ast.stmt]
 
 
-def turns(script: Script) -> list[Turn]:
+def turns(script: Script) -> tuple[Turn, ...]:
     """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
     modules compute.
     """
+    return script.once(_turns)
+
+
+def _turns(script: Script) -> tuple[Turn, ...]:
     found: list[Turn] = []
     for loop in script.training.loops:
         if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
@@ -46,7 +50,7 @@ def turns(script: Script) -> list[Turn]:
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
-    return found
+    return tuple(found)
 
 
 def _stepping(script: Script) -> list[ast.FunctionDef]:
@@ -100,7 +104,7 @@ def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
 def in_each_turn(script: Script) -> Iterator[tuple[ast.AST, Turn]]:
     """Every node that runs in each training step (inner loops included), once; not what is done now and then."""
     seen: set[ast.AST] = set()
-    work = turns(script)  # inner ones last
+    work = list(turns(script))  # inner ones last
     known = {turn.node for turn in work}
     while work:
         turn = work.pop()
