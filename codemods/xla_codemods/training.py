@@ -283,7 +283,14 @@ class Training:
             if found is None or len(found[1]) != 1 or found[1][0].path:
                 return False
             func, scope = found[1][0].value or func, found[0]
-        return isinstance(func, ast.Call) and self.script.dotted(func.func, scope) in _OF_GRADIENTS
+        while isinstance(func, ast.Call):
+            dotted = self.script.dotted(func.func, scope)
+            if dotted in _OF_GRADIENTS:
+                return True
+            if dotted not in _AROUND or not func.args:  # vmap(grad(loss_fn), in_dims=...)
+                return False
+            func = func.args[0]
+        return False
 
     def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
         """The method of a local class that `obj.method` names."""
@@ -379,7 +386,12 @@ _NO_GRAD = frozenset(
 # Methods that run the model whose they are.
 _RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
 _OF_GRADIENTS = frozenset(
-    f"{home}.{name}" for home in ("torch.func", "functorch") for name in ("grad", "grad_and_value")
+    f"{home}.{name}"
+    for home in ("torch.func", "functorch")
+    for name in ("grad", "grad_and_value", "jacfwd", "jacrev", "vjp")
+)
+_AROUND = frozenset(
+    {"torch.func.vmap", "torch.vmap", "functorch.vmap", "torch.compile", f"{known.RUNTIME}.compile"}
 )
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.

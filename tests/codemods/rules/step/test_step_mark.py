@@ -227,6 +227,8 @@ def fit(weight, x, loss_of):
         "g = torch.autograd.grad(loss_of(weight, x), weight, create_graph=False)[0]",
         "g = grad(loss_of)(weight, x)",
         "step = grad(loss_of); g = step(weight, x)",
+        "g = torch.vmap(grad(loss_of), in_dims=(None, 0))(weight, x).mean(0)",
+        "step = torch.func.vmap(torch.func.grad_and_value(loss_of)); g, _ = step(weight, x)",
     ],
 )
 def test_loops_of_gradients_are_cut(gradient: str) -> None:
