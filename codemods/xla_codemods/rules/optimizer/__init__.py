@@ -8,6 +8,7 @@ from . import (
     apex_optimizer,
     bitsandbytes_optimizer,
     capturable,
+    clip_foreach,
     deepspeed_optimizer,
     fused_argument,
     slow_optimizer,
@@ -25,4 +26,5 @@ RULES: tuple[Rule, ...] = (
     slow_optimizer.RULE,
     state_moved.RULE,
     apex_clip_grad.RULE,
+    clip_foreach.RULE,
 )
