@@ -57,7 +57,23 @@ def test_collectives_are_launched_when_they_are_called(group: Any, device: torch
     x = torch.ones(2, device=device) * 3
     before = xla.metrics()["step_marks"]
     group.allreduce([x], options(dist.ReduceOp.SUM)).wait()
-    assert xla.metrics()["step_marks"] == (before or 0) + 1
+    assert xla.metrics()["step_marks"] == (before or 0) + 2
+
+
+def test_what_a_replica_has_computed_alone_is_launched_before(
+    group: Any, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`if rank == 0: stop += 1` and a broadcast: all replicas have to run one and the same graph."""
+    launched: list[int | None] = []
+    torch_xlas: Any = type(group).__bases__[0]
+    monkeypatch.setattr(
+        torch_xlas, "allreduce", lambda *args: launched.append(xla.metrics()["launches"])
+    )
+    xla.mark_step()
+    before = xla.metrics()["launches"] or 0
+    stop = torch.zeros(1, device=device) + 1
+    group.allreduce([stop], options(dist.ReduceOp.SUM)).wait()
+    assert launched == [before + 1]
 
 
 def test_barriers_are_met(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:

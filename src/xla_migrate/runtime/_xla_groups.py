@@ -215,6 +215,7 @@ def _accelerator_group() -> Any:
             averages = is_average(rest[-1] if rest else None)
             if averages:
                 rest[-1].reduceOp = dist.ReduceOp.SUM
+            mark()  # What one replica has computed alone must not be part of everyone's graph.
             getattr(super(), name)(first, *rest)
             if averages:
                 divide(first, self.size())
