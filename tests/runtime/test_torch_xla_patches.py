@@ -37,6 +37,20 @@ def test_fact_1_106_clip_grad_norm_is_replaced(device: torch.device) -> None:
         replaced([parameter], 1.0, foreach=True)
 
 
+def test_fact_1_106_torchs_own_clipping_refuses_foreach_too(device: torch.device) -> None:
+    """What XLA310 relies on."""
+    parameter = nn.Parameter(torch.ones(4, device=device))
+    parameter.grad = torch.ones(4, device=device)
+    norm = torch.tensor(2.0, device=device)
+    for clip in (
+        lambda: nn.utils.clip_grad_value_([parameter], 1.0, foreach=True),
+        lambda: nn.utils.clip_grads_with_norm_([parameter], 1.0, norm, foreach=True),
+        lambda: nn.utils.get_total_norm([parameter.grad], foreach=True),
+    ):
+        with pytest.raises(RuntimeError, match="foreach"):
+            clip()
+
+
 @pytest.fixture
 def gru(device: torch.device) -> nn.GRU:
     torch.manual_seed(0)

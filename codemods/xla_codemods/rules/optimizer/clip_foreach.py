@@ -1,7 +1,7 @@
-"""torch_xla clips gradients by a function of its own, which refuses `foreach=True`.
+"""What clips gradients refuses `foreach=True` on XLA.
 
-That function is put in the place of torch's when torch_xla is imported (xla-facts 1.106). Without the argument torch
-itself chooses the faster way where there is one, with the same result.
+torch's functions have it for CUDA only, and torch_xla has a `clip_grad_norm_` of its own that refuses it, too
+(xla-facts 1.106). Without the argument torch itself chooses the faster way where there is one, with the same result.
 
 ```diff
  import torch
@@ -10,17 +10,19 @@ itself chooses the faster way where there is one, with the same result.
  def clip(model):
 -    model.cuda()
 +    model.to(xla.xla_device())
+-    torch.nn.utils.clip_grad_value_(model.parameters(), 0.5, foreach=True)
++    torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
 -    return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
 +    return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 ```
 
-What says no stays, and so do other functions.
+What says no stays; so do optimizers, which take the argument on XLA.
 
 ```python
 import torch
 
 def clip(model):
-    torch.nn.utils.clip_grad_value_(model.parameters(), 0.5, foreach=True)
+    torch.optim.Adam(model.parameters(), foreach=True)
     return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=False)
 ```
 """
@@ -42,11 +44,18 @@ if TYPE_CHECKING:
 RULE = Rule("XLA310", "clip-foreach")
 
 
-@RULE.call("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_CLIPPING = tuple(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm")
+)
+
+
+@RULE.call(*_CLIPPING)
 def clip_foreach(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for argument in call.keywords:
         if argument.arg != "foreach" or not script.accelerated:
             continue
         if not (isinstance(argument.value, ast.Constant) and not argument.value.value):
-            message = "torch_xla's clip_grad_norm_ refuses `foreach=True`"
+            message = "clipping refuses `foreach=True` on XLA"
             yield RULE.at(script, argument, message, DropArgument(call, argument))

@@ -1,4 +1,4 @@
-"""`foreach=` of clip_grad_norm_, which torch_xla's refuses."""
+"""`foreach=` of what clips gradients, which XLA refuses."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ MOVED = HEAD.replace("cuda()", "to(xla.xla_device())")
         ("n = clip_grad_norm_(p, max_norm=c, foreach=args.foreach, norm_type=2)",
          "n = clip_grad_norm_(p, max_norm=c, norm_type=2)"),
         ("torch.nn.utils.clip_grad_norm_(p, 1.0, foreach=True)", "torch.nn.utils.clip_grad_norm_(p, 1.0)"),
+        ("torch.nn.utils.get_total_norm(g, foreach=True)", "torch.nn.utils.get_total_norm(g)"),
     ],
 )  # fmt: skip
 def test_goes(before: str, after: str) -> None:
