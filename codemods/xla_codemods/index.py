@@ -117,7 +117,7 @@ def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
 
 _PARTLY = frozenset({ast.ClassDef, ast.If, *_TRIES, ast.ExceptHandler, ast.Match, ast.match_case})
 _ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
-_LEAVES = frozenset({ast.Name, ast.Constant})
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue})
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
 
 

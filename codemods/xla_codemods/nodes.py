@@ -65,15 +65,26 @@ CHILDREN = _Children(
         ast.Attribute: _value,
         ast.Call: _call,
         ast.Constant: _none,
+        ast.Break: _none,
         ast.Expr: _value,
+        ast.FormattedValue: lambda node: (
+            [node.value] if node.format_spec is None else [node.value, node.format_spec]
+        ),
         ast.If: _if,
+        ast.JoinedStr: lambda node: [*node.values],
         ast.Name: _none,
+        ast.Pass: _none,
+        ast.Return: lambda node: [] if node.value is None else [node.value],
         ast.keyword: _value,
+        ast.alias: _none,
+        ast.arg: lambda node: [] if node.annotation is None else [node.annotation],
         ast.BinOp: lambda node: [node.left, node.right],
+        ast.BoolOp: lambda node: [*node.values],
         ast.Compare: lambda node: [node.left, *node.comparators],
         ast.List: lambda node: [*node.elts],
         ast.Subscript: lambda node: [node.value, node.slice],
         ast.Tuple: lambda node: [*node.elts],
+        ast.UnaryOp: lambda node: [node.operand],
     }
 )
 
