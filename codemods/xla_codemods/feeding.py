@@ -163,7 +163,9 @@ class Feeding:
     def _is_moved(self, loop: Loop, driver: Driver) -> bool:
         """Whether the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
         taken = {found.node for found in self.next_drivers(loop)}
-        own = driver.node not in taken  # in `for step in bar: batch = next(it)` `bar` gives no batches
+        own = (
+            driver.node not in taken
+        )  # in `for step in bar: batch = next(it)` `bar` gives no batches
         flow = self.batches.flow(loop.node, own=own)
         if flow.moves:
             return flow.moved

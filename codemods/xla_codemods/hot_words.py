@@ -30,8 +30,8 @@ _HOT = (*_WORDS_OF_LINES.split(), "from torch import", "from trl ", "torch.multi
 
 # Hot as names, but not as parts of others: `fused=True`, not `fused_attn`.
 _HOT_NAMES = tuple(
-    "adafactor asgd capturable checkpoint fused lbfgs load_and_quantize_model muon packedsequence pack_sequence quantize "
-    "rprop sparseadam update_bn".split()
+    "adafactor asgd capturable checkpoint fused lbfgs load_and_quantize_model modelemav3 muon packedsequence "
+    "pack_sequence quantize random_seed rprop set_seed sparseadam update_bn".split()
 )
 
 # These are hot only where a device given by its index follows (a number, or what is called like one), or an option.
