@@ -32,7 +32,17 @@
 
 Modules are then initialised on the device, from its own generator: the numbers are others than those drawn on the
 CPU from the same seed (xla-facts 1.33), as they are with CUDA. `torch.Tensor(...)` obeys a default type but not a
-default device: where a file calls it, the fix is unsafe.
+default device, so what it makes is moved:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-torch.set_default_tensor_type(torch.cuda.FloatTensor)
+-far = torch.Tensor([1e10])
++torch.set_default_device(xla.xla_device())
++far = torch.Tensor([1e10]).to(torch.get_default_device())
+```
 
 ```python
 import torch
@@ -49,11 +59,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...availability import asks_availability
-from ...edits import Replace, ReplaceStatement
-from ...findings import SAFE, UNSAFE, Finding
+from ...edits import Edit, Replace, ReplaceStatement
+from ...findings import Finding
 from ...rule import Rule
 from ...syntax import keyword
-from ...tensor_types import cuda_type
+from ...tensor_types import cuda_type, host_type
 from ...values import DEVICE, GIVEN
 
 if TYPE_CHECKING:
@@ -92,6 +102,7 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
     chosen = (given.body, given.orelse) if isinstance(given, ast.IfExp) else (given,)
     types = [found for part in chosen if (found := cuda_type(script, part)) is not None]
     if not types:
+        yield from _set_back(script, call, scope)
         return
     if (
         not script.is_statement(call)
@@ -110,14 +121,52 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
         holes = (given.test,)
     if types[0].dtype != "float32":
         lines += f"\n{torch}.set_default_dtype({torch}.{types[0].dtype})"
-    safety = UNSAFE if _makes_plain_tensors(script) else SAFE
     edit = ReplaceStatement(script.statement(call), lines, holes)
-    yield RULE.at(script, call, "the default tensor type is CUDA's", edit, safety=safety)
+    yield RULE.at(
+        script, call, "the default tensor type is CUDA's", edit, *_moved(script, call, torch)
+    )
 
 
-def _makes_plain_tensors(script: Script) -> bool:
-    """Whether the file calls `torch.Tensor(...)`, which a default device does not reach."""
+def _set_back(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """The CPU's type, set where CUDA's was: the default device goes back, too. Not in the other branch of one `if`."""
+    host = host_type(script, call.args[0])
+    before = [c for c in _settings(script) if c.lineno < call.lineno]
+    if host is None or not before or not script.is_statement(call):
+        return
+    around = script.parent(script.statement(call))
+    if isinstance(around, ast.If) and script.statement(call) in around.orelse:
+        return
+    torch = script.spell("torch", scope)
+    lines = f'{torch}.set_default_device("cpu")\n{torch}.set_default_dtype({torch}.{host.dtype})'
+    edit = ReplaceStatement(script.statement(call), lines)
+    yield RULE.at(script, call, "the default device is still the accelerator here", edit)
+
+
+def _settings(script: Script) -> list[ast.Call]:
+    """The calls that set a CUDA type."""
+    found = script.index.calls_of("set_default_tensor_type")
+    return [call for call, _ in found if _is_cuda(script, call)]
+
+
+def _moved(script: Script, setting: ast.Call, torch: str) -> Iterator[Edit]:
+    """`torch.Tensor(...)` moved, which a default device does not reach; with the first of several settings."""
+    settings = [
+        c for c, _ in script.index.calls_of("set_default_tensor_type") if _is_cuda(script, c)
+    ]
+    if settings and settings[0] is not setting:
+        return
+    for call, scope in script.index.calls_of("Tensor"):
+        around = script.parent(call)
+        if script.dotted(call.func, scope) != "torch.Tensor" or (
+            isinstance(around, ast.Attribute) and around.attr in {"to", "cuda", "cpu"}
+        ):
+            continue
+        yield Replace(call, f"{{0}}.to({torch}.get_default_device())", (call,))
+
+
+def _is_cuda(script: Script, setting: ast.Call) -> bool:
     return any(
-        script.dotted(call.func, scope) == "torch.Tensor"
-        for call, scope in script.index.calls_of("Tensor")
+        cuda_type(script, node) is not None
+        for node in ast.walk(setting)
+        if isinstance(node, ast.expr)
     )

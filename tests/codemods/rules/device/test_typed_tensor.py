@@ -111,11 +111,37 @@ def test_defaults(before: str, after: str) -> None:
     assert line(before) == after
 
 
-def test_fact_1_33_a_default_device_does_not_reach_torch_tensor() -> None:
-    """`torch.Tensor(...)` obeys a default tensor type only: the fix is unsafe there."""
-    source = "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nx = torch.Tensor(2)"
-    assert line(source) == source
-    assert line(source, unsafe=True).startswith("torch.set_default_device(xla.xla_device())")
+TYPE = "torch.set_default_tensor_type(torch.cuda.FloatTensor)\n"
+DEVICE = "torch.set_default_device(xla.xla_device())\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = torch.Tensor(2)", "x = torch.Tensor(2).to(torch.get_default_device())"),
+        ("x = torch.Tensor(2).to(d)", "x = torch.Tensor(2).to(d)"),
+        ("x = torch.Tensor(2).cuda()", "x = torch.Tensor(2).to(xla.xla_device())"),
+        ("x = mine.Tensor(2)", "x = mine.Tensor(2)"),
+    ],
+)
+def test_fact_1_33_a_default_device_does_not_reach_torch_tensor(before: str, after: str) -> None:
+    """`torch.Tensor(...)` obeys a default tensor type only: what it makes is moved."""
+    assert line(TYPE + before) == DEVICE + after
+
+
+def test_several_defaults_move_a_tensor_once() -> None:
+    before = f"{TYPE}f()\n{TYPE}x = torch.Tensor(2)"
+    assert (
+        line(before) == f"{DEVICE}f()\n{DEVICE}x = torch.Tensor(2).to(torch.get_default_device())"
+    )
+
+
+def test_a_default_that_is_set_back() -> None:
+    back = "torch.set_default_tensor_type(torch.FloatTensor)"
+    set_back = 'torch.set_default_device("cpu")\ntorch.set_default_dtype(torch.float32)'
+    assert line(f"{TYPE}f()\n{back}") == f"{DEVICE}f()\n{set_back}"
+    choice = f"if c:\n    {TYPE}else:\n    {back}"
+    assert line(choice) == f"if c:\n    {DEVICE}else:\n    {back}"
 
 
 @pytest.mark.parametrize(
