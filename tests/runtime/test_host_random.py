@@ -22,12 +22,14 @@ class Samples(Dataset[torch.Tensor]):
     def __init__(self, draw: Callable[[], Any] = lambda: 0.0) -> None:
         self.draw = draw
         self.asked = 0
+        self.readers: list[str] = []  # threads, by name
 
     def __len__(self) -> int:
         return 40
 
     def __getitem__(self, index: int) -> torch.Tensor:
         self.asked += 1
+        self.readers.append(threading.current_thread().name)
         return torch.tensor([float(index), float(self.draw())])
 
 
@@ -40,8 +42,7 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
-def is_read_ahead() -> bool:
-    return any(t.name == "xla-migrate loader" and t.is_alive() for t in threading.enumerate())
+AHEAD = "xla-migrate loader"
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
@@ -62,21 +63,17 @@ def test_a_loader_that_draws_nothing_is_read_ahead(device: torch.device) -> None
     samples = Samples()
     batches = iter(xla.MpDeviceLoader(DataLoader(samples, batch_size=4, shuffle=True), device))
     next(batches)
-    assert not is_read_ahead()
     assert samples.asked == 4
-    second = next(batches)
-    assert is_read_ahead()
-    rest = [second, *batches]
-    assert len(rest) == 9
-    assert samples.asked == 40
+    assert len(list(batches)) == 9
+    assert AHEAD not in samples.readers[:8]
+    assert samples.readers[8:] == [AHEAD] * 32
 
 
 def test_a_size_that_is_given_holds(device: torch.device) -> None:
-    loader = DataLoader(Samples(random.random), batch_size=4)
-    batches = iter(xla.MpDeviceLoader(loader, device, loader_prefetch_size=2))
-    next(batches)
-    assert is_read_ahead()
-    batches.close()
+    samples = Samples(random.random)
+    loader = DataLoader(samples, batch_size=4)
+    assert len(list(xla.MpDeviceLoader(loader, device, loader_prefetch_size=2))) == 10
+    assert samples.readers == [AHEAD] * 40
 
 
 class Counted(Sampler[int]):
@@ -128,11 +125,8 @@ def test_a_loader_that_tells_its_place_is_where_the_loop_is(
 def test_what_a_sampler_draws_with_its_first_batch_is_no_reason(device: torch.device) -> None:
     samples = Samples()
     loader = DataLoader(samples, batch_size=4, sampler=RandomSampler(samples, replacement=True))
-    batches = iter(xla.MpDeviceLoader(loader, device))
-    next(batches)
-    next(batches)
-    assert is_read_ahead()
-    batches.close()
+    assert len(list(xla.MpDeviceLoader(loader, device))) == 10
+    assert samples.readers[8:] == [AHEAD] * 32
 
 
 def test_an_exception_does_not_tell_whether_samples_draw(device: torch.device) -> None:
@@ -147,6 +141,5 @@ def test_an_exception_does_not_tell_whether_samples_draw(device: torch.device) -
     next(batches)
     with pytest.raises(LookupError, match="fifth"):
         next(batches)
-    next(batches)
-    assert not is_read_ahead()
-    batches.close()
+    assert len(list(batches)) == 8
+    assert AHEAD not in samples.readers
