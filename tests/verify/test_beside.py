@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -125,6 +126,18 @@ def test_averages_that_are_no_module_are_watched(kind: type, recorded: Path) -> 
     assert len(moved) == 2, "the matrices"
     first = moved[of + ("0.weight" if kind is dict else "0")]
     assert first.norm == pytest.approx(2 * model[0].weight.norm().item())
+
+
+def test_dicts_of_other_classes_are_not_touched() -> None:
+    class Lazy(dict[str, torch.Tensor]):
+        def values(self) -> Any:
+            raise RuntimeError("imports everything")
+
+    model, lazy = Watched(nn.Linear(7, 5)), Lazy(w=torch.ones(5, 7))
+    saved = model.state_dict()
+    found = names.copies({id(p) for p in model.parameters()})
+    assert [one for one in found if one is saved] == [saved]
+    assert not [one for one in found if one is lazy]
 
 
 def test_a_batch_norm_that_trains_where_it_did_not_is_told() -> None:

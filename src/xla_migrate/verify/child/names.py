@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,7 +70,8 @@ def copies(stepped: set[int]) -> list[Copy]:
     found: dict[tuple[Any, ...], list[Copy]] = {}
     for one in gc.get_objects():
         is_list = type(one) is list
-        if not (is_list or issubclass(type(one), dict)) or not one:
+        # Others' dicts may do anything when they are looked at: transformers' import all of its models.
+        if not (is_list or type(one) in (dict, OrderedDict)) or not one:
             continue
         tensors: list[Any] = list(one if is_list else one.values())
         if not all(issubclass(type(t), torch.Tensor) and id(t) not in stepped for t in tensors):
