@@ -71,7 +71,11 @@ def check(
     Raises:
         SourceError: it cannot be decoded or parsed.
     """
-    return _findings(Script(Source(data), path, options.own, options.parallel, project), options)
+    script = Script(Source(data), path, options.own, options.parallel, project)
+    try:
+        return _findings(script, options)
+    finally:
+        script.release()
 
 
 def migrate(
@@ -87,6 +91,14 @@ def migrate(
     """
     source = Source(data)
     script = Script(source, path, options.own, options.parallel, project)
+    try:
+        return _migration(data, script, options)
+    finally:
+        script.release()
+
+
+def _migration(data: bytes, script: Script, options: Options) -> Migration:
+    source = script.source
     findings = _findings(script, options)
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
@@ -101,8 +113,7 @@ def migrate(
     if text == source.text:
         return Migration(data, [], findings, reasons)
     result = source.encode(tidy_imports(text, script))
-    after = Script(Source(result), path, options.own, options.parallel, project)
-    left = _findings(after, options)
+    left = check(result, options, script.path, script.project)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
     return Migration(result, migrated, left, reasons)
 

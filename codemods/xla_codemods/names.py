@@ -70,6 +70,10 @@ class Scope:
         self._rebound: frozenset[str] | None = None
         self._resolved: dict[str, str | None] = {}
 
+    def release(self) -> None:
+        """Of a module, which names itself: let go of it. Nothing may be asked of it any more."""
+        del self.module
+
     @property
     def bindings(self) -> dict[str, list[Binding]]:
         """Local name -> everything in this scope that binds it, in source order."""

@@ -110,6 +110,17 @@ class Script:
             self._found[find] = find(self)
         return cast(T, self._found[find])
 
+    def release(self) -> None:
+        """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,
+        and that of the next file would have to be new.
+        """
+        training = self.__dict__.get("training")
+        module = self.module
+        for part in (training, self.inference, self.index, self):
+            if part is not None:
+                part.__dict__.clear()
+        module.release()
+
     # Names and values.
 
     @cached_property

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from xla_codemods.engine import check, migrate
+from xla_codemods.names import Scope
 from xla_codemods.syntax import is_pure
 
 from .helpers import migrated, script
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "train"
 
 
 @pytest.mark.parametrize(
@@ -68,3 +77,22 @@ def test_what_the_runtime_is_used_for_does_not_make_a_second_run_find_more() -> 
     assert "xla.broadcast(" in once
     assert "xla.save(" in once
     assert migrated(once) == once
+
+
+@pytest.mark.parametrize("judge", [check, migrate])
+def test_a_judged_file_leaves_no_tree_to_the_garbage_collector(
+    judge: Callable[[bytes], object],
+) -> None:
+    source = (FIXTURES / "gpt" / "train.py").read_bytes()
+    judge(source)  # what is loaded and remembered once
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        judge(source)
+        gc.collect()
+        assert not [found for found in gc.garbage if isinstance(found, (ast.AST, Scope))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

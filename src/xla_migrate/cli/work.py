@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ..files.modules import Projects
     from ..settings import Settings
 
-# Syntax trees hold themselves alive by cycles. Looking for those after every few thousand objects costs more than the
-# analysis; after this much source it costs little, and memory stays bounded.
-_COLLECT_AFTER = 2 << 20
+# The engine lets go of each file; what hangs together in circles all the same is looked for after this much source.
+_COLLECT_AFTER = 16 << 20
 
 
 class Order:
