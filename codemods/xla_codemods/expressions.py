@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import known
-from .calls import attribute_of, call, is_settings, section
+from .calls import call
+from .members import attribute_of, is_settings, section
 from .moved import is_moved
 from .names import Scope, resolve
 from .syntax import is_cuda_string

@@ -10,6 +10,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from . import flow
+from .annotations import annotated, kinds_of
+from .attributes import attributes_bound
 from .expressions import EXPRESSIONS
 from .instances import CALLED_AS_INSTANCE, names_given
 from .loops import is_called_a_loader
@@ -21,19 +23,12 @@ from .values import (
     ARGUMENTS,
     BATCH,
     CLASS,
-    DATASET,
-    DEVICE,
     DEVICE_LOADER,
     FUNCTION,
     HOST,
     INSTANCE,
     LOADER,
-    MODULE,
-    OPTIMIZER,
     PARAMETERS,
-    SAMPLER,
-    SCALER,
-    SCHEDULER,
     SETTINGS,
     TENSOR,
     UNKNOWN,
@@ -216,7 +211,7 @@ class Inference:
                 if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.args.args:
                     inner = self.inner(method, scope)
                     this = method.args.args[0].arg
-                    for attribute, binding in _self_bindings(method, this, has_buffers):
+                    for attribute, binding in attributes_bound(method, this, has_buffers):
                         found.setdefault(attribute, []).append((binding, inner))
         return found
 
@@ -225,7 +220,7 @@ class Inference:
         kinds: set[str] = {INSTANCE}
         for base in definition.bases:
             dotted = resolve(base, scope)
-            kinds |= _base(dotted) if dotted else set()
+            kinds |= kinds_of(dotted) if dotted else set()
             value = self.value(base, scope)
             if isinstance(value.definition, ast.ClassDef) and value.definition is not definition:
                 home = self.scopes.get(value.definition)
@@ -262,7 +257,7 @@ class Inference:
             return self.instance(owner, outer.parent or outer)
         if any(_is_hydras(d, outer) for d in function.decorator_list):
             return of(ARGUMENTS, SETTINGS)
-        values = [self._annotated(binding.node.annotation, scope)]
+        values = [annotated(self, binding.node.annotation, scope)]
         if binding.value is not None:
             values.append(self.value(binding.value, outer))
         values += self._arguments(binding.node.arg, function, owner)
@@ -296,37 +291,6 @@ class Inference:
         made = [call for call, _ in self.calls(owner.name)]
         for name in sorted({name for call in made for name in names_given(call, self.parents)}):
             yield from self.calls(name)
-
-    def _annotated(self, annotation: ast.expr | None, scope: Scope) -> Value:
-        if annotation is None:
-            return UNKNOWN
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            try:
-                annotation = ast.parse(annotation.value, mode="eval").body
-            except SyntaxError:
-                return UNKNOWN
-        dotted = resolve(annotation, scope)
-        if dotted in {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"}:
-            return of(TENSOR)
-        if dotted is not None:
-            kinds = _base(dotted)
-            if dotted == "torch.device":
-                kinds = {DEVICE}
-            return Value(frozenset(kinds)) if kinds else UNKNOWN
-        if isinstance(annotation, ast.BinOp):  # X | None
-            return join(
-                self._annotated(annotation.left, scope), self._annotated(annotation.right, scope)
-            )
-        if isinstance(annotation, ast.Subscript):
-            head = resolve(annotation.value, scope)
-            if head in {"typing.Optional", "Optional"}:
-                return self._annotated(annotation.slice, scope)
-            return self._annotated(annotation.value, scope)
-        value = self.value(annotation, scope)
-        if isinstance(value.definition, ast.ClassDef):
-            home = self.scopes.get(value.definition, scope)
-            return self.instance(value.definition, home.parent or home)
-        return UNKNOWN
 
     def _definition(self, node: ast.AST, scope: Scope) -> Value:
         if isinstance(node, ast.ClassDef):
@@ -379,74 +343,3 @@ def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:
     """`@hydra.main(...)`: what it decorates is given the settings."""
     callee = decorator.func if isinstance(decorator, ast.Call) else decorator
     return resolve(callee, scope) == "hydra.main"
-
-
-_BASES: tuple[tuple[str, str], ...] = (
-    ("torch.optim.lr_scheduler.", SCHEDULER),
-    ("torch.optim.", OPTIMIZER),
-    ("torch.nn.utils.", ""),
-    ("torch.nn.", MODULE),
-    ("torchvision.models.", MODULE),
-    ("pytorch_lightning.LightningModule", MODULE),
-    ("lightning.LightningModule", MODULE),
-    ("lightning.pytorch.LightningModule", MODULE),
-    ("transformers.PreTrainedModel", MODULE),
-)
-
-
-def _base(dotted: str) -> set[str]:
-    """Kinds that deriving from, or being annotated as, `dotted` gives."""
-    for prefix, kind in _BASES:
-        if dotted.startswith(prefix):
-            return {kind} if kind else set()
-    last = dotted.rpartition(".")[2]
-    if dotted.startswith("torch.utils.data"):
-        if last.endswith("Dataset"):
-            return {DATASET}
-        if last.endswith("Sampler"):
-            return {SAMPLER}
-        if last.endswith("DataLoader"):
-            return {LOADER}
-    if last == "GradScaler":
-        return {SCALER}
-    if last in {"LRScheduler", "_LRScheduler"}:
-        return {SCHEDULER}
-    return set()
-
-
-def _self_bindings(
-    method: FunctionNode, this: str, has_buffers: bool
-) -> Iterator[tuple[str, Binding]]:
-    """`self.<name> = value` in `method`, also in tuples and `with ... as self.<name>`; and its buffers."""
-    # A buffer is registered by an expression, and most classes have none.
-    walked = walk_body if has_buffers else statements
-    for node in walked(method.body):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from _attribute_targets(target, this, node, node.value, ())
-        elif isinstance(node, ast.AnnAssign):
-            yield from _attribute_targets(node.target, this, node, node.value, ())
-        elif isinstance(node, (ast.With, ast.AsyncWith)):
-            for item in node.items:
-                if item.optional_vars is not None:
-                    yield from _attribute_targets(
-                        item.optional_vars, this, node, item.context_expr, ()
-                    )
-        elif isinstance(node, ast.Call):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id=name), attr="register_buffer"),
-                    args=[ast.Constant(value=str(buffer)), tensor, *_],
-                ) if name == this:
-                    yield buffer, Binding("buffer", node, tensor)
-
-
-def _attribute_targets(
-    target: ast.expr, this: str, node: ast.AST, value: ast.expr | None, path: tuple[int, ...]
-) -> Iterator[tuple[str, Binding]]:
-    match target:
-        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == this:
-            yield attribute, Binding("assign", node, value, path)
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            for index, element in enumerate(elements):
-                yield from _attribute_targets(element, this, node, value, (*path, index))
