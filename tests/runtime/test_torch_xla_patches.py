@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _xla_modules
+from xla_migrate.runtime import _xla_modules, _xla_resize
 
 
 def test_fact_1_106_clip_grad_norm_is_replaced(device: torch.device) -> None:
@@ -97,3 +97,33 @@ def test_elus_have_torchs_gradients(
         assert x.grad is not None
         found.append(x.grad.cpu())
     torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("factor", [0.5, 1.7, 2.1, 1.01, (0.3, 2.5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_images_are_resized_by_their_factor(
+    mode: str, factor: Any, dtype: torch.dtype, device: torch.device
+) -> None:
+    image = torch.rand(2, 3, 13, 9, dtype=dtype)
+    resized, gradients = [], []
+    for place in ("cpu", device):
+        leaf = image.to(place).detach().clone().requires_grad_()
+        out = nn.Upsample(scale_factor=factor, mode=mode)(leaf)
+        out.pow(2).sum().backward()
+        assert leaf.grad is not None
+        resized.append(out.detach().cpu())
+        gradients.append(leaf.grad.cpu())
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(*resized, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(*gradients, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_torch_xla_resizes_by_sizes(mode: str, device: torch.device) -> None:
+    """Why `_xla_resize` is there; it can go when this fails."""
+    image = torch.rand(1, 1, 7, 7)
+    sizes = [_xla_resize._torchs(image.to(p), scale_factor=1.7, mode=mode) for p in ("cpu", device)]
+    assert (sizes[0] - sizes[1].cpu()).abs().max() > 0.01
+    whole = [_xla_resize._torchs(image.to(p), scale_factor=2, mode=mode) for p in ("cpu", device)]
+    torch.testing.assert_close(whole[0], whole[1].cpu())

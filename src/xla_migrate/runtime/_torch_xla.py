@@ -26,6 +26,7 @@ from . import (
     _xla_gru,
     _xla_reads,
     _xla_replicas,
+    _xla_resize,
     _xla_spmd,
 )
 from ._backend import METRICS, Sender, memory_figures
@@ -44,6 +45,7 @@ _xla_gru.accept_cpu()
 _xla_batch_norm.patch()
 _xla_averaging.patch()
 _xla_elu.patch()
+_xla_resize.patch()
 
 # The seed that torch_xla gives to every process (xla-facts 1.31).
 _UNSEEDED = 101
