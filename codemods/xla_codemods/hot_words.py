@@ -23,7 +23,7 @@ _WORDS_OF_LINES = (
     "tensorrt torchao sageattention flashinfer mamba_ssm causal_conv1d liger_kernel pynvml nvitop gpustat "
     "data_parallel torch.stream torch.event get_device_module outofmemoryerror cusparselt sdpa_kernel sdpbackend get_kernel "
     "tensorparallelplugin kbit_training int8_training .spawn( set_default_device qconfig aqlmconfig torch.generator "
-    ".gradient_checkpointing_enable( .enable_gradient_checkpointing( .set_grad_checkpointing( "
+    "avgpool avg_pool .gradient_checkpointing_enable( .enable_gradient_checkpointing( .set_grad_checkpointing( "
     "recipekwargs localsgd gather_object pippy cudf cuml megatron colossalai fairscale unsloth quantization_config cublas create_loader comm_hook"
 )
 _HOT = (*_WORDS_OF_LINES.split(), "from torch import", "from trl ", "torch.multiprocessing")

@@ -127,3 +127,13 @@ def test_torch_xla_resizes_by_sizes(mode: str, device: torch.device) -> None:
     assert (sizes[0] - sizes[1].cpu()).abs().max() > 0.01
     whole = [_xla_resize._torchs(image.to(p), scale_factor=2, mode=mode) for p in ("cpu", device)]
     torch.testing.assert_close(whole[0], whole[1].cpu())
+
+
+def test_pooling_divisors_are_confused(device: torch.device) -> None:
+    """Why XLA520 is there."""
+    image = torch.rand(1, 2, 10, 10)
+    plain = nn.functional.avg_pool2d(image.to(device), 2).cpu()
+    torch.testing.assert_close(plain, nn.functional.avg_pool2d(image, 2))
+    pooled = [nn.functional.avg_pool2d(i, 2, divisor_override=1) for i in (image, image.to(device))]
+    torch.testing.assert_close(pooled[1].cpu(), plain)
+    assert (pooled[0] - pooled[1].cpu()).abs().max() > 0.1

@@ -19,6 +19,7 @@ from . import (
     optimizer_step,
     packed_sequence,
     parameter_data,
+    pooling_divisor,
     python_scalar,
     shared_buffers,
     sparse,
@@ -45,4 +46,5 @@ RULES: tuple[Rule, ...] = (
     parameter_data.RULE,
     early_slice.RULE,
     cpu_fallback.RULE,
+    pooling_divisor.RULE,
 )

@@ -1,0 +1,63 @@
+"""Average pooling by a divisor of its own is confused on XLA with the same pooling without it.
+
+torch_xla 2.9 takes two poolings of one shape for the same if they differ in `divisor_override` only: the second one in
+a program is silently divided by the first one's divisor. With `ceil_mode=True` it is wrong by itself. Pool without the argument,
+and multiply: an average over a window of 2 x 2, times 4, is its sum.
+
+```diff
+ import torch
+ import torch.nn.functional as F
++from xla_migrate import runtime as xla
+
+ def forward(model, x):
+-    x = F.avg_pool2d(model(x.cuda()), 2, divisor_override=1)
++    x = F.avg_pool2d(model(x.to(xla.xla_device())), 2, divisor_override=1)
+     return x
+```
+
+`None` is no divisor.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+pool = torch.nn.AvgPool2d(2, divisor_override=None).to(xla.xla_device())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...findings import WARNING, Finding
+from ...rule import Rule
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...names import Scope
+    from ...script import Script
+
+RULE = Rule("XLA520", "pooling-divisor", severity=WARNING)
+
+# Where the divisor stands among the positional arguments.
+_PLACES = {
+    f"torch.nn.{name}": place
+    for names, place in (
+        ("AvgPool2d AvgPool3d", 5),
+        ("functional.avg_pool2d functional.avg_pool3d", 6),
+    )
+    for name in names.split()
+}
+
+
+@RULE.call(*_PLACES)
+def pooling_divisor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    place = _PLACES[script.dotted(call.func, scope) or ""]
+    divisor = call.args[place] if len(call.args) > place else keyword(call, "divisor_override")
+    if divisor is None or (isinstance(divisor, ast.Constant) and divisor.value is None):
+        return
+    if script.runs_accelerated:
+        message = "`divisor_override` is silently confused with other divisors on XLA: multiply what is pooled without it"
+        yield RULE.at(script, divisor, message)
