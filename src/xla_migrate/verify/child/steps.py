@@ -247,17 +247,9 @@ def _about(redirected: bool) -> dict[str, str]:
 
 
 def _off_mode(fn: Callable[..., Any], *args: Any) -> Any:
-    """The harness's own arithmetic: no autograd, no autocast, no marks.
-
-    In one thread: it is bound by memory, and threads that wait for such short work take more time than it does.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
-            return fn(*args)
-    finally:
-        torch.set_num_threads(threads)
+    """The harness's own arithmetic: no autograd, no autocast, no marks."""
+    with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
+        return fn(*args)
 
 
 def install(patches: Patches, tap: Tap) -> ManualSteps:
