@@ -91,6 +91,11 @@ def names_in(lowered: str) -> set[str]:
 
 def parts_in(names: set[str]) -> set[str]:
     """The parts of words that these names hold."""
+    if (
+        len(_seen) > _MOST_NAMES
+    ):  # before it is asked which are new: what is forgotten has to be learnt again
+        _seen.clear()
+        _holding.clear()
     new = names - _seen
     if new:
         _learn(new)
@@ -134,9 +139,6 @@ def _is_whole(text: str, place: int, length: int) -> bool:
 
 def _learn(names: set[str]) -> None:
     """Find out what these names hold: by few searches in all of them together."""
-    if len(_seen) > _MOST_NAMES:
-        _seen.clear()
-        _holding.clear()
     _seen.update(names)
     text = "\n".join(["", *names, ""])
     for part in _PARTS:

@@ -11,9 +11,9 @@ from .hot_words import parts_in, places, places_of_training, places_of_words
 from .source import Source
 from .words import SUPPRESSION
 
-# What is imported from these is hot by its local name.
 # What is hot behind `torch.` is so behind another name for torch.
 _PARTS_OF_TORCH = ("load", "save", "device", "half", "Stream", "Event", "Generator")
+# What is imported from these is hot by its local name.
 _HOMES = (
     "torch.accelerator",
     "torch.backends",

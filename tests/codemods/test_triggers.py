@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods import script
+from xla_codemods import hot_words, script
 from xla_codemods.catalog.families import PACKAGES, PARTS, is_cuda_only
 from xla_codemods.engine import _DISPATCH, check
 from xla_codemods.words import concerns
@@ -97,6 +97,15 @@ def test_imports_of_everything_concern_us() -> None:
         assert concerns(f"import {name}\n".encode()), name
         if home:
             assert concerns(f"from {home} import {last}\n".encode()), name
+
+
+def test_names_that_are_forgotten_are_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run over a large tree forgets names from time to time; the file that is then looked at has old and new ones."""
+    source = "import torch\n\nx = torch.cuda.is_available()\n"
+    seen = found(source)
+    assert seen
+    monkeypatch.setattr(hot_words, "_MOST_NAMES", len(hot_words._seen) - 1)
+    assert found(source + "another_name = 1\n") == seen
 
 
 def test_words_within_other_words_do_not() -> None:
