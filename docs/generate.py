@@ -1,31 +1,35 @@
-"""Write the pages that are generated: one per rule, their index, and the catalog.
+"""Write the pages that are generated: one per rule, their index, the catalog, and what rules can ask.
 
     python docs/generate.py [--check]
 
-The text is that of the rules' own docstrings and of the catalog's rows. With `--check` nothing is written, and the
+The text is that of the docstrings of rules and of what they ask, and of the catalog's rows. With `--check` nothing is written, and the
 exit code is 1 where a page is missing, stale or left over; tests/test_docs.py asks the same.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS.parent / "src"), str(DOCS.parent / "codemods")]
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "src"), str(DOCS.parent / "codemods")]
 
-from xla_codemods import catalog, own  # noqa: E402
+import rule_helpers  # noqa: E402
+
+from xla_codemods import catalog, wrappers  # noqa: E402
 from xla_codemods.engine import Options, check  # noqa: E402
-from xla_codemods.findings import SAFE, UNSAFE  # noqa: E402
+from xla_codemods.finding import SAFE, UNSAFE  # noqa: E402
 from xla_codemods.manual import Manual, manual  # noqa: E402
 from xla_codemods.rule import Rule  # noqa: E402
-from xla_codemods.rules import RULES  # noqa: E402
+from xla_codemods.rules import every_rule  # noqa: E402
 from xla_migrate.manuals import OURS, Ours, rule_of  # noqa: E402
 
 MARK = "<!-- Written by docs/generate.py: edit the rule or the catalog, not this page. -->\n"
+MARK_OF_SOURCES = "<!-- Written by docs/generate.py: edit the docstrings, not this page. -->\n"
 TOPICS = {
-    "0": "The command itself",
+    "0": "The command itself, and code written for torch_xla by hand",
     "1": "Devices, services and memory",
     "2": "Precision",
     "3": "Optimizers",
@@ -42,27 +46,28 @@ SEVERITIES = {
     "info": "worth knowing; it fails no check",
 }
 FIXES = {
-    SAFE: "safe: the same meaning on XLA",
-    UNSAFE: "unsafe: it may change results, and is made with `--unsafe` only",
-    None: "left to you where a use is not of a form that is surely understood",
+    SAFE: "safe: the program does the same on XLA",
+    UNSAFE: "unsafe: it may change results, and is applied with `--unsafe` only",
+    None: "none where the rule cannot be sure of the change: edit these places by hand",
 }
 
 
 def pages() -> dict[str, str]:
     """The text of every generated page by its path below docs/."""
-    rules = [(rule, manual(rule)) for rule in RULES]
+    rules = [(rule, manual(rule)) for rule in every_rule()]
     found = {f"rules/{rule.code}.md": _rule_page(rule, text) for rule, text in rules}
     found |= {f"rules/{code}.md": _our_page(code, ours) for code, ours in OURS.items()}
-    found[f"rules/{own.RULE.code}.md"] = _rule_page(*rule_of(own.RULE.code))
+    found[f"rules/{wrappers.RULE.code}.md"] = _rule_page(*rule_of(wrappers.RULE.code))
     found["rules/index.md"] = _index(rules)
     found["catalog.md"] = _catalog()
+    found["rule-helpers.md"] = rule_helpers.page(MARK_OF_SOURCES)
     return found
 
 
 def _rule_page(rule: Rule, text: Manual) -> str:
     summary, _, rest = text.text.partition("\n")
     # What the settings map is fixed as they say.
-    safeties = {SAFE, UNSAFE, None} if rule is own.RULE else _safeties(rule, text)
+    safeties = {SAFE, UNSAFE, None} if rule is wrappers.RULE else _safeties(rule, text)
     facts = [
         ("severity", f"{rule.severity}: {SEVERITIES[rule.severity]}"),
         ("fix", "; ".join(FIXES[s] for s in (SAFE, UNSAFE, None) if s in safeties) or "none"),
@@ -71,7 +76,7 @@ def _rule_page(rule: Rule, text: Manual) -> str:
     table = "".join(f"| {key} | {value} |\n" for key, value in facts)
     return (
         f"{MARK}\n# {rule.code} {rule.name}\n\n{summary}\n\n| | |\n| --- | --- |\n{table}\n"
-        f"{rest.strip()}\n\n{_suppressing(rule.code)}"
+        f"{_linked(rest.strip(), '../facts.md')}\n\n{_suppressing(rule.code)}"
     )
 
 
@@ -80,7 +85,7 @@ def _safeties(rule: Rule, text: Manual) -> set[str | None]:
     return {
         finding.safety
         for example in text.examples
-        for finding in check(example.before.encode(), Options(unsafe=True))
+        for finding in check(example.before.encode(), Options(unsafe=True, origin=rule.origin))
         if finding.code == rule.code
     }
 
@@ -110,10 +115,10 @@ def _index(rules: list[tuple[Rule, Manual]]) -> str:
     text = f"""{MARK}
 # Rules
 
-A code is never reused. `xla-migrate explain CODE` prints the same page. Numbers such as "xla-facts 1.30" name
-experiments with PyTorch/XLA; what the rules rely on, tests repeat (`pytest -k fact_1_30`).
+A code is never reused. `xla-migrate explain CODE` prints the same page. A number such as "fact 1.30" names
+one of the [facts about torch_xla](../facts.md), each of which a test repeats (`pytest -k fact_1_30`).
 """
-    own_rule, own_manual = rule_of(own.RULE.code)
+    own_rule, own_manual = rule_of(wrappers.RULE.code)
     rows = {code: (ours.name, ours.summary) for code, ours in OURS.items()}
     rows |= {
         rule.code: (rule.name, page.summary) for rule, page in [(own_rule, own_manual), *rules]
@@ -140,8 +145,7 @@ Every CUDA-only name, and what becomes of it on XLA. `xla-migrate explain NAME` 
 - **if left**: what happens on XLA if it is left as it is: *raises*, *silently wrong*, *slow*, *harmless*.
 - **difference**: between it and what takes its place: *same*, *renamed*, *arguments differ*, *depends on context*,
   *absent*.
-- **evidence**: *measured* by a test of ours where there is no CUDA device; the number of a *fact*, an experiment with
-  PyTorch/XLA; or the *docs* of the library concerned.
+- **evidence**: *measured* by a test of ours where there is no CUDA device; the number of a [fact about torch_xla](facts.md); or the *docs* of the library concerned.
 """
     for section, rows in _sections():
         text += f"\n## {section}\n\n"
@@ -183,7 +187,12 @@ def _row(row: catalog.Row) -> str:
     instead = "; ".join(part for part in (_code(row.instead), _cell(row.note)) if part)
     rule = f"[{row.rule}](rules/{row.rule}.md)" if row.rule else ""
     cells = (_code(row.name), row.fate, instead, row.left, row.difference, row.torch, rule)
-    return f"| {' | '.join((*cells, row.evidence))} |\n"
+    return _linked(f"| {' | '.join((*cells, row.evidence))} |\n", "facts.md")
+
+
+def _linked(text: str, page: str) -> str:
+    """`text` with "fact 1.30" and "facts 1.30, 1.33" as links to the page of the facts."""
+    return re.sub(r"\bfacts? \d\.\d+(?:, \d\.\d+)*", rf"[\g<0>]({page})", text)
 
 
 def _code(text: str) -> str:

@@ -7,26 +7,70 @@ from typing import Any
 
 ORDER = {
     "index.md": "Home",
+    "How to": {
+        "guides/plain.md": "A plain script",
+        "guides/several-modules.md": "Several modules",
+        "guides/hf-trainer.md": "The Trainer of transformers",
+        "guides/accelerate.md": "accelerate",
+        "guides/lightning.md": "Lightning",
+        "guides/timm.md": "timm",
+        "guides/diffusers.md": "diffusers",
+        "guides/notebook.md": "A notebook",
+        "guides/ddp.md": "DDP",
+        "guides/fsdp.md": "FSDP",
+        "guides/tpu-vm.md": "First hour on a TPU VM",
+        "guides/trainium.md": "First hour on Trainium",
+        "guides/troubleshooting.md": "Troubleshooting",
+        "guides/how-it-works.md": "How it works",
+        "guides/faq.md": "Questions",
+    },
     "Guides": {
         "from-one-to-many.md": "From one device to many",
+        "hand-written.md": "From torch_xla, written by hand",
+        "native-style.md": "Without the runtime installed",
         "verify.md": "Verify",
+        "compile.md": "Compile for a TPU, without one",
+        "profile.md": "Profile",
+        "tune.md": "Tune",
+        "run.md": "Resume and retry",
+        "host-reads.md": "Reading values later",
         "pre-commit.md": "In a team: pre-commit and CI",
     },
     "Reference": {
         "command.md": "The command",
         "settings.md": "Settings",
+        "target-options.md": "Compiler options of a target",
+        "launch-files.md": "Launch files",
+        "sagemaker.md": "SageMaker",
         "runtime.md": "The runtime",
+        "native-backends.md": "Native backends",
         "catalog.md": "The catalog",
+        "frameworks.md": "Frameworks, as they were run",  # written by bench/frameworks.py
     },
     "Rules": None,
-    "Results": {
+    "Internals": {
         "benchmarks.md": "Benchmarks",
         "sample.md": "A sample of findings, read by hand",
-    },
-    "Development": {
         "architecture.md": "Architecture",
+        "facts.md": "Facts about torch_xla",
         "writing-rules.md": "Writing a rule",
+        "rule-helpers.md": "What rules can ask",
+        "releasing.md": "Releasing",
     },
+}
+
+# As docs/generate.py groups them in the index; a test compares.
+TOPICS = {
+    "0": "The command itself, and code written for torch_xla by hand",
+    "1": "Devices, services and memory",
+    "2": "Precision",
+    "3": "Optimizers",
+    "4": "Data",
+    "5": "Steps, laziness and shapes",
+    "6": "Several devices",
+    "7": "Checkpoints",
+    "8": "Frameworks",
+    "9": "CUDA-only, with no equivalent",
 }
 
 
@@ -37,6 +81,8 @@ def on_config(config: Any) -> Any:
 
 def _nav(folder: str) -> list[Any]:
     there = {name for name in os.listdir(folder) if name.endswith(".md")}
+    guides = os.path.join(folder, "guides")
+    there |= {f"guides/{name}" for name in os.listdir(guides) if name.endswith(".md")}
     nav: list[Any] = []
     placed: set[str] = set()
     for title, pages in ORDER.items():
@@ -52,6 +98,17 @@ def _nav(folder: str) -> list[Any]:
     return [*nav, *sorted(there - placed)]
 
 
-def _rules(folder: str) -> list[str]:
-    pages = sorted(os.listdir(os.path.join(folder, "rules")))
-    return ["rules/index.md", *(f"rules/{page}" for page in pages if page.startswith("XLA"))]
+def _rules(folder: str) -> list[Any]:
+    """The index, and the pages by topic: each by its title, which is the code with the name."""
+    rules = os.path.join(folder, "rules")
+    topics: dict[str, list[Any]] = {}
+    for page in sorted(p for p in os.listdir(rules) if p.startswith("XLA")):
+        title = _title(os.path.join(rules, page))
+        topics.setdefault(page[3], []).append({title: f"rules/{page}"})
+    return ["rules/index.md", *({TOPICS[number]: found} for number, found in topics.items())]
+
+
+def _title(path: str) -> str:
+    """The first heading; MkDocs itself takes the file's name where a comment stands before it."""
+    with open(path, encoding="utf-8") as file:
+        return next(line[2:].strip() for line in file if line.startswith("# "))

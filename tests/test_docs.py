@@ -7,13 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 import pytest
 
+from xla_codemods.analysis.script import Script
 from xla_codemods.engine import migrate
-from xla_codemods.rules import RULES
+from xla_codemods.rules import every_rule
+from xla_codemods.source import Source
 from xla_migrate.cli import main
 from xla_migrate.reports.pages import page
 from xla_migrate.settings import KEYS
@@ -50,8 +54,33 @@ def test_a_stale_page_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert generate.stale() == ["catalog.md", "rules/XLA101.md", "rules/XLA999.md"]
 
 
+def test_all_that_rules_can_ask_is_told() -> None:
+    helpers = module("rule_helpers")
+    assert helpers.missing() == []
+    told = helpers.page("")
+    for name in (n for n in dir(Script) if not n.startswith("_")):
+        assert re.search(rf"^\| `{name}\b", told, re.MULTILINE), name
+    made = Script(Source(b"import torch\n"))
+    for name in (n for n in vars(made) if not n.startswith("_")):
+        assert re.search(rf"^\| `{name}\b", told, re.MULTILINE), name
+
+
+def test_every_module_that_rules_import_is_on_the_page() -> None:
+    helpers = module("rule_helpers")
+    told = helpers.page("")
+    used = helpers.imported()
+    assert {"edits.py", "fallback.py", "analysis/devices/specs.py", "catalog/families.py"} <= used
+    for file in used - set(helpers.FACADE):
+        found = import_module("xla_codemods." + helpers.dotted(file).removeprefix("..."))
+        section = told.partition(f"### `{helpers.dotted(file)}`\n")[2].partition("\n### ")[0]
+        assert section, file
+        for name, value in vars(found).items():
+            if getattr(value, "__module__", "") == found.__name__ and not name.startswith("_"):
+                assert f"`{name}" in section or isinstance(value, TypeVar), f"{file}: {name}"
+
+
 def test_findings_lead_to_pages_that_are_there() -> None:
-    for code in ("XLA001", "XLA002", "XLA003", *(rule.code for rule in RULES)):
+    for code in ("XLA001", "XLA002", "XLA003", *(rule.code for rule in every_rule())):
         assert (ROOT / page(code)).is_file(), code
         assert page(code, "https://docs.example/") == f"https://docs.example/rules/{code}/"
 
@@ -92,10 +121,16 @@ def test_every_page_has_its_place_in_the_site() -> None:
         assert repr(path.relative_to(DOCS).as_posix()) in listed, path
 
 
+def test_topics_are_those_of_the_index() -> None:
+    assert module("nav").TOPICS == module("generate").TOPICS
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")
-    words = ["-m", "mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(tmp_path)]
+    # By its absolute path, as from any other folder.
+    config = str(ROOT / "mkdocs.yml")
+    words = ["-m", "mkdocs", "build", "--strict", "-f", config, "-d", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,

@@ -176,3 +176,12 @@ def test_what_findings_depend_on_is_in_the_key(tmp_path: Path) -> None:
 
 def test_every_key_is_known_once() -> None:
     assert len(set(KEYS)) == len(KEYS)
+
+
+def test_what_scripts_are_rewritten_from(tmp_path: Path) -> None:
+    assert Settings().origin == "cuda"
+    found = read(tmp_path, '[tool.xla-migrate]\nfrom = "torch_xla"\n')
+    assert found.origin == "torch_xla"
+    assert found.key != Settings(str(tmp_path)).key
+    with pytest.raises(SettingsError, match=r'tool\.xla-migrate\.from: "jax" is no such choice'):
+        read(tmp_path, '[tool.xla-migrate]\nfrom = "jax"\n')

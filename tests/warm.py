@@ -33,7 +33,7 @@ if code < 0:  # by a signal
 sys.exit(code)
 """
 TORCH = ("torch", "torch._dynamo", "numpy")
-# What torch_xla's own import changes is a target's, never a reference's (xla-facts 1.106).
+# What torch_xla's own import changes is a target's, never a reference's (fact 1.106).
 TORCH_XLA = (*TORCH, "torch_xla", "torch_xla.core.xla_model", "torch_xla.debug.metrics")
 
 

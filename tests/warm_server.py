@@ -5,6 +5,7 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import runpy
 import select
@@ -119,6 +120,7 @@ def end(code):
 OWN_PATH = [p for p in sys.path[1:] if p not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
 for name in sys.argv[2:]:
     importlib.import_module(name)
+logging.root.handlers.clear()  # torch_xla leaves one, with which a script's basicConfig does nothing
 gc.collect()
 gc.freeze()  # what is imported is not looked through again
 run = become(*serve(sys.argv[1]))

@@ -105,6 +105,7 @@ class DropAlias(NamedTuple):
     alias: ast.alias
 
 
+# Any of these.
 Edit = Union[
     Replace,
     DropArgument,

@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .branches import without_kept
-from .cuda_only import left_over
+from .analysis.by_hand.written import as_written_by_hand
+from .analysis.cuda_names import left_over
+from .analysis.devices.kept_branches import without_kept
+from .analysis.host_programs import without_training_on_the_host
+from .analysis.index import Index
+from .analysis.inference.library_types import VENDORED
+from .analysis.scopes import Scope
+from .analysis.script import Script
+from .analysis.syntax import is_elif, is_pure
+from .analysis.training.left.steps import without_left_steps
+from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
-from .findings import SAFE, UNSAFE, Finding
-from .host_programs import without_training_on_the_host
-from .index import Index
-from .names import Scope
-from .rule import Rest, Rule
-from .rules import RULES
-from .script import Script
-from .source import Source
+from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back
+from .rule import Rule, Unhandled
+from .rules import RULES, rules_from
+from .source import Source, SourceError
 from .suppress import Suppressions
-from .syntax import is_elif, is_pure
-from .triggers import LISTENED
 
 if TYPE_CHECKING:
-    from .own import Own
-    from .project import Project
+    from .analysis.project import Project
+
+
+_OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
+_FIRST = frozenset(rule.code for rule in RULES if rule.first)
+_MORE = 3  # rewritings behind the first
 
 
 class Options(NamedTuple):
     """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all.
 
-    `own` are the names of the user's own that the settings map. `parallel` is "spmd" where one process is to drive
-    all devices.
+    `wrappers` are the user's own names that the settings map. `parallel` is "spmd" where one process is to drive
+    all devices. `origin` is "torch_xla" where what was written by hand for it is to be rewritten, too. `style` is "native"
+    where the result is to do without `xla_migrate`; a file that has a copy of the runtime always is of that style.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool = False
-    own: tuple[Own, ...] = ()
+    wrappers: tuple[Wrapper, ...] = ()
     parallel: str = ""
+    origin: str = ""
+    style: str = ""
 
     def selects(self, code: str) -> bool:
-        """Whether findings with `code` are wanted."""
+        """True if findings with `code` are wanted."""
         wanted = not self.select or code.startswith(self.select)
         return wanted and not (self.ignore and code.startswith(self.ignore))
 
@@ -64,14 +75,14 @@ def check(
     path: str = "<source>",
     project: Project | None = None,
 ) -> list[Finding]:
-    """What is CUDA-only, slow or wrong on XLA in this source, in order of place.
+    """What is CUDA-only, slow or wrong on XLA in this source, in order of place; first what ends the attempt.
 
     `project` is what the other modules of the program say of it, where they are known.
 
     Raises:
         SourceError: it cannot be decoded or parsed.
     """
-    script = Script(Source(data), path, options.own, options.parallel, project)
+    script = _script(data, options, path, project)
     try:
         return _findings(script, options)
     finally:
@@ -89,22 +100,74 @@ def migrate(
     Raises:
         SourceError: it cannot be decoded or parsed, or the result could not be.
     """
-    source = Source(data)
-    script = Script(source, path, options.own, options.parallel, project)
+    first = _rewritten(data, options, path, project, _of_origin) if options.origin else None
+    if first is None:
+        done = _migration(data, options, path, project)
+    else:
+        done = _followed(first, _migration(first.data, options, path, project), data)
+    return _in_style(done, options, path, project)
+
+
+def _followed(first: Migration, then: Migration, data: bytes) -> Migration:
+    """`first`, which was of `data`, and behind it `then`, which was of its result."""
+    return then._replace(
+        migrated=[*first.migrated, *moved_back(then.migrated, data, first.data)],
+        refused=(*first.refused, *then.refused),
+    )
+
+
+def _in_style(done: Migration, options: Options, path: str, project: Project | None) -> Migration:
+    """`done` without what needs `xla_migrate` installed, where that is asked for, or the file's own style."""
+    if options.style != "native" and f"import {VENDORED}".encode() not in done.data:
+        return done
+    styled = _rewritten(
+        done.data, options._replace(origin="xla_migrate"), path, project, _of_origin
+    )
+    if styled is None or styled.data == done.data:
+        return done
+    return done._replace(data=styled.data, left=check(styled.data, options, path, project))
+
+
+def _migration(data: bytes, options: Options, path: str, project: Project | None) -> Migration:
+    """With what can be fixed only where something else has been: a read beside a scale that is now 1."""
+    done = _rewritten(data, options, path, project, _findings)
+    assert done is not None
+    for _ in range(_MORE):
+        if not any(_applies(finding, options) for finding in done.left):
+            break
+        then = _rewritten(done.data, options, path, project, _findings)
+        if then is None or then.data == done.data:
+            break
+        done = _followed(done, then, data)
+    return done
+
+
+def _rewritten(
+    data: bytes,
+    options: Options,
+    path: str,
+    project: Project | None,
+    find: Callable[[Script, Options], list[Finding]],
+) -> Migration | None:
+    """The source with the fixes of what `find` finds; None where `find` is for another kind of file."""
+    script = _script(data, options, path, project)
     try:
-        return _migration(data, script, options)
+        if find is _of_origin and not script.origin:
+            return None
+        return _with_fixes(data, script, options, find(script, options))
     finally:
         script.release()
 
 
-def _migration(data: bytes, script: Script, options: Options) -> Migration:
+def _with_fixes(
+    data: bytes, script: Script, options: Options, findings: list[Finding]
+) -> Migration:
     source = script.source
-    findings = _findings(script, options)
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
         return Migration(data, [], findings)
-    from .imports import tidy_imports
-    from .rewrite import rewrite
+    from .rewriting.imports import tidy_imports
+    from .rewriting.rewrite import rewrite
 
     edits = _collapsed([edit for finding in chosen for edit in finding.edits], script)
     text, refusals = rewrite(source, _without_lost(edits, script), script.parents)
@@ -116,6 +179,10 @@ def _migration(data: bytes, script: Script, options: Options) -> Migration:
     left = check(result, options, script.path, script.project)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
     return Migration(result, migrated, left, reasons)
+
+
+def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
+    return Script(Source(data), path, options.wrappers, options.parallel, project, options.origin)
 
 
 def _applies(finding: Finding, options: Options) -> bool:
@@ -138,12 +205,19 @@ def _without_conflicts(findings: list[Finding]) -> list[Finding]:
 
 def _collapsed(edits: list[Edit], script: Script) -> list[Edit]:
     """Where every statement of an `if` is removed the `if` goes too: its test has nothing left to decide. So does a
-    `for` over what is there anyway.
+    `for` over what is there anyway, and a `try`: nothing is left that could fail.
     """
     removed = {e.node for e in edits if isinstance(e, ReplaceStatement) and not e.text}
     work = list(removed)
     while work:
         parent = script.parent(work.pop())
+        if isinstance(parent, ast.Try) and parent not in removed:
+            rest = [*parent.orelse, *parent.finalbody]
+            if not rest and all(s in removed for s in parent.body):
+                removed.add(parent)
+                work.append(parent)
+                edits.append(ReplaceStatement(parent))
+            continue
         if not isinstance(parent, (ast.If, ast.For)) or parent.orelse or parent in removed:
             continue
         header = parent.test if isinstance(parent, ast.If) else parent.iter
@@ -168,18 +242,56 @@ def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
 
 def _findings(script: Script, options: Options) -> list[Finding]:
     found = _DISPATCH.run(script) if script.index.nodes else []  # no line is hot
-    if options.own:
-        from .own import findings
+    if options.wrappers:
+        from .wrappers import findings
 
-        found += findings(script, options.own)
-    found = without_training_on_the_host(script, without_kept(script, found))
+        found += findings(script, options.wrappers)
+    found = without_training_on_the_host(
+        script, without_kept(script, found), _DISPATCH.of_any_training
+    )
+    found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
+    found = without_left_steps(script, found, _OF_STEPS)
+    if script.origin:
+        found += _dispatch_from(script.origin).run(script)
+    return _wanted(script, options, found)
+
+
+def _of_origin(script: Script, options: Options) -> list[Finding]:
+    return _wanted(script, options, _dispatch_from(script.origin).run(script))
+
+
+def _wanted(script: Script, options: Options, found: list[Finding]) -> list[Finding]:
     suppressions = Suppressions(script.source)
     # Asked of all findings: a suppression is in use even where its code is not selected.
     found = [f for f in found if not suppressions.covers(f)]
     found += suppressions.unused(script)
     kept = [f for f in found if options.selects(f.code)]
-    kept.sort(key=lambda f: (f.line, f.column, f.code))
+    kept.sort(key=lambda f: (not _ends_the_attempt(f), f.line, f.column, f.code))
     return kept
+
+
+def _ends_the_attempt(finding: Finding) -> bool:
+    """True for a library without which the file does not run: it is said first, whatever else there is to do."""
+    return finding.code in _FIRST and finding.severity == ERROR
+
+
+def failing_examples(wrappers: tuple[Wrapper, ...]) -> Iterator[tuple[Wrapper, str, str]]:
+    """Examples that do not hold: the mapping, what was expected, and what came out.
+
+    Raises:
+        WrapperError: one is no Python source.
+    """
+    options = Options(unsafe=True, wrappers=wrappers)
+    for entry in wrappers:
+        for before, after in entry.examples:
+            try:
+                got = migrate(before.encode(), options).data.decode()
+            except SourceError as error:
+                key = f'{entry.table}."{entry.dotted}".examples'
+                where = f"line {error.line} of `before` is no Python"
+                raise WrapperError(key, f"{where}: {error.reason}") from error
+            if got.strip() != after.strip():
+                yield entry, after, got
 
 
 class _Dispatch:
@@ -192,9 +304,10 @@ class _Dispatch:
         self.references = _merged(rule.references for rule in rules)
         self.nodes = _merged(rule.nodes for rule in rules)
         self.named = _by_type(_merged(rule.named for rule in rules))
-        self.wholes = [check for rule in rules for check in rule.wholes]
-        self.rests = [check for rule in rules for check in rule.rests]
-        self.rest_codes = frozenset(rule.code for rule in rules if rule.rests)
+        self.file_checks = [check for rule in rules for check in rule.file_checks]
+        self.fallback_checks = [check for rule in rules for check in rule.fallback_checks]
+        self.fallback_codes = frozenset(rule.code for rule in rules if rule.fallback_checks)
+        self.of_any_training = frozenset(r.code for r in rules if not r.shows_accelerator)
         # The last part of a dotted name tells at once whether any rule can care.
         self.call_ends = {name.rpartition(".")[2] for name in self.calls}
         self.reference_ends = {name.rpartition(".")[2] for name in self.references}
@@ -204,9 +317,9 @@ class _Dispatch:
         for finding in self._all(script):
             found.setdefault((finding.code, finding.node), finding)
         so_far = list(found.values())
-        rest = Rest(left_over(script, so_far, self._hears), so_far, self.rest_codes)
-        for check in self.rests:
-            for finding in check(script, rest):
+        unhandled = Unhandled(left_over(script, so_far, self._hears), so_far, self.fallback_codes)
+        for check in self.fallback_checks:
+            for finding in check(script, unhandled):
                 found.setdefault((finding.code, finding.node), finding)
         return list(found.values())
 
@@ -228,7 +341,7 @@ class _Dispatch:
                 if name in by_name:
                     for handler in by_name[name]:
                         yield from handler(script, node, scope)
-        for whole in self.wholes:
+        for whole in self.file_checks:
             yield from whole(script)
 
     def _at_calls(self, script: Script, index: Index) -> Iterable[Finding]:
@@ -237,9 +350,15 @@ class _Dispatch:
             last = _called_by(call)
             dotted = None
             if (
-                last is not None
-                and (last in self.call_ends or isinstance(func, ast.Name) or last in self.methods)
-            ) or isinstance(func, ast.Call):
+                (
+                    last is not None
+                    and (
+                        last in self.call_ends or isinstance(func, ast.Name) or last in self.methods
+                    )
+                )
+                or isinstance(func, ast.Call)
+                or (isinstance(func, ast.Attribute) and script.is_handed_on(func))
+            ):
                 dotted = script.dotted(func, scope)
             if dotted is not None:
                 for handler in self.calls.get(dotted, ()):
@@ -254,7 +373,9 @@ class _Dispatch:
         names: list[tuple[ast.expr, Scope]] = []
         if local:
             names += [(n, s) for n, s in index.of(ast.Name) if n.id in local]
-        names += [(n, s) for n, s in index.of(ast.Attribute) if n.attr in ends]
+        names += [
+            (n, s) for n, s in index.of(ast.Attribute) if n.attr in ends or script.is_handed_on(n)
+        ]
         for node, scope in names:
             parent = parents[node]
             if isinstance(parent, ast.Attribute) or (
@@ -312,4 +433,8 @@ def _by_type(table: dict[tuple[T, K], C]) -> dict[T, dict[K, C]]:
 
 
 _DISPATCH = _Dispatch(RULES)
-LISTENED.update(_DISPATCH.calls, _DISPATCH.references)
+
+
+@functools.cache
+def _dispatch_from(origin: str) -> _Dispatch:
+    return _Dispatch(rules_from(origin))

@@ -30,18 +30,10 @@ class Manual(NamedTuple):
 
 def manual(rule: Rule) -> Manual:
     """The manual of `rule`, from the docstring of its module."""
-    text = inspect.cleandoc(sys.modules[module_of(rule)].__doc__ or "")
+    text = inspect.cleandoc(sys.modules[rule.module].__doc__ or "")
     summary = text.partition("\n")[0].strip()
     examples = tuple(_example(match, text) for match in _BLOCK.finditer(text))
     return Manual(summary, text, examples)
-
-
-def module_of(rule: Rule) -> str:
-    """The dotted name of the module that `rule` is."""
-    for checks in (rule.calls, rule.methods, rule.references, rule.nodes, rule.named):
-        for check in checks.values():
-            return str(check.__module__)
-    return str((*rule.wholes, *rule.rests)[0].__module__)
 
 
 def _example(match: re.Match[str], text: str) -> Example:

@@ -23,11 +23,13 @@ class Pattern:
 
     @property
     def compiled(self) -> re.Pattern[str]:
+        """What `re.compile` gives."""
         if self._compiled is None:
             self._compiled = re.compile(self._text, self._flags)
         return self._compiled
 
     def search(self, text: str) -> re.Match[str] | None:
+        """The first match anywhere in `text`; remembered where `text` is no longer than a name."""
         known = self._known
         if text in known:
             return known[text]
@@ -39,10 +41,13 @@ class Pattern:
         return found
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
+        """The match that begins at `start`."""
         return self.compiled.match(text, start)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
+        """The match of the whole of `text`."""
         return self.compiled.fullmatch(text)
 
     def findall(self, text: str) -> list[str]:
+        """All matches, as `re.findall` gives them."""
         return self.compiled.findall(text)

@@ -10,23 +10,29 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from . import hot_lines
 from .edits import Edit
-from .findings import ERROR, LOW, SAFE, Finding
+from .finding import ERROR, LOW, SAFE, Finding
+from .symptoms import Behind
 
 if TYPE_CHECKING:
-    from .cuda_only import Use
-    from .names import Scope
-    from .script import Script
+    from .analysis.cuda_names import Use
+    from .analysis.scopes import Scope
+    from .analysis.script import Script
 
-# Looks at one place and yields findings.
+# A check: looks at one place, or at a file, and yields findings.
 CallCheck = Callable[["Script", ast.Call, "Scope"], Iterable[Finding]]
 ReferenceCheck = Callable[["Script", ast.expr, "Scope"], Iterable[Finding]]
 NodeCheck = Callable[["Script", Any, "Scope"], Iterable[Finding]]
-WholeCheck = Callable[["Script"], Iterable[Finding]]
-RestCheck = Callable[["Script", "Rest"], Iterable[Finding]]
+FileCheck = Callable[["Script"], Iterable[Finding]]
+FallbackCheck = Callable[["Script", "Unhandled"], Iterable[Finding]]
 
 
-class Rest(NamedTuple):
+# `mentions` of a check that looks at files that train: these are indexed whole.
+IN_TRAINING: tuple[str, ...] = ()
+
+
+class Unhandled(NamedTuple):
     """What the other rules have left of a file: uses of CUDA-only names, and the `codes` of rules that look at these."""
 
     uses: list[Use]
@@ -37,7 +43,50 @@ class Rest(NamedTuple):
 class Rule:
     """One rule: what it listens to is registered by decorators, in its own module."""
 
-    def __init__(self, code: str, name: str, *, severity: str = ERROR, effort: str = LOW) -> None:
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        *,
+        severity: str = ERROR,
+        effort: str = LOW,
+        about: str = "correctness",
+        in_training: bool = False,
+        shows_accelerator: bool = True,
+        behind: Behind | None = None,
+        origin: str = "",
+        of_step: str = "",
+        first: bool = False,
+    ) -> None:
+        """A rule.
+
+        Args:
+            code: as "XLA101"; a code is never used again.
+            name: the words that people may use in its place.
+            severity: `ERROR`, `WARNING` or `INFO`.
+            effort: what is left to a person: `LOW`, `MEDIUM` or `HIGH`.
+            about: "speed" where what is found runs on XLA and computes the same, else "correctness".
+            in_training: True where what is found matters in files that train; the names that the rule listens to then
+                make no line worth a look elsewhere.
+            shows_accelerator: False where programs that train on the CPU alone hold such findings, too: a file that
+                names no device and has no others is left alone.
+            behind: what `verify` may find wrong with the migrated script because of such a finding, as
+                `{"static shapes": LIKELY}`; what is not named here is as for all rules of the topic.
+            origin: "torch_xla" where it rewrites what was written by hand for torch_xla, and is asked only with `--from
+                torch_xla`; "xla_migrate" where it rewrites what is the runtime's, for `--style native`. Then every line is
+                looked at.
+            of_step: what it finds of a training step, which stays where the sharding of the step's model is left: "step", "mark",
+                "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
+            first: True where a finding that is an error ends the attempt: it is listed before all others of its file.
+        """
+        self.of_step = of_step
+        self.first = first
+        self.about = about
+        self.origin = origin
+        self.in_training = in_training
+        self.shows_accelerator = shows_accelerator
+        self.behind: Behind = behind or {}
+        self.module = ""  # that it stands in; its discovery says so
         self.code = code
         self.name = name
         self.severity = severity
@@ -47,42 +96,79 @@ class Rule:
         self.references: dict[str, ReferenceCheck] = {}
         self.nodes: dict[type[ast.AST], NodeCheck] = {}
         self.named: dict[tuple[type[ast.AST], str | None], NodeCheck] = {}
-        self.wholes: list[WholeCheck] = []
-        self.rests: list[RestCheck] = []
+        self.file_checks: list[FileCheck] = []
+        self.fallback_checks: list[FallbackCheck] = []
 
-    def call(self, *dotted: str) -> Callable[[CallCheck], CallCheck]:
-        """Listen to calls of these dotted names."""
+    def call(
+        self, *dotted: str, mentions: Iterable[str] | None = None
+    ) -> Callable[[CallCheck], CallCheck]:
+        """Listen to calls of these dotted names. `mentions`: see `node`."""
+        hot_lines.listen_to_names(dotted, end="(", hot=self._makes_hot(mentions))
         return _register(self.calls, dotted)
 
-    def method(self, *names: str) -> Callable[[CallCheck], CallCheck]:
-        """Listen to method calls `anything.<name>(...)` that are no library function."""
+    def method(
+        self, *names: str, mentions: Iterable[str] | None = None
+    ) -> Callable[[CallCheck], CallCheck]:
+        """Listen to method calls `anything.<name>(...)` that are no library function. `mentions`: see `node`."""
+        hot_lines.listen_to_attributes(names, end="(", hot=self._makes_hot(mentions))
         return _register(self.methods, names)
 
-    def reference(self, *dotted: str) -> Callable[[ReferenceCheck], ReferenceCheck]:
-        """Listen to these dotted names where they are not called."""
+    def reference(
+        self, *dotted: str, mentions: Iterable[str] | None = None
+    ) -> Callable[[ReferenceCheck], ReferenceCheck]:
+        """Listen to these dotted names where they are not called. `mentions`: see `node`."""
+        hot_lines.listen_to_names(dotted, hot=self._makes_hot(mentions))
         return _register(self.references, dotted)
 
     def node(
-        self, *types: type[ast.AST], named: Iterable[str | None] = ()
+        self,
+        *types: type[ast.AST],
+        named: Iterable[str | None] = (),
+        mentions: Iterable[str] | None = None,
     ) -> Callable[[NodeCheck], NodeCheck]:
         """Listen to every node of these types; with `named` to those keyword arguments (None: `**`), attributes or
         calls (by the last name of what is called) that have one of these names.
+
+        In files that do not train only lines are indexed that hold a name which some rule listens to. Where names are
+        too common for that, `mentions` takes their place: parts of names in small letters, as ("cuda", "gpu"), one of
+        which a line must hold.
         """
         if named:
+            words = [name for name in named if name is not None]
+            listen = (
+                hot_lines.listen_to_arguments
+                if types == (ast.keyword,)
+                else hot_lines.listen_to_words
+            )
+            listen(words, hot=self._makes_hot(mentions))
             return _register(self.named, [(kind, name) for kind in types for name in named])
+        self._makes_hot(mentions)
         return _register(self.nodes, types)
 
-    def whole(self, check: WholeCheck) -> WholeCheck:
-        """Look at the file as a whole."""
-        self.wholes.append(check)
-        return check
+    def file(self, *, mentions: Iterable[str]) -> Callable[[FileCheck], FileCheck]:
+        """Look at the file as a whole. `mentions`: as for `node`; of a check that has something to say of training
+        alone it is `IN_TRAINING`.
+        """
+        self._makes_hot(mentions)
 
-    def rest(self, check: RestCheck) -> RestCheck:
+        def register(check: FileCheck) -> FileCheck:
+            self.file_checks.append(check)
+            return check
+
+        return register
+
+    def fallback(self, check: FallbackCheck) -> FallbackCheck:
         """Look at what the other rules have left."""
-        self.rests.append(check)
+        self.fallback_checks.append(check)
         return check
 
-    def at(
+    def _makes_hot(self, mentions: Iterable[str] | None) -> bool:
+        """True if names that are listened to make their lines worth a look; `mentions` do so in their place."""
+        if mentions is not None and not self.origin:
+            hot_lines.listen_to_parts(mentions)
+        return mentions is None and not self.in_training and not self.origin
+
+    def finding(
         self,
         script: Script,
         node: ast.AST,

@@ -1,4 +1,6 @@
-"""`# xla-migrate: ignore[XLA101]` and `# noqa: XLA101`: what a line says about itself.
+"""`# xla-migrate: ignore[XLA101]` and `# noqa: XLA101`: what a line says about itself; `ignore-file` about its file.
+
+Ours take codes, their beginnings (`XLA1`) and rules' names (`device-string`); `# noqa` takes whole codes, as elsewhere.
 
 A bare `# noqa` is honoured too, as other linters do; a suppression of ours that suppresses nothing is a
 finding of its own (XLA002).
@@ -17,17 +19,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .findings import LOW, WARNING, Finding
+from .finding import LOW, WARNING, Finding
 from .patterns import Pattern
+from .prefilter import SUPPRESSION
 from .source import Source
-from .words import SUPPRESSION
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo
 
-    from .script import Script
+    from .analysis.script import Script
 
-_OURS = Pattern(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
+_OURS = Pattern(
+    r"#\s*xla-migrate:\s*ignore(?P<file>-file\b)?(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE
+)
 _NOQA = Pattern(
     r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?", re.IGNORECASE
 )
@@ -37,14 +41,31 @@ _BETWEEN = frozenset({token.COMMENT, token.NL, token.INDENT, token.DEDENT, token
 
 
 class _Suppression:
-    __slots__ = ("codes", "column", "line", "text", "used")
+    __slots__ = ("codes", "column", "line", "of_file", "text", "used")
 
-    def __init__(self, line: int, column: int, text: str, codes: frozenset[str]) -> None:
+    def __init__(
+        self, line: int, column: int, text: str, codes: frozenset[str], of_file: bool
+    ) -> None:
+        self.of_file = of_file
         self.line = line
         self.column = column
         self.text = text
         self.codes = codes  # empty: all
         self.used: set[str] = set()
+
+    def covers(self, finding: Finding) -> bool:
+        """True if it speaks of such a finding; what of it does is then in use."""
+        if not self.codes:
+            self.used.add(finding.code)
+            return True
+        fitting = {c for c in self.codes if _fits(c, finding)}
+        self.used |= fitting
+        return bool(fitting)
+
+
+def _fits(word: str, finding: Finding) -> bool:
+    begins = word.startswith("XLA") and finding.code.startswith(word)
+    return begins or word == finding.name.upper()
 
 
 class Suppressions:
@@ -54,9 +75,13 @@ class Suppressions:
         self.source = source
         self.by_line: dict[int, list[_Suppression]] = {}
         self.speaks = source.mentions("xla", "noqa") and any(w in source.text for w in _WORDS)
+        self.of_file: list[_Suppression] = []
         if self.speaks and SUPPRESSION in source.text:
             for found in _comments(self._tokens):
-                self.by_line.setdefault(found.line, []).append(found)
+                if found.of_file:
+                    self.of_file.append(found)
+                else:
+                    self.by_line.setdefault(found.line, []).append(found)
 
     @cached_property
     def _tokens(self) -> list[TokenInfo]:
@@ -98,22 +123,24 @@ class Suppressions:
         return any(finding.line <= line <= end for line in self._marked)
 
     def covers(self, finding: Finding) -> bool:
-        """Whether a comment on the first or last line of the finding's place, or of its statement, suppresses it."""
+        """True if a comment on the first or last line of the finding's place, or of its statement, suppresses it."""
+        # Each is asked, since each that covers the finding is in use.
+        if self.of_file and any([s.covers(finding) for s in self.of_file]):  # noqa: C419
+            return True
         if not self.speaks or not self._may_cover(finding):
             return False
         covered = False
         last = self._last_lines.get(finding.end_line, finding.end_line)
         for line in {finding.line, finding.end_line, last}:
             for suppression in self.by_line.get(line, ()):
-                if not suppression.codes or finding.code in suppression.codes:
-                    suppression.used.add(finding.code)
-                    covered = True
+                covered = suppression.covers(finding) or covered
             covered = covered or _is_noqa(self._comments.get(line, ""), finding.code)
         return covered
 
     def unused(self, script: Script) -> Iterator[Finding]:
         """Our suppressions that suppressed nothing."""
-        for suppression in (s for found in self.by_line.values() for s in found):
+        lines = (s for found in self.by_line.values() for s in found)
+        for suppression in (*self.of_file, *lines):
             idle = sorted(suppression.codes - suppression.used)
             if suppression.used and not idle:
                 continue
@@ -122,7 +149,8 @@ class Suppressions:
             yield Finding(
                 "XLA002",
                 "unused-suppression",
-                f"this comment does not suppress {what} here: remove it",
+                f"this comment does not suppress {what} {'in this file' if suppression.of_file else 'here'}:"
+                " remove it",
                 place,
                 suppression.line,
                 suppression.column,
@@ -162,7 +190,9 @@ def _comments(tokens: list[TokenInfo]) -> Iterator[_Suppression]:
         if match is not None:
             codes = frozenset(_codes(match["codes"]))
             column = part.start[1] + match.start() + 1
-            yield _Suppression(part.start[0], column, match.group(), codes)
+            yield _Suppression(
+                part.start[0], column, match.group(), codes, match["file"] is not None
+            )
 
 
 def _codes(text: str | None) -> list[str]:
@@ -173,7 +203,7 @@ def _codes(text: str | None) -> list[str]:
 
 
 def _is_noqa(comment: str, code: str) -> bool:
-    """Whether `comment` has a bare `# noqa`, or one that names `code`."""
+    """True if `comment` has a bare `# noqa`, or one that names `code`."""
     match = _NOQA.search(comment)
     if match is None:
         return False

@@ -16,8 +16,8 @@ import math
 import random
 from itertools import accumulate
 
-from xla_migrate.verify.precision import Ratios, pooled
-from xla_migrate.verify.tolerances import R_BY_CHANCE, R_LIMIT
+from xla_migrate.verify.judge.bf16 import Ratios, pooled
+from xla_migrate.verify.judge.tolerances import R_BY_CHANCE, R_LIMIT
 
 STEPS = 12
 QUANTITIES = (16, 64)
@@ -48,7 +48,7 @@ def run(
 def verification(
     chance: random.Random, quantities: int, ratio: float, common: float, adds: bool
 ) -> tuple[bool, bool]:
-    """Whether it passes: by our rule (`verify.precision`), by 1.2 (1 + 1/sqrt K) at once."""
+    """True if it passes: by our rule (`verify.precision`), by 1.2 (1 + 1/sqrt K) at once."""
     three = [
         list(
             zip(

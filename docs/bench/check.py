@@ -131,8 +131,8 @@ def start_up(folder: str) -> None:
 def against_parse(files: list[Path]) -> None:
     """The engine, against ast.parse of the same sources."""
     from xla_codemods.engine import check
+    from xla_codemods.prefilter import concerns
     from xla_codemods.source import SourceError
-    from xla_codemods.words import concerns
 
     sources = [data for data in (path.read_bytes() for path in files) if concerns(data)][:400]
     training = [data for data in sources if b".backward(" in data]
@@ -169,7 +169,7 @@ def against_parse(files: list[Path]) -> None:
 
 def without_trigger(tree: Path, clean: Path) -> float:
     """Copies the files of `tree` and of the standard library without a trigger word to `clean`; their megabytes."""
-    from xla_codemods.words import concerns
+    from xla_codemods.prefilter import concerns
 
     standard = Path(sysconfig.get_paths()["stdlib"])
     theirs = [p for p in standard.rglob("*.py") if "site-packages" not in p.parts]

@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from statistics import mean, median
 
-from xla_migrate.verify import Run, run
+from xla_migrate.verify.experiments.run import run
+from xla_migrate.verify.judge.observed import ObservedRun
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
@@ -29,7 +30,7 @@ WARMUP = 6
 KINDS = ("migrated", "unsafe", "hand")
 
 
-def observe(fixture: Fixture, kind: str) -> Run:
+def observe(fixture: Fixture, kind: str) -> ObservedRun:
     with tempfile.TemporaryDirectory() as place:
         return run(
             fixture.hand if kind == "hand" else fixture.script,
@@ -43,7 +44,7 @@ def observe(fixture: Fixture, kind: str) -> Run:
         )
 
 
-def per_step(seen: Run) -> tuple[float, float]:
+def per_step(seen: ObservedRun) -> tuple[float, float]:
     """After warm-up: the median time of an iteration, without what the taps take, and its mean number of reads."""
     if seen.failure is not None:
         raise SystemExit(f"{seen.script}: {seen.failure.message}")

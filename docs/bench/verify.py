@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 from xla_codemods.engine import migrate
-from xla_migrate.verify import Run, run
+from xla_migrate.verify.experiments.run import run
+from xla_migrate.verify.judge.observed import ObservedRun
 
 STEPS = 24
 
@@ -86,7 +87,7 @@ def seconds(model: str, side: str, watch: bool) -> tuple[float, float]:
         script.parent.mkdir()
         script.write_text(SCRIPT)
         replace = {"train.py": migrate(SCRIPT.encode()).data} if side == "target" else None
-        done: Run = run(
+        done: ObservedRun = run(
             script,
             [model, str(STEPS)],
             side=side,

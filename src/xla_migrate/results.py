@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SAFE, UNSAFE = "safe", "unsafe"
+CORRECTNESS, SPEED = "correctness", "speed"
 
 # Codes that are the command's own: no rule has them.
 CANNOT_PARSE = "XLA001"
@@ -49,7 +50,7 @@ class Record:
         return f"{type(self).__name__}({', '.join(pairs)})"
 
 
-class Row(Record):
+class Diagnostic(Record):
     """One finding, without its syntax tree.
 
     Lines and columns count from 1, columns in characters; in a notebook they count within `cell`, the number
@@ -57,6 +58,7 @@ class Row(Record):
     """
 
     __slots__ = (
+        "about",
         "cell",
         "code",
         "column",
@@ -85,7 +87,9 @@ class Row(Record):
         safety: str | None = None,
         text: str = "",
         cell: int | None = None,
+        about: str = CORRECTNESS,
     ) -> None:
+        self.about = about
         self.code = code
         self.name = name
         self.message = message
@@ -101,15 +105,20 @@ class Row(Record):
 
     @property
     def fails(self) -> bool:
-        """Whether it makes a check fail."""
+        """True if it is more than a note."""
         return self.severity != INFO
 
+    @property
+    def is_about_speed(self) -> bool:
+        """True if the code runs on XLA as it is, and computes the same, but slower than it could."""
+        return self.about == SPEED and self.severity != ERROR
+
     def is_fixed_by_a_run(self, unsafe: bool) -> bool:
-        """Whether there is a fix that a run makes that makes unsafe ones, too, or not."""
+        """True if there is a fix that a run makes that makes unsafe ones, too, or not."""
         return self.safety == SAFE or (self.safety == UNSAFE and unsafe)
 
 
-class Verdict(Record):
+class FileVerdict(Record):
     """What became of one file.
 
     Attributes:
@@ -127,8 +136,8 @@ class Verdict(Record):
 
     def __init__(
         self,
-        left: tuple[Row, ...] = (),
-        migrated: tuple[Row, ...] = (),
+        left: tuple[Diagnostic, ...] = (),
+        migrated: tuple[Diagnostic, ...] = (),
         data: bytes | None = None,
         notes: tuple[tuple[int, int | None, str], ...] = (),
         problem: str = "",
@@ -146,33 +155,54 @@ class Verdict(Record):
         self.project = project
 
 
-class Outcome(Record):
+class FileOutcome(Record):
     """The verdict on the file `path`, as shown to the user, and what was done about it.
 
     Attributes:
         unsafe: unsafe fixes are made in this file.
+        fail_on: `speed` where findings about speed, too, make the run end with 1.
+        left_path: the file whose lines the findings left count, where that is not `path`: the one that was written.
         written: the new source went to the disk, or to standard output.
         copy: where the original is kept, if git could not give it back.
         diff: old against new, where it was asked for.
     """
 
-    __slots__ = ("copy", "diff", "path", "unsafe", "verdict", "written")
+    __slots__ = (
+        "copy",
+        "diff",
+        "fail_on",
+        "left_path",
+        "path",
+        "unsafe",
+        "verdict",
+        "written",
+    )
 
     def __init__(
         self,
         path: str,
-        verdict: Verdict,
+        verdict: FileVerdict,
         unsafe: bool = False,
         written: bool = False,
         copy: str = "",
         diff: bytes = b"",
+        fail_on: str = CORRECTNESS,
+        left_path: str = "",
     ) -> None:
+        self.fail_on = fail_on
+        self.left_path = left_path or path
         self.path = path
         self.verdict = verdict
         self.unsafe = unsafe
         self.written = written
         self.copy = copy
         self.diff = diff
+
+    @property
+    def counts(self) -> bool:
+        """True if a finding is left that makes the run end with 1."""
+        strict = self.fail_on == SPEED
+        return any(row.fails and (strict or not row.is_about_speed) for row in self.verdict.left)
 
 
 class Run(Record):
@@ -186,7 +216,7 @@ class Run(Record):
 
     def __init__(
         self,
-        outcomes: tuple[Outcome, ...],
+        outcomes: tuple[FileOutcome, ...],
         rewriting: bool = False,
         known: int = 0,
         stale: int = 0,
@@ -200,15 +230,16 @@ class Run(Record):
 
     @property
     def exit_code(self) -> int:
-        """0 nothing left, 1 findings left or a diff that is not empty, 2 a file was not judged or not written."""
+        """0 nothing left (or only what is about speed, see `FileOutcome.fail_on`), 1 findings left or a diff that is not
+        empty, 2 a file was not judged or not written.
+        """
         if any(outcome.verdict.failed for outcome in self.outcomes):
             return 2
-        left = any(row.fails for outcome in self.outcomes for row in outcome.verdict.left)
-        return int(left or any(outcome.diff for outcome in self.outcomes))
+        return int(any(outcome.diff or outcome.counts for outcome in self.outcomes))
 
 
-def cannot_parse(reason: str, line: int, column: int, cell: int | None = None) -> Row:
+def cannot_parse(reason: str, line: int, column: int, cell: int | None = None) -> Diagnostic:
     """The finding of a file that is no Python."""
-    return Row(
+    return Diagnostic(
         CANNOT_PARSE, "cannot-parse", reason, line, column, line, column, ERROR, "medium", cell=cell
     )

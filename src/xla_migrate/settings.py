@@ -13,9 +13,10 @@ from .files.ignore import Patterns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, NoReturn
 
-    from xla_codemods.own import Own
+    from xla_codemods.analysis.wrappers import Wrapper
 
 NAME = "pyproject.toml"
 
@@ -51,6 +52,12 @@ DEFAULT_EXCLUDES = (
 )
 
 TARGETS = ("xla",)
+# What scripts are rewritten from; the first is the default. Those for torch_xla are left as they are unless it is named.
+ORIGINS = ("cuda", "torch_xla")
+# What the output is written with: the runtime, or torch_xla and a copy of parts of the runtime.
+STYLES = ("runtime", "native")
+# What makes a run end with 1: findings about correctness only, or those about speed, too.
+FAIL_ON = ("correctness", "speed")
 
 
 class SettingsError(Exception):
@@ -64,12 +71,19 @@ class Settings:
         "baseline",
         "docs",
         "exclude",
+        "excludes_given",
+        "fail_on",
         "ignore",
         "key",
+        "launch_files",
+        "origin",
         "own",
+        "per_file_given",
         "per_file_ignores",
         "root",
         "select",
+        "style",
+        "target",
         "unsafe",
     )
 
@@ -81,33 +95,43 @@ class Settings:
         self.unsafe: bool = read.flag("unsafe")
         self.baseline: str = read.text("baseline")
         self.docs: str = read.address("docs-url")
-        self.own: tuple[Own, ...] = read.own()
+        self.own: tuple[Wrapper, ...] = read.own()
         excludes = (
             *(read.texts("exclude") if "exclude" in read.table else DEFAULT_EXCLUDES),
             *read.texts("extend-exclude"),
         )
-        per_file = read.per_file_ignores()
+        per_file: tuple[tuple[str, tuple[str, ...]], ...] = read.per_file_ignores()
+        self.excludes_given = excludes
+        self.per_file_given = per_file
         self.exclude = Patterns(excludes)
         self.per_file_ignores: tuple[tuple[Patterns, tuple[str, ...]], ...] = tuple(
             (Patterns([pattern]), codes) for pattern, codes in per_file
         )
-        read.target()
+        self.fail_on: str = read.one_of("fail-on", FAIL_ON)
+        # Options of compilers by name; see `compiler.profile`.
+        self.target: dict[str, Any] = read.target()
+        self.launch_files: bool = read.flag("launch-files", True)
+        self.origin: str = read.one_of("from", ORIGINS)
+        self.style: str = read.one_of("style", STYLES)
         # What the findings depend on.
         self.key: tuple[object, ...] = (
             root,
             self.select,
             self.ignore,
             self.unsafe,
+            self.origin,
+            self.style,
             self.own,
             per_file,
+            repr(self.target) if self.target else "",
         )
 
     def excludes(self, path: str, is_folder: bool) -> bool:
-        """Whether the absolute `path` by itself is left out of a walk through its folder."""
+        """True if the absolute `path` by itself is left out of a walk through its folder."""
         return bool(self.exclude.decide(self._relative(path), is_folder))
 
     def excludes_named(self, path: str, is_folder: bool = False) -> bool:
-        """Whether the absolute `path`, or a folder that it lies in, is left out."""
+        """True if the absolute `path`, or a folder that it lies in, is left out."""
         return self.exclude.covers(self._relative(path), is_folder)
 
     def ignored_in(self, path: str) -> tuple[str, ...]:
@@ -128,11 +152,16 @@ class Settings:
 
 
 class Finder:
-    """The settings of folders, each pyproject.toml read once."""
+    """The settings of folders, each pyproject.toml read once.
 
-    def __init__(self) -> None:
+    Args:
+        everywhere: these settings for all folders, whatever files there are (`--config`, `--isolated`).
+    """
+
+    def __init__(self, everywhere: Settings | None = None) -> None:
         self._known: dict[str, Settings] = {}
         self._default = Settings()
+        self._everywhere = everywhere
 
     def of(self, folder: str) -> Settings:
         """The settings of the absolute `folder`.
@@ -140,6 +169,8 @@ class Finder:
         Raises:
             SettingsError: the nearest pyproject.toml cannot be used.
         """
+        if self._everywhere is not None:
+            return self._everywhere
         found = self._known.get(folder)
         if found is None:
             own = load(folder)
@@ -153,6 +184,8 @@ class Finder:
 
     def below(self, folder: str, settings: Settings, has_file: bool) -> Settings:
         """The settings of `folder`, whose parent has `settings`; `has_file`: there is a pyproject.toml in it."""
+        if self._everywhere is not None:
+            return self._everywhere
         found = self._known.get(folder)
         if found is None:
             found = (load(folder) or settings) if has_file else settings
@@ -167,13 +200,9 @@ def load(folder: str) -> Settings | None:
         SettingsError: it cannot be read, or a key or value in it is wrong.
     """
     path = os.path.join(folder, NAME)
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    data = _content(path)
+    if data is None:
         return None
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     # Most have no table for us, and a TOML parser takes longer to import than this whole file.
     if b"xla-migrate" not in data:
         return None
@@ -184,6 +213,32 @@ def load(folder: str) -> Settings | None:
     if not isinstance(table, dict):
         raise SettingsError(f"{path}: tool.xla-migrate must be a table")
     return Settings(folder, table)
+
+
+def load_file(path: str) -> Settings:
+    """The settings in the TOML file at `path`, whatever its name; patterns are relative to its folder.
+
+    Raises:
+        SettingsError: it cannot be read, has no table for us, or a key or value in it is wrong.
+    """
+    data = _content(path)
+    if data is None:
+        raise SettingsError(f"{path}: no such file")
+    table = _parse(data, path).get("tool", {})
+    table = table.get("xla-migrate") if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path}: has no table tool.xla-migrate")
+    return Settings(os.path.dirname(os.path.abspath(path)), table)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _parse(data: bytes, path: str) -> dict[str, Any]:
@@ -211,8 +266,8 @@ class _Reader:
     def refuse(self, key: str, reason: str) -> NoReturn:
         raise SettingsError(f"{self.path}: tool.xla-migrate.{key}: {reason}")
 
-    def flag(self, key: str) -> bool:
-        value = self.table.get(key, False)
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self.table.get(key, default)
         if not isinstance(value, bool):
             self.refuse(key, f"must be true or false, not {_shown(value)}")
         return value
@@ -237,15 +292,33 @@ class _Reader:
 
     def codes(self, key: str, value: object = None) -> tuple[str, ...]:
         codes = self.texts(key, value)
-        for code in codes:
-            if not is_code(code):
-                self.refuse(key, f'"{code}" is no code: codes are like "XLA101" or "XLA1"')
-        return codes
+        try:
+            return codes_of(codes)
+        except SettingsError as error:
+            self.refuse(key, str(error))
 
-    def target(self) -> None:
+    def one_of(self, key: str, known: tuple[str, ...]) -> str:
+        """One of the words `known`; the first where the key is not there."""
+        value = self.text(key)
+        if value and value not in known:
+            self.refuse(key, f'"{value}" is no such choice{nearest(value, known)}')
+        return value or known[0]
+
+    def target(self) -> dict[str, Any]:
+        """The table `target`, checked; empty where the key only names what is migrated to."""
+        table = self.table.get("target")
+        if isinstance(table, dict):
+            from .compiler.profile import OptionError, read
+
+            try:
+                read(table)
+            except OptionError as error:
+                self.refuse(f"target.{error.key}", error.reason)
+            return table
         target = self.text("target")
         if target and target not in TARGETS:
             self.refuse("target", f'"{target}" is no target{nearest(target, TARGETS)}')
+        return {}
 
     def per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         table = self.table.get("per-file-ignores", {})
@@ -256,35 +329,59 @@ class _Reader:
             for pattern, codes in table.items()
         )
 
-    def own(self) -> tuple[Own, ...]:
+    def own(self) -> tuple[Wrapper, ...]:
         if not any(key in self.table for key in OWN):
             return ()
-        from xla_codemods import own
+        from xla_codemods.analysis import wrappers
 
         try:
-            return own.read({key: self.table[key] for key in OWN if key in self.table})
-        except own.OwnError as error:
+            return wrappers.read({key: self.table[key] for key in OWN if key in self.table})
+        except wrappers.WrapperError as error:
             self.refuse(error.key, error.reason)
 
 
-# The tables of a user's own names; see `xla_codemods.own`.
+# The tables of a user's own names; see `xla_codemods.wrappers`.
 OWN = ("devices", "optimizers", "loaders", "functions")
 KEYS = (
     "baseline",
     "docs-url",
     "exclude",
     "extend-exclude",
+    "fail-on",
+    "from",
     "ignore",
+    "launch-files",
     "per-file-ignores",
     "select",
+    "style",
     "target",
     "unsafe",
     *OWN,
 )
 
 
+def codes_of(words: Iterable[str]) -> tuple[str, ...]:
+    """The codes that `words` stand for: codes and their beginnings in capitals, names of rules by their codes.
+
+    Raises:
+        SettingsError: one of them is neither.
+    """
+    return tuple(word.upper() if is_code(word.upper()) else _code_named(word) for word in words)
+
+
+def _code_named(name: str) -> str:
+    from .manuals import code_of, names
+
+    code = code_of(name.lower())
+    if code is None:
+        hint = nearest(name.lower(), names())
+        like = "" if hint else ": codes are like XLA101, or XLA1 for all that begin so"
+        raise SettingsError(f'"{name}" is no code, and no name of a rule{like}{hint}')
+    return code
+
+
 def is_code(text: str) -> bool:
-    """Whether `text` is a code, or the beginning of one."""
+    """True if `text` is a code, or the beginning of one."""
     return text.startswith("XLA") and len(text) <= 6 and (text == "XLA" or text[3:].isdigit())
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.cli import processes, work
+from xla_migrate.cli import work
+from xla_migrate.cli.migrate import processes
 
 from .conftest import BY_HAND, CLEAN, CUDA, OWN, XLA, Runner
 
@@ -118,7 +119,7 @@ def test_other_rules_have_another_cache(
 ) -> None:
     run("check", ".")
     reads()
-    monkeypatch.setattr("xla_migrate.cli.run.tool_key", lambda: ("another version",))
+    monkeypatch.setattr("xla_migrate.cli.migrate.run.tool_key", lambda: ("another version",))
     run("check", ".")
     assert reads() == ALL
 

@@ -48,7 +48,7 @@ def test_check_writes_nothing(run: Runner, here: Path) -> None:
     (here / "train.py").write_text(CUDA)
     expected = (
         1,
-        "train.py:3:5: XLA101 [*] `.cuda()` needs a CUDA device\n"
+        "train.py:3:5: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`\n"
         "1 finding in 1 file: `xla-migrate` migrates it.\n",
         "",
     )
@@ -126,7 +126,8 @@ def test_select_and_ignore(run: Runner, here: Path) -> None:
         (["check"], "name a file or folder"),
         (["--nope", "a.py"], "no option --nope"),
         (["--chekc", "a.py"], 'no option --chekc; did you mean "--check"?'),
-        (["check", "--diff", "a.py"], "no option --diff"),
+        (["check", "--fix", "--diff", "a.py"], "--diff writes nothing"),
+        (["--fix", "a.py"], "no option --fix; it goes with `check`"),
         (["--write-baseline", "a.py"], "no option --write-baseline"),
         (["--select"], "--select needs a value: --select CODES"),
         (["--diff=yes", "a.py"], "--diff takes no value"),
@@ -136,11 +137,11 @@ def test_select_and_ignore(run: Runner, here: Path) -> None:
             ["--ignore", "XLA001", "a.py"],
             "XLA001 stands for files that cannot be judged: exclude them",
         ),
-        (["--jobs", "0", "a.py"], "--jobs must be a number from 1, not '0'"),
-        (["--target", "tpu", "a.py"], '--target tpu: no such choice; there is "xla"'),
+        (["--jobs", "0", "a.py"], "--jobs: must be a number from 1, not '0'"),
+        (["--target", "tpu", "a.py"], '--target: no such choice: tpu; there is "xla"'),
         (
             ["--output-format", "jsn", "a.py"],
-            '--output-format jsn: no such choice; did you mean "json"?',
+            '--output-format: no such choice: jsn; did you mean "json"?',
         ),
         (["--check", "--diff", "a.py"], "--check writes nothing"),
         (["--check", "--output", "b.py", "a.py"], "--check writes nothing"),
@@ -210,9 +211,14 @@ def test_a_sub_commands_word_that_is_a_file_too(run: Runner, here: Path) -> None
     assert run("./check", "./explain").out.endswith("2 of 2 findings migrated in 2 files.\n")
 
 
-def test_everything_behind_two_dashes_is_a_path(run: Runner, here: Path) -> None:
+def test_two_dashes_are_for_verification(run: Runner, here: Path) -> None:
     (here / "--diff").write_text(CUDA)
-    assert run("check", "--", "--diff").out.startswith("--diff:3:5: ")
+    for words in (["check", "--", "--diff"], ["./--diff", "--", "--epochs", "1"], ["--", "a.py"]):
+        result = run(*words)
+        assert (result.code, result.out) == (2, "")
+        assert "`xla-migrate verify train.py -- ARGS`" in result.err
+    assert (here / "--diff").read_text() == CUDA
+    assert run("check", "./--diff").out.startswith("--diff:3:5: ")
 
 
 def test_paths_are_shown_from_here(

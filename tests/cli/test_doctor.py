@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from xla_migrate.cli.doctor import FAULT, NOTE, OK, Check, diagnose, lines
-from xla_migrate.cli.doctor_checks import ANSWER
+from xla_migrate.cli.doctor import diagnose, lines
+from xla_migrate.cli.doctor_checks import ANSWER, FAULT, NOTE, OK, DoctorCheck
 from xla_migrate.verify import probe
 
 from .conftest import Runner
@@ -39,9 +39,11 @@ GOOD: dict[str, Any] = {
 
 def checked(
     env: dict[str, str] | None = None, without: tuple[str, ...] = (), **changes: Any
-) -> dict[str, Check]:
+) -> dict[str, DoctorCheck]:
     found = {k: v for k, v in {**GOOD, **changes}.items() if k not in without}
-    return {check.name: check for check in diagnose(env or {}, 1.0, lambda env, timeout: found)}
+    return {
+        check.name: check for check in diagnose(env or {}, 1.0, lambda env, timeout, heard: found)
+    }
 
 
 def test_a_machine_that_is_ready() -> None:
@@ -70,6 +72,49 @@ def test_versions_have_to_match(versions: dict[str, Any], detail: str, advice: s
     assert check.status == FAULT
     assert detail in check.detail
     assert advice in check.advice
+
+
+EAGER = {"backend": "eager", "why": "torch_xla is not installed", "absent": "", "native": True}
+NATIVE_VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "torch_xla": None, "torch_tpu": "0.2.0"}
+
+
+def test_a_native_backend_is_ready_without_torch_xla() -> None:
+    """Its collectives are not tried, and torch_xla's cache is none of its."""
+    checks = checked(
+        versions=NATIVE_VERSIONS,
+        backend={**EAGER, "device": "tpu"},
+        device="tpu:0",
+        device_type="tpu",
+        all_devices=4,
+    )
+    assert {name: check.status for name, check in checks.items()} == {
+        "versions": OK,
+        "backend": OK,
+        "device": OK,
+        "training step": OK,
+        "collectives": NOTE,
+    }
+    assert checks["backend"].detail == "eager on tpu: torch_xla is not installed"
+
+
+def test_a_native_backend_without_its_device_is_the_one_fault() -> None:
+    absent = "torch_tpu 0.2.0 is installed, but this host shows no TPU: training runs on the CPU"
+    taken = {**EAGER, "device": "cpu", "native": False, "absent": absent}
+    checks = checked(versions=NATIVE_VERSIONS, backend=taken, without=("imported", "device"))
+    assert {name: check.status for name, check in checks.items()} == {
+        "versions": OK,
+        "backend": FAULT,
+    }
+    assert absent in checks["backend"].detail
+
+
+def test_the_backend_is_a_line_with_its_reason() -> None:
+    taken = {"backend": "torch_xla", "device": "xla", "why": "it is installed", "absent": ""}
+    assert checked(backend={**taken, "native": False})["backend"].detail == (
+        "torch_xla: it is installed"
+    )
+    eager = {**EAGER, "device": "cuda", "native": False}
+    assert checked(backend=eager)["backend"].status == NOTE
 
 
 def test_torch_xla_that_cannot_be_imported() -> None:
@@ -181,7 +226,7 @@ def test_fact_5_7_the_cpu_has_no_collectives() -> None:
     [
         ({"cache": None}, NOTE),
         ({"cache_writable": False}, FAULT),
-        ({"device_type": "CPU", "tpu_chips": 0}, NOTE),  # fact 1.60: written, never read
+        ({"device_type": "CPU", "tpu_chips": 0}, NOTE),  # the cache is written, never read
     ],
 )
 def test_compile_cache(changes: dict[str, Any], status: str) -> None:
@@ -212,7 +257,7 @@ def test_a_cache_that_is_not_there_yet_is_no_fault(
 
 
 def test_a_probe_that_said_nothing() -> None:
-    checks = diagnose({}, 1.0, lambda env, timeout: {"code": 1, "stderr": "no module"})
+    checks = diagnose({}, 1.0, lambda env, timeout, heard: {"code": 1, "stderr": "no module"})
     assert [(c.name, c.status) for c in checks] == [("versions", FAULT)]
     assert "no module" in checks[0].detail
 
@@ -268,6 +313,7 @@ def test_real_faults_of_one_machine(
     checks = examined(run, monkeypatch, XLA_PERSISTENT_CACHE_PATH=cache, CPU_NUM_DEVICES="2")
     assert {name: check["status"] for name, check in checks.items()} == {
         "versions": FAULT,
+        "backend": OK,
         "device": NOTE,
         "training step": OK,
         "collectives": NOTE,
@@ -300,3 +346,86 @@ def test_a_torch_xla_that_does_not_load(
     check = examined(run, monkeypatch)["torch_xla"]
     assert check["status"] == FAULT
     assert "libxla.so.9" in check["detail"]
+
+
+def test_each_check_is_told_as_soon_as_it_is_made() -> None:
+    seen: list[str] = []
+    steps: list[list[str]] = []
+
+    def probe(env: dict[str, str], timeout: float, heard: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in GOOD.items():
+            found[key] = value
+            if key in ("device", "device_type", "local_devices", "step"):
+                continue  # told together
+            heard(dict(found))
+            steps.append(list(seen))
+        return found
+
+    diagnose({"PJRT_DEVICE": "TPU"}, 1.0, probe, lambda check: seen.append(check.name))
+    assert steps[0] == ["versions"]
+    assert ["versions", "device"] in steps
+    assert ["versions", "device", "training step"] in steps
+    assert seen == ["versions", "device", "training step", "collectives", "compile cache"]
+
+
+PROBE = """
+import json, time
+print(json.dumps({"versions": {"python": "3", "torch": "2.9.0", "torch_xla": "2.9.0"}}), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_probe_that_hangs_has_told_what_it_knew(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import subprocess
+
+    (tmp_path / "probe.py").write_text(PROBE)
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess,
+        "Popen",
+        lambda words, **kwargs: real([words[0], str(tmp_path / "probe.py")], **kwargs),
+    )
+    result = run("doctor", "--timeout", "2")
+    assert result.code == 1
+    assert result.out.startswith("ok    versions: python 3, torch 2.9.0, torch_xla 2.9.0\n")
+    assert "nothing for 2 s" in result.out
+
+
+def test_wrong_values_are_one_line(run: Runner) -> None:
+    assert (
+        run("doctor", "--timeout", "x").err == "xla-migrate: --timeout: must be a number, not 'x'\n"
+    )
+    assert run("doctor", "now").err.startswith("xla-migrate: doctor has no argument now")
+    assert 'did you mean "json"?' in run("doctor", "--format", "jsn").err
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "words"),
+    [
+        ({}, {"cache_bytes": 3 << 20, "cache_file_system": "nfs4"}, "3.0 MiB, on nfs4: shared"),
+        ({}, {"cache_bytes": 0, "cache_file_system": "ext4"}, "on ext4: this host's own"),
+        ({}, {"device_type": "NEURON", "cache": None}, "/var/tmp/neuron-compile-cache, "),
+        (
+            {"NEURON_COMPILE_CACHE_URL": "s3://b/c"},
+            {"device_type": "NEURON", "cache": None},
+            "s3://b/c, shared with all",
+        ),
+        (
+            {"NEURON_CC_FLAGS": "-O1 --no_cache"},
+            {"device_type": "NEURON", "cache": None},
+            "turned off: every start compiles anew",
+        ),
+        (
+            {"NEURON_CC_FLAGS": "--cache_dir=/a", "NEURON_COMPILE_CACHE_URL": "/b"},
+            {"device_type": "NEURON", "cache": None},
+            "/a, 0 files, 0.0 MiB",
+        ),
+    ],
+)
+def test_where_the_compile_cache_is_and_who_shares_it(
+    env: dict[str, str], changes: dict[str, Any], words: str
+) -> None:
+    assert words in checked(env, **changes)["compile cache"].detail

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.rules import RULES
+from xla_codemods.rules import every_rule
 
 from .conftest import OWN, Runner
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
 def test_every_code_has_its_manual(run: Runner, rule: object) -> None:
     code, name = rule.code, rule.name  # type: ignore[attr-defined]
     by_code = run("explain", code)

@@ -46,8 +46,8 @@ def notebook(here: Path) -> Path:
 
 def test_findings_have_the_cells_number(run: Runner, notebook: Path) -> None:
     assert run("check", ".").out.splitlines()[:2] == [
-        "train.ipynb:cell 3:2:9: XLA101 [*] `.cuda()` needs a CUDA device",
-        "train.ipynb:cell 5:1:1: XLA101 [*] `.cuda()` needs a CUDA device",
+        "train.ipynb:cell 3:2:9: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        "train.ipynb:cell 5:1:1: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
     ]
     report = json.loads(run("check", "--output-format", "json", ".").out)
     assert [(f["cell"], f["line"]) for f in report["findings"]] == [(3, 2), (5, 1)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CLEAN, CUDA, XLA, Runner
+from .conftest import CLEAN, CUDA, OWN, XLA, Runner
 
 
 @pytest.fixture
@@ -50,15 +50,23 @@ def test_a_file_to_a_folder(run: Runner, project: Path) -> None:
 
 
 def test_a_folder_keeps_its_shape(run: Runner, project: Path) -> None:
-    assert run("src", "--output", "out").code == 0
-    assert tree(project / "out") == {"a.py": XLA, "sub/b.py": XLA, "sub/clean.py": CLEAN}
+    result = run("src", "--output", "out")
+    assert result.code == 0
+    assert result.err == "xla-migrate: 1 other file copied into out\n"
+    assert tree(project / "out") == {
+        "a.py": XLA,
+        "notes.md": "x",
+        "sub/b.py": XLA,
+        "sub/clean.py": CLEAN,
+    }
     assert tree(project / "src")["a.py"] == CUDA
 
 
 def test_again_and_from_within(run: Runner, project: Path) -> None:
     for _ in range(2):
         assert run(".", "--output", "out").code == 0
-        assert sorted(tree(project / "out")) == ["src/a.py", "src/sub/b.py", "src/sub/clean.py"]
+        names = ["src/a.py", "src/notes.md", "src/sub/b.py", "src/sub/clean.py"]
+        assert sorted(tree(project / "out")) == names
 
 
 def test_a_file_that_could_not_be_judged_is_not_written(run: Runner, project: Path) -> None:
@@ -120,3 +128,47 @@ def test_findings_lead_to_the_site_of_the_settings(run: Runner, here: Path) -> N
     result = run("check", ".")
     assert result.code == 2
     assert "tool.xla-migrate.docs-url: must be the address of a site" in result.err
+
+
+def test_what_lies_beside_the_code_is_copied(run: Runner, project: Path) -> None:
+    (project / "src" / "conf.yaml").write_text("lr: 0.1\n")
+    (project / "src" / "data.bin").write_bytes(b"x" * (5 << 20))
+    (project / "src" / "secret.txt").write_text("x")
+    (project / "src" / "notes.md").write_text("new")
+    (project / "src" / ".gitignore").write_text("secret.txt\n")
+    (project / ".git").mkdir()
+    (project / "out").mkdir()
+    (project / "out" / "notes.md").write_text("somebody's")
+    told = run("src", "--output", "out").err
+    assert "2 other files copied into out\n" in told
+    assert "not copied into out (large): src/data.bin\n" in told
+    assert "not copied into out (another file is there): src/notes.md\n" in told
+    made = tree(project / "out")
+    assert made["conf.yaml"] == "lr: 0.1\n"
+    assert made["notes.md"] == "somebody's"
+    assert "secret.txt" not in made
+
+
+def test_a_file_that_is_there_is_kept(run: Runner, project: Path) -> None:
+    (project / "new.py").write_text("somebody's work\n")
+    result = run("src/a.py", "--output", "new.py")
+    assert "new.py: what was there is kept as new.py.orig\n" in result.out
+    assert (project / "new.py.orig").read_text() == "somebody's work\n"
+    assert (project / "new.py").read_text() == XLA
+    assert "kept" not in run("src/a.py", "--output", "new.py").out
+
+
+def test_findings_name_the_file_whose_lines_they_count(run: Runner, here: Path) -> None:
+    import json
+
+    (here / "pyproject.toml").write_text(OWN)
+    (here / "a.py").write_text("import mylib, torch\nx = y.cuda()\nmylib.by_hand(1, 2)\n")
+    assert run("--diff", "a.py").err.startswith("a.py:3:1: XLA003 ")
+    assert run("a.py", "--output", "out.py").out.startswith("out.py:4:1: XLA003 ")
+    report = json.loads(run("a.py", "--output", "out.py", "--output-format", "json").out)
+    assert [(f["path"], f["line"]) for f in report["findings"]] == [("out.py", 4)]
+    assert [(f["path"], f["line"]) for f in report["migrated"]] == [("a.py", 2)]
+    source = (here / "a.py").read_bytes()
+    assert run("-", stdin=source).err.startswith("<stdout>:4:1: XLA003 ")
+    assert run("-", "--diff", stdin=source).err.startswith("<stdin>:3:1: XLA003 ")
+    assert run("a.py").out.startswith("a.py:4:1: XLA003 ")

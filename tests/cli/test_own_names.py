@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods import own
+from xla_codemods import wrappers
 
 from .conftest import Runner
 
@@ -24,7 +24,7 @@ def migrated(run: Runner, here: Path, source: str, *words: str) -> str:
 
 def test_the_manuals_example_works(run: Runner, here: Path) -> None:
     """The settings in the manual are read, and their example is tested, before anything is done."""
-    block = re.search(r"```toml\n(.*?)```", own.__doc__ or "", re.DOTALL)
+    block = re.search(r"```toml\n(.*?)```", wrappers.__doc__ or "", re.DOTALL)
     assert block is not None
     settings(here, block[1])
     source = "import torch\nfrom mylib import to_gpu\n\nmodel = to_gpu(torch.nn.Linear(2, 2))\n"
@@ -172,8 +172,8 @@ def test_messages_say_it_as_it_would_be_written(run: Runner, here: Path) -> None
     settings(here, ALL)
     (here / "a.py").write_text("import mylib\nmylib.cuda_sync()\nmylib.to_gpu(x)\n")
     out = run("check", "a.py").out
-    assert "`mylib.cuda_sync` is for CUDA: `xla.synchronize` takes its place" in out
-    assert "`mylib.to_gpu` is for CUDA: `x.to(xla.xla_device())` takes its place" in out
+    assert "`mylib.cuda_sync` is for CUDA: use `xla.synchronize`" in out
+    assert "`mylib.to_gpu` is for CUDA: use `x.to(xla.xla_device())`" in out
 
 
 def test_suppressed_and_ignored_like_any_other(run: Runner, here: Path) -> None:
@@ -254,3 +254,22 @@ def test_a_device_of_ones_own_is_an_accelerator(run: Runner, here: Path) -> None
         "    print(loss.item())\n"
     )
     assert "a.py:7:11: XLA503" in run("check", "a.py").out
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from mylib.gpu import to_gpu as tg\n\nx = load()\ny = tg(x)\n",
+        "from mylib.gpu import (\n    other,\n    to_gpu as tg,\n)\n\n\ndef f(x):\n    return tg(x)\n",
+        "def f(x):\n    from mylib.gpu import to_gpu as tg\n    return tg(x)\n",
+        "import mylib.gpu as g\n\nx = load()\ny = g.to_gpu(x)\n",
+    ],
+)
+def test_under_another_name(run: Runner, here: Path, source: str) -> None:
+    (here / "pyproject.toml").write_text(
+        "[tool.xla-migrate.functions]\n'mylib.gpu.to_gpu' = '{0}.to({xla}.xla_device())'\n"
+    )
+    (here / "a.py").write_text(source)
+    assert "XLA003 [*]" in run("check", "a.py").out
+    assert run("a.py").code == 0
+    assert "x.to(xla.xla_device())" in (here / "a.py").read_text()

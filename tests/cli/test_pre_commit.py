@@ -75,7 +75,10 @@ def test_the_check_blocks_what_adds_cuda_and_passes_what_does_not(repository: Pa
     git("add", ".")
     blocked = commit("cuda")
     assert blocked.returncode == 1
-    assert "train.py:3:5: XLA101 [*] `.cuda()` needs a CUDA device" in blocked.stderr
+    assert (
+        "train.py:3:5: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`"
+        in blocked.stderr
+    )
     assert (repository / "train.py").read_text() == CUDA
     (repository / "train.py").write_text(XLA)
     git("add", ".")

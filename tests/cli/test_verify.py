@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.verify import traces
-from xla_migrate.cli import verify_runs as verify_command
 from xla_migrate.cli.verify_arguments import parse
-from xla_migrate.verify import Failure, Run
+from xla_migrate.target.compile import interpreter, judged
+from xla_migrate.verify.experiments import proof
+from xla_migrate.verify.judge.failures import Failure, Fault
+from xla_migrate.verify.judge.judgement import Judgement, Status
+from xla_migrate.verify.judge.observed import ObservedRun
 
 from .conftest import CUDA, Runner
 
@@ -31,6 +35,11 @@ while True:
 """
 
 
+@pytest.fixture(autouse=True)
+def _pages_in_the_tests_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 WRONG = [
     ([], "verify takes one script"),
     (["a.py", "b.py"], "verify takes one script"),
@@ -42,12 +51,13 @@ WRONG = [
     (["a.py", "--steps", "0"], "--steps must be more than 0, not 0"),
     (["a.py", "--tolerance=nan"], "--tolerance must be more than 0, not nan"),
     (["a.py", "--timeout=-1"], "--timeout must be more than 0, not -1"),
-    (["a.py", "--precision=half"], "--precision half: there is float32 and bfloat16"),
-    (["a.py", "--dropout", "on"], "--dropout on: there is off and same"),
+    (["a.py", "--precision=half"], "--precision invalid choice: 'half'"),
+    (["a.py", "--dropout", "on"], "--dropout invalid choice: 'on'"),
     (["a.py", "--metric", "("], "--metric (: "),
     (["a.py", "--data-shim", "gone.py"], "--data-shim gone.py: no such file"),
     (["a.py", "--migrated", "gone.py"], "--migrated gone.py: no such file"),
-    (["a.py", "--keep", "."], "--keep .: not empty"),
+    (["a.py", "--keep", "."], "--keep .: not an empty folder"),
+    (["a.py", "--for", "v9"], "--for v9: v9: no such TPU; there is v4, v5e"),
     (["bad.py"], "bad.py:1:7: XLA001 invalid syntax"),
 ]
 
@@ -69,8 +79,8 @@ def test_arguments() -> None:
     asked = parse(
         [__file__, "--steps=5", "--metric", r"acc (\S+)", "--no-report", "--", "--steps", "9"]
     )
-    assert (asked.steps, asked.metric, asked.report) == (5, r"acc (\S+)", None)
-    assert asked.args == ["--steps", "9"]
+    assert (asked.request.steps, asked.request.metric, asked.report) == (5, r"acc (\S+)", None)
+    assert asked.request.args == ("--steps", "9")
     assert not asked.writing
 
 
@@ -79,7 +89,7 @@ def test_with_verify_the_commands_own_options_are_kept_for_it() -> None:
     asked = parse(words, writing=True)
     assert [str(path) for path in asked.paths] == [__file__, "models"]
     assert asked.command == ["--quiet", "--unsafe"]
-    assert (asked.steps, asked.args, asked.unsafe) == (5, ["x"], True)
+    assert (asked.request.steps, asked.request.args, asked.unsafe) == (5, ("x",), True)
 
 
 def made_up(
@@ -90,7 +100,7 @@ def made_up(
     """Runs that are not run: of the original the usual losses, of the migrated script these."""
     calls: list[dict[str, Any]] = []
 
-    def observe(script: Path, args: list[str], **options: Any) -> Run:
+    def observe(script: Path, args: list[str], **options: Any) -> ObservedRun:
         calls.append({"script": script, "args": args, **options})
         target = options.get("side") == "target"
         out = traces.run(losses, side="target") if target and losses else None
@@ -98,7 +108,7 @@ def made_up(
         out.failure = failure if not target else None
         return out
 
-    monkeypatch.setattr(verify_command, "observe", observe)
+    monkeypatch.setattr(proof, "observe", observe)
     return calls
 
 
@@ -109,7 +119,7 @@ def test_both_sides_are_run_alike(run: Runner, here: Path, monkeypatch: pytest.M
     assert result.code == 0, result.err
     reference, target = calls
     for call in calls:
-        assert call["args"] == ["0.1"]
+        assert call["args"] == ("0.1",)
         assert (call["steps"], call["dropout"], call["timeout"]) == (6, "same", 9.0)
         assert call["precision"] == "float32"
     assert "replace" not in reference
@@ -135,7 +145,7 @@ def test_an_r_that_chance_may_have_made_is_taken_over_more_trainings(
     losses = {"float32": [1.0, 0.9, 0.8, 0.7], "bfloat16": [1.0, 0.901, 0.799, 0.701]}
     calls: list[tuple[str, int]] = []
 
-    def observe(script: Path, args: list[str], **options: Any) -> Run:
+    def observe(script: Path, args: list[str], **options: Any) -> ObservedRun:
         side, shake = options.get("side", "reference"), options.get("shake", 0)
         calls.append((side if side == "target" else options["precision"], shake))
         if side == "reference":
@@ -143,7 +153,7 @@ def test_an_r_that_chance_may_have_made_is_taken_over_more_trainings(
         far = 1.0019 if shake == 0 else 1.0003  # once more than the original errs, then less
         return traces.run([1.0, 0.9 * far, 0.8 / far, 0.7 * far], side="target")
 
-    monkeypatch.setattr(verify_command, "observe", observe)
+    monkeypatch.setattr(proof, "observe", observe)
     (here / "train.py").write_text(SCRIPT)
     result = run("verify", "train.py", "--precision=bfloat16")
     assert [shake for _, shake in calls] == [0] * 3 + [1] * 3 + [2] * 3
@@ -198,16 +208,16 @@ def test_what_agrees_in_float64_is_compared_with_errors_in_every_operation(
     run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = made_up(monkeypatch)
-    plain = verify_command.observe
+    plain = proof.observe
 
-    def observe(*args: Any, **options: Any) -> Run:
-        out: Run = plain(*args, **options)
+    def observe(*args: Any, **options: Any) -> ObservedRun:
+        out: ObservedRun = plain(*args, **options)
         off = options.get("side") == "target" and "arithmetic" not in options
         by = 2e-4 if off else options.get("roughness", 0) * 100
         out.traces[0].steps[0].losses = [1 + by]
         return out
 
-    monkeypatch.setattr(verify_command, "observe", observe)
+    monkeypatch.setattr(proof, "observe", observe)
     (here / "train.py").write_text(SCRIPT)
     result = run("verify", "train.py")
     assert more_runs(calls) == [*FOLLOWED, *EXACT, "reference follow errors"]
@@ -218,7 +228,7 @@ def test_what_agrees_in_float64_is_compared_with_errors_in_every_operation(
 def test_where_the_original_fails_the_migrated_script_is_not_run(
     run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = made_up(monkeypatch, failure=Failure("network", "main.py:9: URLError: no"))
+    calls = made_up(monkeypatch, failure=Failure(Fault.NETWORK, "main.py:9: URLError: no"))
     (here / "train.py").write_text(SCRIPT)
     result = run("verify", "train.py")
     assert len(calls) == 1
@@ -242,10 +252,80 @@ def test_the_page_is_written_and_named(
 ) -> None:
     made_up(monkeypatch)
     (here / "train.py").write_text(SCRIPT)
-    assert run("verify", "train.py").out.splitlines()[-1] == "report: report.html"
-    assert (here / "report.html").read_text().startswith("<!doctype html>")
-    assert run("verify", "train.py", "--report=other.html").code == 0
-    assert (here / "other.html").exists()
+    result = run("verify", "train.py", "--report=other.html")
+    assert result.out.splitlines()[-1] == "report: other.html"
+    assert (here / "other.html").read_text().startswith("<!doctype html>")
+
+
+def test_what_the_tpu_compiler_says_is_part_of_the_proof(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    monkeypatch.setattr(interpreter, "find", lambda given: None)
+    asked: list[Any] = []
+
+    def compiled(script: Path, args: Any, target: str, files: Any, options: Any) -> Any:
+        asked.append((script.name, tuple(args), target, list(files)))
+        return [Judgement("compiled for v5e", Status.FAILED, "too large", "train.py:5")]
+
+    monkeypatch.setattr(judged, "judged", compiled)
+    done = run("verify", "train.py", "--for", "v5e", "--no-report", "--", "0.1")
+    assert asked == [("train.py", ("0.1",), "v5e", ["train.py"])]
+    assert "FAILED compiled for v5e  too large" in done.out
+    assert "[train.py:4]" in done.out  # of the script as it is
+    assert done.code == 1
+
+
+def test_unasked_the_page_does_not_go_into_the_project(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made_up(monkeypatch)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (here / "train.py").write_text(SCRIPT)
+    name, _, place = run("verify", "train.py").out.splitlines()[-1].partition(": ")
+    assert name == "report"
+    assert Path(place).parent == tmp_path
+    assert Path(place).read_text().startswith("<!doctype html>")
+    assert [path.name for path in here.iterdir()] == ["train.py"]
+
+
+def test_no_page_is_left_where_nothing_could_be_run(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(monkeypatch)
+    (here / "train.py").write_text(SCRIPT)
+    assert run("verify", "train.py", "--report=page.html").code == 0
+    made_up(monkeypatch, failure=Failure(Fault.NETWORK, "no data"))
+    result = run("verify", "train.py", "--report=page.html")
+    assert result.code == 2
+    assert "report:" not in result.out
+    assert not (here / "page.html").exists()  # the earlier one would be believed
+
+
+def test_a_notebook_runs_as_its_cells(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    cells = [{"cell_type": "code", "source": text} for text in ("%matplotlib inline", SCRIPT)]
+    for cell in cells:
+        cell |= {"metadata": {}, "outputs": []}
+    (here / "train.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
+    assert run("verify", "train.ipynb", "--no-report").code == 0
+    before, after = (call["replace"]["train.ipynb"] for call in calls)
+    assert "pass  # %matplotlib inline" in before
+    assert "nn.Linear(4, 2).cuda()" in before
+    assert "xla_device()" in after
+
+
+def test_a_notebook_with_an_unknown_magic_is_refused_in_one_line(run: Runner, here: Path) -> None:
+    cells = [{"cell_type": "code", "source": "%sql select 1", "metadata": {}, "outputs": []}]
+    (here / "train.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
+    result = run("verify", "train.ipynb")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "xla-migrate: train.ipynb: cell 1: verify does not run the magic %sql: remove the line\n"
+    )
 
 
 def test_somebody_elses_report_stays(
@@ -254,7 +334,7 @@ def test_somebody_elses_report_stays(
     made_up(monkeypatch)
     (here / "train.py").write_text(SCRIPT)
     (here / "report.html").write_text("mine")
-    result = run("verify", "train.py")
+    result = run("verify", "train.py", "--report=report.html")
     assert result.code == 0
     assert "is not a report of xla-migrate" in result.err
     assert (here / "report.html").read_text() == "mine"
@@ -305,7 +385,7 @@ class TestVerifyThenWrite:
     def test_what_could_not_be_run_is_not(
         self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made_up(monkeypatch, failure=Failure("script", "no"))
+        made_up(monkeypatch, failure=Failure(Fault.SCRIPT, "no"))
         (here / "train.py").write_text(SCRIPT)
         assert run("train.py", "--verify").code == 2
         assert (here / "train.py").read_text() == SCRIPT
@@ -326,17 +406,40 @@ class TestVerifyThenWrite:
         assert set(calls[1]["replace"]) == {"train.py"}
         assert (here / "other.py").read_text() == CUDA
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["train.py", "--verify", "--select", "XLA1"],
+            ["train.py", "--select=XLA1", "--verify"],
+            ["--select", "XLA1", "train.py", "--verify"],
+            ["--verify", "--ignore", "XLA5", "--jobs", "1", "train.py"],
+            ["train.py", "--fail-on", "speed", "--verify", "--select", "XLA1,XLA2"],
+        ],
+    )
+    def test_values_of_the_commands_options_are_no_paths(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    ) -> None:
+        """What is proven and written is what the options say."""
+        calls = made_up(monkeypatch)
+        (here / "train.py").write_text(SCRIPT)
+        result = run(*words)
+        assert result.code in (0, 1), result.err  # 1: what was not selected is left
+        assert "could not" not in result.err
+        assert calls[1]["replace"]["train.py"] == (here / "train.py").read_bytes()
+        assert b"xla_device()" in calls[1]["replace"]["train.py"]
+        assert b"optimizer_step" not in calls[1]["replace"]["train.py"]
+
     def test_files_that_change_meanwhile_are_left(
         self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (here / "train.py").write_text(SCRIPT)
         later = SCRIPT + "print(torch.ones(1).cuda())\n"
 
-        def observe(*args: Any, **options: Any) -> Run:
+        def observe(*args: Any, **options: Any) -> ObservedRun:
             (here / "train.py").write_text(later)
             return traces.run(side=options.get("side", "reference"))
 
-        monkeypatch.setattr(verify_command, "observe", observe)
+        monkeypatch.setattr(proof, "observe", observe)
         result = run("train.py", "--verify")
         assert result.code == 2
         assert "files changed during the verification" in result.err
@@ -367,5 +470,5 @@ def test_the_scripts_own_error_is_told_as_such(run: Runner, here: Path) -> None:
     result = run("verify", "train.py", "--steps", "2", "--", "fast")
     assert result.code == 2
     assert "the original's own error:" in result.out
-    assert "could not convert string to float" in result.out.splitlines()[-2]
-    assert result.out.splitlines()[-2].startswith("could not run the original (its own error): ")
+    assert "could not convert string to float" in result.out.splitlines()[-1]
+    assert result.out.splitlines()[-1].startswith("could not run the original (its own error): ")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+from xla_codemods.analysis.script import Script
 from xla_codemods.engine import Options, check, migrate
-from xla_codemods.script import Script
 from xla_codemods.source import Source
 
 IMPORT = "from xla_migrate import runtime as xla\n"

@@ -7,21 +7,29 @@ import difflib
 
 import pytest
 
-from xla_codemods.engine import Options, migrate
+from xla_codemods import engine
+from xla_codemods.engine import Options, check, migrate
 from xla_codemods.manual import Example, manual
-from xla_codemods.rules import RULES
+from xla_codemods.rule import Rule
+from xla_codemods.rules import every_rule
+
+RULES = every_rule()
 
 CASES = [
-    pytest.param(example, id=f"{rule.code}-{rule.name}-{example.line}")
+    pytest.param(rule, example, id=f"{rule.code}-{rule.name}-{example.line}")
     for rule in RULES
     for example in manual(rule).examples
 ]
 
 
-@pytest.mark.parametrize("example", CASES)
-def test_example(example: Example) -> None:
+def all_fixes(rule: Rule) -> Options:
+    return Options(unsafe=True, origin=rule.origin)
+
+
+@pytest.mark.parametrize(("rule", "example"), CASES)
+def test_example(rule: Rule, example: Example) -> None:
     ast.parse(example.after)
-    got = migrate(example.before.encode(), Options(unsafe=True)).data.decode()
+    got = migrate(example.before.encode(), all_fixes(rule)).data.decode()
     assert got == example.after, "\n".join(
         difflib.unified_diff(
             example.after.splitlines(), got.splitlines(), "manual", "got", lineterm=""
@@ -29,13 +37,67 @@ def test_example(example: Example) -> None:
     )
 
 
-@pytest.mark.parametrize("example", CASES)
-def test_second_run_changes_nothing(example: Example) -> None:
-    assert migrate(example.after.encode(), Options(unsafe=True)).data.decode() == example.after
+@pytest.mark.parametrize(("rule", "example"), CASES)
+def test_second_run_changes_nothing(rule: Rule, example: Example) -> None:
+    for options in (all_fixes(rule), Options(unsafe=True)):
+        assert migrate(example.after.encode(), options).data.decode() == example.after
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_manual_is_one(rule: object) -> None:
-    page = manual(rule)  # type: ignore[arg-type]
+RULES_BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+
+
+@RULES_BY_CODE
+def test_manual_is_one(rule: Rule) -> None:
+    page = manual(rule)
     assert page.summary.endswith(".")
     assert page.examples
+
+
+def reported(rule: Rule, source: str) -> list[int]:
+    """The lines at which `rule` has something to say of `source`."""
+    return sorted(
+        {f.line for f in check(source.encode(), Options(origin=rule.origin)) if f.code == rule.code}
+    )
+
+
+def marked(rule: Rule, source: str) -> list[int]:
+    """The lines that a manual marks as reported, or as left after a fix: `graph = torch.cuda.CUDAGraph()  # XLA901`."""
+    lines = source.splitlines()
+    return [n for n, line in enumerate(lines, 1) if line.endswith(f"  # {rule.code}")]
+
+
+def failures(rule: Rule) -> list[str]:
+    """What in the manual of `rule` does not hold."""
+    found = []
+    for example in manual(rule).examples:
+        if reported(rule, example.after) != marked(rule, example.after):
+            found.append(f"line {example.line}: other lines are reported than are marked")
+        if migrate(example.before.encode(), all_fixes(rule)).data.decode() != example.after:
+            found.append(f"line {example.line}: another result")
+    return found
+
+
+@RULES_BY_CODE
+def test_the_marked_lines_are_reported_and_no_others(rule: Rule) -> None:
+    for example in manual(rule).examples:
+        assert reported(rule, example.after) == marked(rule, example.after), example.after
+
+
+@RULES_BY_CODE
+def test_a_manual_shows_what_is_reported_and_what_is_not(rule: Rule) -> None:
+    examples = manual(rule).examples
+    assert any(reported(rule, example.before) for example in examples)
+    assert any(not reported(rule, example.after) for example in examples)
+
+
+@RULES_BY_CODE
+def test_the_manual_notices_that_its_rule_is_muted(
+    rule: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not failures(rule)
+    others = [o for o in RULES if o is not rule and o.origin == rule.origin]
+    if rule.origin:
+        monkeypatch.setattr(engine, "_dispatch_from", lambda origin: engine._Dispatch(others))
+    else:
+        monkeypatch.setattr(engine, "_DISPATCH", engine._Dispatch(others))
+    assert failures(rule)

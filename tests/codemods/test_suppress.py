@@ -43,10 +43,30 @@ def test_suppressed(source: str) -> None:
         (f"def g():  {OURS}\n    y.cuda()", [(2, "XLA002"), (3, "XLA101")]),
         (f"@f\ndef g(a=y.cuda()): pass\n{OURS}", [(3, "XLA101"), (4, "XLA002")]),
         ("x = y.cuda()  # xla-migrate: ignore[]", [(2, "XLA002"), (2, "XLA101")]),
-        ("x = y.cuda()  # xla-migrate: ignore[cuda-method]", [(2, "XLA002"), (2, "XLA101")]),
+        ("x = y.cuda()  # xla-migrate: ignore[cuda-metho]", [(2, "XLA002"), (2, "XLA101")]),
+        ("x = y.cuda()  # xla-migrate: ignore[XLA4]", [(2, "XLA002"), (2, "XLA101")]),
+        ("x = y.cuda()\n# xla-migrate: ignore-file[XLA4]", [(2, "XLA101"), (3, "XLA002")]),
+        ("x = 1\n# xla-migrate: ignore-file", [(3, "XLA002")]),
+        ('"""# xla-migrate: ignore-file"""\nx = y.cuda()', [(3, "XLA101")]),
+        ("x = y.cuda()  # noqa: XLA1", [(2, "XLA101")]),
         ("x = y.cuda()  # xla-migrate: ignore[XLA101, XLA403]", [(2, "XLA002")]),
         (f'"""\n{OURS}\n"""\ny.cuda()', [(5, "XLA101")]),
     ],
 )
 def test_not_suppressed(source: str, found: list[tuple[int, str]]) -> None:
     assert sorted(findings(f"import torch\n{source}\n")) == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = y.cuda()  # xla-migrate: ignore[XLA1]",
+        "x = y.cuda()  # xla-migrate: ignore[cuda-method]",
+        "x = y.cuda()  # xla-migrate: ignore[CUDA-METHOD, ]",
+        "# xla-migrate: ignore-file\nx = y.cuda()\nz = y.cuda()",
+        "x = y.cuda()\n\n# xla-migrate: ignore-file[cuda-method]",
+        "# xla-migrate: ignore-file[XLA101]\nx = y.cuda()  # noqa",
+    ],
+)
+def test_codes_by_beginning_and_name_and_whole_files(source: str) -> None:
+    assert findings(f"import torch\n{source}\n") == []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from xla_codemods.analysis.project import Modules, Project
 from xla_codemods.engine import Options, migrate
-from xla_codemods.project import Modules, Project
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.verify import Run, run
+from xla_migrate.verify.experiments.run import run
+from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
-from ..runtime.replicas import QUICK_COMPILES
+from ..runtime.rehearsal import QUICK_COMPILES
 
 
-def observed(script: str, side: str, place: Path, **options: Any) -> Run:
+def observed(script: str, side: str, place: Path, **options: Any) -> ObservedRun:
     """A run of `script` as `train.py`, in a new folder `place`; `options` are those of `verify.run`."""
     project = place / "project"
     project.mkdir(parents=True)
@@ -32,7 +33,7 @@ def observed(script: str, side: str, place: Path, **options: Any) -> Run:
 
 def all_observed(
     scripts: Mapping[str, tuple[str, str]], base: Path, **options: Any
-) -> dict[str, Run]:
+) -> dict[str, ObservedRun]:
     """Runs by name of (script, side), two at a time."""
     with ThreadPoolExecutor(2) as pool:
         waiting = {

@@ -10,7 +10,7 @@ import torch
 from xla_codemods.engine import migrate
 
 from ..codemods.rules.distributed.test_alone import FORMS, HEAD
-from ..runtime import replicas
+from ..runtime import rehearsal
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -59,7 +59,7 @@ def test_fact_1_41_no_form_of_a_guarded_save_hangs(tmp_path: Path) -> None:
     result = migrate(script().encode())
     assert not [f for f in result.left if f.severity == "error"]
     first = f"import os\nos.chdir({str(tmp_path)!r})\n"
-    reports = replicas.run(first + result.data.decode(), XLA_FLAGS=replicas.QUICK_COMPILES)
+    reports = rehearsal.run(first + result.data.decode(), XLA_FLAGS=rehearsal.QUICK_COMPILES)
     assert reports[0] == dict.fromkeys(range(len(SAVES)), True)
     saved = [torch.load(tmp_path / f"{i}.pt") for i in range(len(SAVES))]
     for state in saved:

@@ -15,7 +15,7 @@ import torch
 from xla_codemods.engine import migrate
 
 from .. import warm
-from ..runtime.replicas import QUICK_COMPILES, SOURCE
+from ..runtime.rehearsal import QUICK_COMPILES, SOURCE
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

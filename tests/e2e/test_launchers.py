@@ -12,7 +12,7 @@ import pytest
 from xla_codemods.engine import migrate
 
 from .. import warm
-from ..runtime.replicas import SOURCE, free_port
+from ..runtime.rehearsal import SOURCE, free_port
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

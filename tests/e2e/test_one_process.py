@@ -12,7 +12,7 @@ from torch import nn
 from xla_codemods.engine import Options, migrate
 
 from .. import warm
-from ..runtime.replicas import free_port
+from ..runtime.rehearsal import free_port
 from .torchrun import Ended, environment
 
 pytestmark = pytest.mark.e2e

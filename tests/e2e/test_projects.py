@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ..runtime.replicas import QUICK_COMPILES
+from ..runtime.rehearsal import QUICK_COMPILES
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

@@ -13,7 +13,7 @@ import pytest
 from xla_codemods.engine import migrate
 
 from .. import warm
-from ..runtime.replicas import QUICK_COMPILES
+from ..runtime.rehearsal import QUICK_COMPILES
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from xla_migrate.verify import Comparison, Run, compare
+from xla_migrate.verify.judge.compare import Comparison, compare
+from xla_migrate.verify.judge.observed import ObservedRun
 
 from .observed import all_observed
 
@@ -195,7 +196,7 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ObservedRun]:
     """All of them."""
     scripts = {"original": (ORIGINAL, "reference"), "migrated": (MIGRATED, "target")}
     for name, fault in FAULTS.items():
@@ -208,14 +209,14 @@ def told(comparison: Comparison) -> str:
     return f"{comparison}\n{comparison.target.failure}\n{comparison.target.output[-2000:]}"
 
 
-def test_without_faults_it_is_proven(runs: dict[str, Run]) -> None:
+def test_without_faults_it_is_proven(runs: dict[str, ObservedRun]) -> None:
     comparison = compare(runs["original"], runs["migrated"])
     assert comparison.proven, told(comparison)
     assert len(comparison.rows) == STEPS
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_caught_and_located(name: str, runs: dict[str, Run]) -> None:
+def test_a_fault_is_caught_and_located(name: str, runs: dict[str, ObservedRun]) -> None:
     fault = FAULTS[name]
     comparison = compare(runs["original"], runs[name])
     assert comparison.could_run, told(comparison)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify import Run, compare
+from xla_migrate.verify.judge.compare import compare
+from xla_migrate.verify.judge.observed import ObservedRun
 
 from . import test_verify_faults as faults
 from .observed import observed
@@ -68,7 +69,7 @@ LATE = {
         STEP,
         STEP + "    optimizer.param_groups[0]['lr'] = 6.0 if step < 8 else 5.9\n",
         10,
-        "option lr",
+        "option",
     ),
     "momentum that is forgotten": Late(
         STEP, STEP + "    if step == 9: optimizer.state.clear()\n", 11, "weights"
@@ -91,7 +92,7 @@ LATE = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ObservedRun]:
     """All of them, two at a time."""
     base = tmp_path_factory.mktemp("following")
     found = {
@@ -107,7 +108,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     return found | followers(scripts, base / "weights", base)
 
 
-def followers(scripts: dict[str, str], kept: Path, base: Path) -> dict[str, Run]:
+def followers(scripts: dict[str, str], kept: Path, base: Path) -> dict[str, ObservedRun]:
     """Runs that take the kept weights; each takes its files away, so each has its own."""
     with ThreadPoolExecutor(2) as pool:
         waiting = {}
@@ -121,7 +122,7 @@ def followers(scripts: dict[str, str], kept: Path, base: Path) -> dict[str, Run]
         return {name: future.result() for name, future in waiting.items()}
 
 
-def test_alone_it_parts_and_step_by_step_it_is_proven(runs: dict[str, Run]) -> None:
+def test_alone_it_parts_and_step_by_step_it_is_proven(runs: dict[str, ObservedRun]) -> None:
     original, alone = runs["original"], runs["alone"]
     assert original.failure is None, original.output[-2000:]
     left_alone = compare(original, alone)
@@ -133,14 +134,14 @@ def test_alone_it_parts_and_step_by_step_it_is_proven(runs: dict[str, Run]) -> N
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_a_late_fault_is_caught_at_its_step(name: str, runs: dict[str, Run]) -> None:
+def test_a_late_fault_is_caught_at_its_step(name: str, runs: dict[str, ObservedRun]) -> None:
     late = LATE[name]
     pair = runs["original"], runs[name]
     assert pair[1].failure is None, pair[1].output[-2000:]
     comparison = compare(runs["original"], runs["alone"], followed=pair)
     assert comparison.divergence is not None, str(comparison)
     found = comparison.divergence
-    assert (found.step, found.quantity) == (late.step, late.quantity), str(comparison)
+    assert (found.step, found.quantity.value) == (late.step, late.quantity), str(comparison)
 
 
 BY_HAND = (
@@ -182,7 +183,7 @@ NUMERIC = {name: faults.FAULTS[name] for name in NAMES}
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ObservedRun]:
     base = tmp_path_factory.mktemp("faulty")
     kept = base / "weights"
     original = observed(faults.ORIGINAL, "reference", base / "original", keep=kept, steps=STEPS)
@@ -192,7 +193,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.mark.parametrize("name", NUMERIC)
 def test_a_fault_is_caught_though_weights_are_taken_from_the_original(
-    name: str, faulty: dict[str, Run]
+    name: str, faulty: dict[str, ObservedRun]
 ) -> None:
     pair = faulty["original"], faulty[name]
     comparison = compare(*pair, followed=pair)

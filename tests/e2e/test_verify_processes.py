@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify import Run, compare, run
+from xla_migrate.verify.experiments.run import run
+from xla_migrate.verify.judge.compare import compare
+from xla_migrate.verify.judge.observed import ObservedRun
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -63,7 +65,7 @@ REDUCE = "    xla.reduce_gradients(optimizer)\n"
 CLIP = "    nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n"
 
 
-def observed(script: str, side: str, place: Path) -> Run:
+def observed(script: str, side: str, place: Path) -> ObservedRun:
     project = place / f"{side}-project"
     project.mkdir()
     (project / "train.py").write_text(script)
@@ -80,11 +82,11 @@ def observed(script: str, side: str, place: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> ObservedRun:
     return observed(ORIGINAL, "reference", tmp_path_factory.mktemp("original"))
 
 
-def test_two_processes_are_proven(reference: Run, tmp_path: Path) -> None:
+def test_two_processes_are_proven(reference: ObservedRun, tmp_path: Path) -> None:
     target = observed(MIGRATED, "target", tmp_path)
     comparison = compare(reference, target)
     assert comparison.proven, f"{comparison}\n{reference.output[-1500:]}\n{target.output[-3000:]}"
@@ -94,7 +96,9 @@ def test_two_processes_are_proven(reference: Run, tmp_path: Path) -> None:
     assert losses[0] != losses[1]  # each its own part of the data
 
 
-def test_fact_3_8_clipping_before_the_reduction_is_caught(reference: Run, tmp_path: Path) -> None:
+def test_fact_3_8_clipping_before_the_reduction_is_caught(
+    reference: ObservedRun, tmp_path: Path
+) -> None:
     target = observed(MIGRATED.replace(REDUCE + CLIP, CLIP + REDUCE), "target", tmp_path)
     comparison = compare(reference, target)
     assert comparison.could_run, f"{comparison}\n{target.output[-3000:]}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from xla_migrate.verify import Run
-from xla_migrate.verify.performance import judge
+from xla_migrate.verify.judge.observed import ObservedRun
+from xla_migrate.verify.judge.performance import judge
 
 from .observed import all_observed
 
@@ -95,7 +95,7 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ObservedRun]:
     """All of them."""
     scripts = {"none": (SCRIPT, "target")}
     for name, fault in FAULTS.items():
@@ -104,7 +104,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     return all_observed(scripts, tmp_path_factory.mktemp("recompiles"), steps=STEPS, explain=True)
 
 
-def test_without_a_fault_shapes_are_static(runs: dict[str, Run]) -> None:
+def test_without_a_fault_shapes_are_static(runs: dict[str, ObservedRun]) -> None:
     good = runs["none"]
     assert good.failure is None, good.output[-2000:]
     verdict = judge(good, good, None, good)[0][0]
@@ -112,7 +112,7 @@ def test_without_a_fault_shapes_are_static(runs: dict[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_line_that_changes_is_blamed(name: str, runs: dict[str, Run]) -> None:
+def test_the_line_that_changes_is_blamed(name: str, runs: dict[str, ObservedRun]) -> None:
     fault, found = FAULTS[name], runs[name]
     assert found.failure is None, found.output[-2000:]
     verdict = judge(found, found, None, found)[0][0]

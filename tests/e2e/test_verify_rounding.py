@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from xla_migrate.verify import Exact, Run, compare
+from xla_migrate.verify.judge.compare import compare
+from xla_migrate.verify.judge.float64_check import Float64Runs
+from xla_migrate.verify.judge.observed import ObservedRun
 
 from .observed import all_observed, observed
 
@@ -59,7 +61,7 @@ FOLLOWERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ObservedRun]:
     base = tmp_path_factory.mktemp("rounding")
     kept = base / "weights"
     scripts = {"original": (ORIGINAL, "reference")}
@@ -76,21 +78,25 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         return found | {name: future.result() for name, future in waiting.items()}
 
 
-def test_alone_the_first_step_differs_and_in_float64_it_is_proven(runs: dict[str, Run]) -> None:
+def test_alone_the_first_step_differs_and_in_float64_it_is_proven(
+    runs: dict[str, ObservedRun],
+) -> None:
     pair = runs["original"], runs["narrow"]
     assert all(run.failure is None for run in runs.values()), [r.failure for r in runs.values()]
     narrow = compare(*pair, followed=pair)
     assert narrow.divergence is not None, "this training amplifies no rounding any more"
     assert narrow.divergence.step == 1
-    exact = Exact(runs["wide original"], runs["wide"], runs["rough"])
+    exact = Float64Runs(runs["wide original"], runs["wide"], runs["rough"])
     found = compare(*pair, followed=pair, exact=exact)
     assert found.proven, str(found)
     assert "times what errors of 1e-05 in every operation do" in found.verdicts[1].detail
 
 
-def test_a_fault_below_the_rounding_of_float32_is_caught_and_located(runs: dict[str, Run]) -> None:
+def test_a_fault_below_the_rounding_of_float32_is_caught_and_located(
+    runs: dict[str, ObservedRun],
+) -> None:
     pair = runs["original"], runs["narrow"]
-    exact = Exact(runs["wide original"], runs["faulty"], runs["rough"])
+    exact = Float64Runs(runs["wide original"], runs["faulty"], runs["rough"])
     found = compare(*pair, followed=pair, exact=exact)
     assert found.divergence is not None
     assert (found.divergence.step, found.divergence.quantity) == (3, "gradient"), str(found)

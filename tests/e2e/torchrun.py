@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.verify.plan import VARIABLE, Plan
-from xla_migrate.verify.run import _BOOT as BOOT
+from xla_migrate.verify.experiments.command import BOOT
+from xla_migrate.verify.observe.plan import VARIABLE, RunPlan
 
 from .. import warm
-from ..runtime.replicas import QUICK_COMPILES, free_port
+from ..runtime.rehearsal import QUICK_COMPILES, free_port
 from .fixtures import ROOT, Fixture, migrated
 
 
@@ -61,7 +61,7 @@ def environment(folder: Path, *, target: bool, processes: int) -> dict[str, str]
         env |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(processes)}
         env |= {"XLA_FLAGS": QUICK_COMPILES}
     else:
-        plan = Plan(
+        plan = RunPlan(
             side="reference",
             project=str(folder),
             records=str(folder),

@@ -11,11 +11,11 @@ import pytest
 from xla_migrate.files import cache as module
 from xla_migrate.files.cache import Cache, content_hash, folder, tool_key, trusted
 from xla_migrate.files.read import State
-from xla_migrate.results import Row, Verdict
+from xla_migrate.results import Diagnostic, FileVerdict
 
 STATE = (1_000_000_001, 1_000_000_002, 10, 7)
-VERDICT = Verdict(
-    (Row("XLA101", "n", "é", 1, 2, 3, 4, "error", "low", "safe", "x", None),),
+VERDICT = FileVerdict(
+    (Diagnostic("XLA101", "n", "é", 1, 2, 3, 4, "error", "low", "safe", "x", None),),
     notes=((3, None, "why"),),
     settled=False,
 )
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> str:
 def filled(place: str, key: tuple[object, ...] = ("k",)) -> Cache:
     cache = Cache(place, key)
     cache.put("/a.py", STATE, content_hash(b"a"), VERDICT)
-    cache.put("/clean.py", STATE, b"", Verdict())
+    cache.put("/clean.py", STATE, b"", FileVerdict())
     cache.save()
     return cache
 
@@ -40,7 +40,7 @@ def test_what_was_put_is_found_again(place: str) -> None:
     assert not cache.is_new
     assert cache.by_state("/a.py", STATE, named=True) == VERDICT
     assert cache.by_content("/a.py", content_hash(b"a")) == VERDICT
-    assert cache.by_state("/clean.py", STATE, named=False) == Verdict()
+    assert cache.by_state("/clean.py", STATE, named=False) == FileVerdict()
 
 
 def test_another_state_content_path_or_key_is_not_found(place: str) -> None:
@@ -63,7 +63,7 @@ def test_a_named_file_is_looked_at_whole(place: str) -> None:
 def test_a_state_without_trust_is_no_state(place: str) -> None:
     cache = Cache(place, ("k",))
     cache.put("/a.py", None, content_hash(b"a"), VERDICT)
-    cache.put("/clean.py", None, b"", Verdict())
+    cache.put("/clean.py", None, b"", FileVerdict())
     assert cache.by_state("/a.py", STATE, named=False) is None
     assert cache.by_content("/a.py", content_hash(b"a")) == VERDICT
     assert cache.by_state("/clean.py", STATE, named=False) is None
@@ -142,10 +142,10 @@ def test_old_caches_go_and_nothing_else(place: str) -> None:
 def test_files_long_gone_are_forgotten(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(place, ("k",))
     for k in range(10_050):
-        cache.put(f"/{k}.py", STATE, b"", Verdict())
+        cache.put(f"/{k}.py", STATE, b"", FileVerdict())
     cache.save()
     again = Cache(place, ("k",))
-    again.put("/new.py", STATE, b"", Verdict())
+    again.put("/new.py", STATE, b"", FileVerdict())
     again.save()
     last = Cache(place, ("k",))
     assert last.by_state("/new.py", STATE, named=False) is not None

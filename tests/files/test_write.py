@@ -230,3 +230,22 @@ def test_create_over_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match="cannot be written: "):
         create(str(tmp_path / "file" / "x.py"), NEW)
+
+
+def test_another_run_that_did_the_same_is_no_fault(file: Path) -> None:
+    before = state(file)
+    old = file.read_bytes()
+    rewrite(str(file), old, b"new", before, False)
+    assert rewrite(str(file), old, b"new", before, True) == ""  # as it was when both began
+    assert file.read_bytes() == b"new"
+    assert names(file.parent) == [file.name]
+
+
+def test_create_keeps_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    assert create(str(path), b"new", keep=True) == ""
+    assert create(str(path), b"new", keep=True) == ""
+    assert create(str(path), b"newer", keep=True) == f"{path}.orig"
+    assert (tmp_path / "a.py.orig").read_bytes() == b"new"
+    assert create(str(path), b"newest") == ""
+    assert path.read_bytes() == b"newest"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from xla_migrate.results import Outcome, Row, Run, Verdict, cannot_parse
+from xla_migrate.results import Diagnostic, FileOutcome, FileVerdict, Run, cannot_parse
 
 
-def row(code: str = "XLA101", line: int = 1, **fields: object) -> Row:
-    base = Row(code, "cuda-method", "`.cuda()` needs a CUDA device", line, 5, line, 12)
+def row(code: str = "XLA101", line: int = 1, **fields: object) -> Diagnostic:
+    base = Diagnostic(
+        code,
+        "cuda-method",
+        "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        line,
+        5,
+        line,
+        12,
+    )
     return base.replace(safety="safe", text=f"line {line}").replace(**fields)
 
 
@@ -16,13 +24,15 @@ def row(code: str = "XLA101", line: int = 1, **fields: object) -> Row:
 def checked() -> Run:
     return Run(
         (
-            Outcome("broken.py", Verdict((cannot_parse("invalid syntax", 2, 7),), failed=True)),
-            Outcome("clean.py", Verdict()),
-            Outcome("gone.py", Verdict(problem="No such file or directory", failed=True)),
-            Outcome("nb.ipynb", Verdict((row(line=2, cell=3),))),
-            Outcome(
+            FileOutcome(
+                "broken.py", FileVerdict((cannot_parse("invalid syntax", 2, 7),), failed=True)
+            ),
+            FileOutcome("clean.py", FileVerdict()),
+            FileOutcome("gone.py", FileVerdict(problem="No such file or directory", failed=True)),
+            FileOutcome("nb.ipynb", FileVerdict((row(line=2, cell=3),))),
+            FileOutcome(
                 "src/a.py",
-                Verdict(
+                FileVerdict(
                     (
                         row(line=1, end_line=2),
                         row("XLA102", 3, safety="unsafe", severity="warning", effort="medium"),
@@ -39,10 +49,12 @@ def checked() -> Run:
 def rewritten() -> Run:
     return Run(
         (
-            Outcome("a.py", Verdict(migrated=(row(), row(line=2))), written=True, copy="a.py.orig"),
-            Outcome(
+            FileOutcome(
+                "a.py", FileVerdict(migrated=(row(), row(line=2))), written=True, copy="a.py.orig"
+            ),
+            FileOutcome(
                 "b.py",
-                Verdict(
+                FileVerdict(
                     (row(line=9), row("XLA103", safety=None)), notes=((9, None, "a form feed"),)
                 ),
             ),

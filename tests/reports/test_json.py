@@ -22,10 +22,11 @@ def test_findings_have_the_promised_keys(checked: Run) -> None:
         "column": 5,
         "end_line": 2,
         "end_column": 12,
-        "message": "`.cuda()` needs a CUDA device",
+        "message": "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
         "severity": "error",
         "effort": "low",
         "safety": "safe",
+        "about": "correctness",
         "url": "docs/rules/XLA101.md",
     }
     assert report["findings"][1]["cell"] == 3
@@ -46,6 +47,7 @@ def test_figures(checked: Run, rewritten: Run) -> None:
         "refused": 0,
         "by_hand": 1,
         "notes": 1,
+        "speed": 0,
         "known": 0,
         "stale": 0,
         "by_code": {"XLA001": 1, "XLA101": 2, "XLA102": 1, "XLA103": 1, "XLA104": 1},

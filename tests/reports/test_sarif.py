@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from xla_migrate.reports import sarif
-from xla_migrate.results import Outcome, Run, Verdict
+from xla_migrate.results import FileOutcome, FileVerdict, Run
 
 from .conftest import row
 
@@ -154,7 +154,7 @@ def test_places_in_notebooks_are_told_in_words(checked: Run) -> None:
 
 @pytest.mark.parametrize("path", ["a b/é%.py", "/abs/a b.py", "\udcff.py"])
 def test_paths_are_uris(path: str) -> None:
-    (result,) = log(Run((Outcome(path, Verdict((row(),))),)))["results"]
+    (result,) = log(Run((FileOutcome(path, FileVerdict((row(),))),)))["results"]
     place = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert unquote(place["uri"], errors="surrogateescape").removeprefix("file://") == path
     assert ("uriBaseId" in place) == (not path.startswith("/"))
@@ -163,7 +163,7 @@ def test_paths_are_uris(path: str) -> None:
 def test_fingerprints_do_not_depend_on_the_line() -> None:
     def prints(*rows: int) -> list[str]:
         found = tuple(row(line=k, text="x.cuda()") for k in rows)
-        results = log(Run((Outcome("a.py", Verdict(found)),)))["results"]
+        results = log(Run((FileOutcome("a.py", FileVerdict(found)),)))["results"]
         return [result["partialFingerprints"]["xlaMigrate/v1"] for result in results]
 
     assert prints(1, 5) == prints(3, 9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_migrate.reports import text
-from xla_migrate.results import Outcome, Run, Verdict
+from xla_migrate.results import FileOutcome, FileVerdict, Run
 
 from .conftest import row
 
@@ -14,11 +14,11 @@ def test_one_line_for_each(checked: Run) -> None:
     assert list(text.lines(checked)) == [
         "broken.py:2:7: XLA001 invalid syntax",
         "gone.py: No such file or directory",
-        "nb.ipynb:cell 3:2:5: XLA101 [*] `.cuda()` needs a CUDA device",
-        "src/a.py:1:5: XLA101 [*] `.cuda()` needs a CUDA device",
-        "src/a.py:3:5: XLA102 `.cuda()` needs a CUDA device",
+        "nb.ipynb:cell 3:2:5: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        "src/a.py:1:5: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        "src/a.py:3:5: XLA102 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
         "src/a.py:4:5: XLA103 50% of: a,\\nb",
-        "src/a.py:5:5: XLA104 `.cuda()` needs a CUDA device",
+        "src/a.py:5:5: XLA104 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
     ]
 
 
@@ -30,8 +30,8 @@ def test_with_unsafe_those_are_marked_too(checked: Run) -> None:
 
 def test_after_a_rewrite_nothing_is_marked(rewritten: Run) -> None:
     assert list(text.lines(rewritten)) == [
-        "b.py:9:5: XLA101 `.cuda()` needs a CUDA device",
-        "b.py:1:5: XLA103 `.cuda()` needs a CUDA device",
+        "b.py:9:5: XLA101 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        "b.py:1:5: XLA103 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
         "b.py:9: not rewritten: a form feed",
     ]
     assert list(text.copies(rewritten)) == ["a.py: the original is kept as a.py.orig"]
@@ -47,16 +47,16 @@ def test_summaries(checked: Run, rewritten: Run) -> None:
     )
     assert text.summary(Run(())) == "Nothing to migrate in 0 files."
     assert (
-        text.summary(Run((Outcome("a", Verdict()),), rewriting=True))
+        text.summary(Run((FileOutcome("a", FileVerdict()),), rewriting=True))
         == "Nothing to migrate in 1 file."
     )
-    all_of_it = Run((Outcome("a.py", Verdict((row(), row()))),))
+    all_of_it = Run((FileOutcome("a.py", FileVerdict((row(), row()))),))
     assert text.summary(all_of_it) == "2 findings in 1 file: `xla-migrate` migrates all of them."
-    done = Run((Outcome("a.py", Verdict(migrated=(row(),)), written=True),), rewriting=True)
+    done = Run((FileOutcome("a.py", FileVerdict(migrated=(row(),)), written=True),), rewriting=True)
     assert text.summary(done) == "1 of 1 finding migrated in 1 file."
-    shown = Run((Outcome("a.py", Verdict(migrated=(row(),)), diff=b"x"),), rewriting=True)
+    shown = Run((FileOutcome("a.py", FileVerdict(migrated=(row(),)), diff=b"x"),), rewriting=True)
     assert text.summary(shown) == "1 of 1 finding would be migrated in 1 file."
-    known = Run((Outcome("a.py", Verdict()),), known=2, stale=1)
+    known = Run((FileOutcome("a.py", FileVerdict()),), known=2, stale=1)
     assert text.summary(known) == (
         "Nothing to migrate in 1 file. 2 findings left out by the baseline. "
         "1 entry of the baseline no longer occurs: write it anew."
@@ -65,30 +65,8 @@ def test_summaries(checked: Run, rewritten: Run) -> None:
 
 def test_many_codes_are_cut_short() -> None:
     rows = tuple(row(f"XLA90{k}", safety=None) for k in range(8))
-    run = Run((Outcome("a.py", Verdict(rows)),))
+    run = Run((FileOutcome("a.py", FileVerdict(rows)),))
     assert "8 need you (XLA900, XLA901, XLA902, XLA903, XLA904 and 3 more)." in text.summary(run)
-
-
-def test_statistics_and_effort(checked: Run, rewritten: Run) -> None:
-    assert list(text.statistics(checked)) == [
-        "2  XLA101  [*] cuda-method",
-        "1  XLA001      cannot-parse",
-        "1  XLA102      cuda-method",
-        "1  XLA103      cuda-method",
-        "1  XLA104      cuda-method",
-    ]
-    assert list(text.effort(checked)) == [
-        "files        2 of 5 have findings",
-        "by a run     2 of 4 findings (50 %)",
-        "--unsafe     1 more",
-        "left to you  1, by effort: 0 low, 0 medium, 1 high",
-    ]
-    assert list(text.effort(rewritten)) == [
-        "files        2 of 2 have findings",
-        "by a run     2 of 4 findings (50 %)",
-        "refused      1, see the lines above",
-        "left to you  1, by effort: 1 low, 0 medium, 0 high",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +79,7 @@ def test_statistics_and_effort(checked: Run, rewritten: Run) -> None:
     ],
 )
 def test_a_path_cannot_break_a_line(name: str, shown: str) -> None:
-    run = Run((Outcome(name, Verdict(problem="x", failed=True)),))
+    run = Run((FileOutcome(name, FileVerdict(problem="x", failed=True)),))
     assert list(text.lines(run)) == [f"{shown}: x"]
 
 
@@ -110,6 +88,24 @@ def test_exit_codes(checked: Run, rewritten: Run) -> None:
     assert rewritten.exit_code == 1
     assert Run(()).exit_code == 0
     note = row(severity="info")
-    assert Run((Outcome("a", Verdict((note,))),)).exit_code == 0
-    assert Run((Outcome("a", Verdict((note,)), diff=b"x"),)).exit_code == 1
-    assert Run((Outcome("a", Verdict((row(severity="warning"),))),)).exit_code == 1
+    assert Run((FileOutcome("a", FileVerdict((note,))),)).exit_code == 0
+    assert Run((FileOutcome("a", FileVerdict((note,)), diff=b"x"),)).exit_code == 1
+    assert Run((FileOutcome("a", FileVerdict((row(severity="warning"),))),)).exit_code == 1
+
+
+def test_what_is_about_speed_does_not_fail_and_says_so() -> None:
+    slow = row("XLA503", severity="warning", safety=None, about="speed")
+    run = Run((FileOutcome("a.py", FileVerdict((slow,))),), rewriting=True)
+    assert run.exit_code == 0
+    assert text.summary(run) == (
+        "0 of 1 finding migrated in 1 file; 1 needs you (XLA503)."
+        " What is left is about speed only: exit code 0 (`--fail-on speed` makes it 1)."
+    )
+    strict = run.replace(outcomes=(run.outcomes[0].replace(fail_on="speed"),))
+    assert strict.exit_code == 1
+    assert text.summary(strict).endswith(" What is left is about speed only.")
+    both = Run((FileOutcome("a.py", FileVerdict((slow, row("XLA101", safety=None)))),))
+    assert both.exit_code == 1
+    assert text.summary(both).endswith(" 1 of the 2 left is about speed only.")
+    wrong = Run((FileOutcome("a.py", FileVerdict((slow.replace(severity="error"),))),))
+    assert wrong.exit_code == 1

@@ -12,15 +12,16 @@ import pytest
 import torch
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _backend, _xla_reads
+from xla_migrate.runtime import _backend
+from xla_migrate.runtime.patches import host_reads
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """The XLA device, with nothing pending on it."""
-    from xla_migrate.runtime import _torch_xla
+    from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 
-    monkeypatch.setattr(_backend, "_chosen", _torch_xla)
+    monkeypatch.setattr(_backend, "_chosen", torch_xla_backend)
     device = xla.xla_device()
     xla.mark_step()
     return device
@@ -29,16 +30,16 @@ def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """The eager backend; its device is the CPU on the machines of the tests."""
-    from xla_migrate.runtime import _eager
+    from xla_migrate.runtime.eager import backend as eager_backend
 
-    monkeypatch.setattr(_backend, "_chosen", _eager)
+    monkeypatch.setattr(_backend, "_chosen", eager_backend)
 
 
 @pytest.fixture(autouse=True, scope="package")
 def _torch_as_it_was() -> Iterator[None]:
-    """Take torch_xla's patches of torch (xla-facts 1.106) and ours back, for the other rooms' tests."""
+    """Take torch_xla's patches of torch (fact 1.106) and ours back, for the other rooms' tests."""
     yield
-    for name in _xla_reads.READS:
+    for name in host_reads.READS:
         read: Any = getattr(torch.Tensor, name)
         setattr(torch.Tensor, name, getattr(read, "__wrapped__", read))
     for module, name in (

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _eager
+from xla_migrate.runtime.eager import backend as eager_backend
 
 ACCELERATOR_SPECS = [
     None,
@@ -56,6 +56,23 @@ def test_what_is_no_device_is_refused(device: torch.device, spec: object) -> Non
 def test_fact_1_2_the_device_has_its_index(device: torch.device) -> None:
     assert torch.device("xla") != device, "so a device without index would compare unequal"
     assert torch.ones(1, device=device).device == xla.xla_device()
+
+
+def test_fact_1_3_torch_has_no_module_for_xla(device: torch.device) -> None:
+    with pytest.raises(RuntimeError, match="xla"):
+        torch.get_device_module("xla")
+    with pytest.raises(RuntimeError, match="xla"), torch.random.fork_rng(device_type="xla"):
+        pass
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with CUDA its activity is recorded")
+def test_fact_1_107_the_profilers_activity_cuda_alone_fails(device: torch.device) -> None:
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with (
+        pytest.raises(AssertionError, match="activities"),
+        torch.profiler.profile(activities=activities),
+    ):
+        pass
 
 
 def test_fact_1_4_torch_accelerator_does_not_know_xla(device: torch.device) -> None:
@@ -105,8 +122,8 @@ def test_there_is_no_device_to_choose_on_xla(device: torch.device) -> None:
 def test_a_chosen_eager_device_stays_chosen(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with four of them, which has to be made up here."""
     current = [0]
-    monkeypatch.setattr(_eager, "_chosen", False)
-    monkeypatch.setattr(_eager, "device_type", lambda: "cuda")
+    monkeypatch.setattr(eager_backend, "_chosen", False)
+    monkeypatch.setattr(eager_backend, "device_type", lambda: "cuda")
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 4)
     monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: current[0])
     monkeypatch.setattr(
@@ -144,8 +161,8 @@ def test_kinds_of_what_users_type(device: torch.device, given: Any, kind: str) -
 def test_an_index_counts_where_a_process_has_several_devices(
     eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xla_migrate.runtime import _eager
+    from xla_migrate.runtime.eager import backend as eager_backend
 
-    monkeypatch.setattr(_eager, "device_type", lambda: "cuda")
+    monkeypatch.setattr(eager_backend, "device_type", lambda: "cuda")
     assert xla.device_type("cuda:1") == "cuda:1"
     assert xla.device_type("cuda") == "cuda"

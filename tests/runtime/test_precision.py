@@ -14,7 +14,7 @@ import torch_xla.backends
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _eager
+from xla_migrate.runtime.eager import backend as eager_backend
 
 
 def _dtype(context: object, device: torch.device) -> torch.dtype:
@@ -70,21 +70,6 @@ def test_autocast_for_the_cpu_is_for_the_cpu(device: torch.device) -> None:
     assert _dtype(xla.autocast("cpu"), device) is torch.float32
 
 
-def test_fact_1_72_the_operations_that_differ_from_cuda(device: torch.device) -> None:
-    single = torch.ones(2, 4, device=device)
-    half = single.bfloat16()
-    with xla.autocast():
-        for operation in (torch.exp, torch.log, torch.sum, torch.linalg.vector_norm):
-            assert operation(half).dtype is torch.bfloat16  # float32 on CUDA
-        q = single[None]
-        attention = nn.functional.scaled_dot_product_attention(q, q, q)
-        assert attention.dtype is torch.float32  # bfloat16 on CUDA
-        labels = torch.zeros(2, device=device).long()
-        assert nn.functional.cross_entropy(half, labels).dtype is torch.float32
-        assert nn.LayerNorm(4).to(device)(half).dtype is torch.float32
-        assert (single @ single.t()).dtype is torch.bfloat16
-
-
 def test_eager_autocast_on_the_cpu(eager: None) -> None:
     assert _dtype(xla.autocast("cuda", dtype=torch.float16), torch.device("cpu")) is torch.bfloat16
 
@@ -93,9 +78,9 @@ def test_float16_without_bfloat16_is_warned_of(
     eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script without its GradScaler, on a GPU that is too old for bfloat16."""
-    monkeypatch.setattr(_eager, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(eager_backend, "is_bf16_supported", lambda: False)
     with pytest.warns(UserWarning, match="without loss scaling"):
-        assert _eager.autocast_dtype(None) is torch.float16
+        assert eager_backend.autocast_dtype(None) is torch.float16
 
 
 def test_bfloat16_is_supported(device: torch.device) -> None:

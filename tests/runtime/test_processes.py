@@ -14,7 +14,10 @@ import torch.distributed as dist
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _backend, _eager, _torch_xla, _xla_replicas
+from xla_migrate.runtime import _backend
+from xla_migrate.runtime.eager import backend as eager_backend
+from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
+from xla_migrate.runtime.torch_xla import replicas as xla_replicas
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -47,7 +50,7 @@ def test_launch_runs_in_this_process() -> None:
     calls: list[Any] = []
     assert xla.launch(lambda *args: calls.append(args), args=("a", 2)) is None
     assert xla.launch(calls.append, nprocs=1, join=False).join()
-    assert calls == [(0, "a", 2), 0], "a lambda, after the device was in use (xla-facts 1.9)"
+    assert calls == [(0, "a", 2), 0], "a lambda, after the device was in use (fact 1.9)"
 
 
 @both
@@ -104,15 +107,15 @@ def test_torch_xla_has_to_count_replicas_as_the_script_does(
 ) -> None:
     """Under srun without torchrun each of 8 processes would train alone on an accelerator."""
     asked: list[Any] = []
-    monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
+    monkeypatch.setattr(xla_replicas, "rehearses", lambda: False)
     monkeypatch.setattr(dist, "init_process_group", lambda *args, **options: asked.append(options))
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(name, "")
     with pytest.raises(RuntimeError, match="torch_xla makes this process rank 0 of 1"):
         xla.init_process_group("nccl", rank=3, world_size=8)
-    monkeypatch.setattr(_xla_replicas.xr, "world_size", lambda: 8)
-    monkeypatch.setattr(_xla_replicas.xr, "global_ordinal", lambda: 3)
+    monkeypatch.setattr(xla_replicas.xr, "world_size", lambda: 8)
+    monkeypatch.setattr(xla_replicas.xr, "global_ordinal", lambda: 3)
     xla.init_process_group("nccl", rank=3, world_size=8)
     assert asked[-1]["init_method"] == "xla://"
 
@@ -153,7 +156,7 @@ def test_fact_3_10_torch_xla_makes_every_process_on_the_cpu_rank_0_of_1(
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert (_torch_xla.xr.world_size(), _torch_xla.xr.global_ordinal()) == (1, 0)
+    assert (torch_xla_backend.xr.world_size(), torch_xla_backend.xr.global_ordinal()) == (1, 0)
     assert (xla.rank(), xla.local_rank(), xla.world_size()) == (1, 1, 2)
     assert not xla.is_master()
 
@@ -177,9 +180,9 @@ def test_xla_starts_a_process_for_each_device_or_one(
         launched.append((args, start_method))
         function(6, *args)  # The rank among all hosts; on this host it is 0.
 
-    monkeypatch.setattr(_torch_xla.torch_xla, "launch", torch_launch)
-    monkeypatch.setattr(_torch_xla, "device_count", lambda: 4)
-    monkeypatch.setattr(_xla_replicas, "rehearses", lambda: False)
+    monkeypatch.setattr(torch_xla_backend.torch_xla, "launch", torch_launch)
+    monkeypatch.setattr(torch_xla_backend, "device_count", lambda: 4)
+    monkeypatch.setattr(xla_replicas, "rehearses", lambda: False)
     seen: list[Any] = []
     xla.launch(lambda rank, name: seen.append((rank, name)), args=("n",), nprocs=4)
     assert launched == [(("n",), "spawn")]
@@ -194,16 +197,18 @@ def test_fact_1_8_a_function_is_given_its_rank_on_this_host(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch_xla hands it the rank among all hosts, but under torchrun the one on its host."""
-    monkeypatch.setattr(_xla_replicas.xr, "local_ordinal", lambda: 2)
+    monkeypatch.setattr(xla_replicas.xr, "local_ordinal", lambda: 2)
     seen: list[Any] = []
-    _xla_replicas._Process(lambda *args: seen.append(args))(6, "n")
+    xla_replicas._Process(lambda *args: seen.append(args))(6, "n")
     assert seen == [(2, "n")]
 
 
 def test_eager_processes_know_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_RANK", "unset")
     ranks: list[Any] = []
-    _eager._Process(lambda rank, name: ranks.append((rank, name, os.environ["LOCAL_RANK"])))(3, "n")
+    eager_backend._Process(lambda rank, name: ranks.append((rank, name, os.environ["LOCAL_RANK"])))(
+        3, "n"
+    )
     assert ranks == [(3, "n", "3")]
 
 
@@ -223,14 +228,14 @@ import logging
 assert not logging.getLogger().handlers, "the script's basicConfig is to have an effect"
 import torch_xla.core.xla_model as xm
 seed = xm.get_rng_state()
-assert seed == 101, seed  # xla-facts 1.31
+assert seed == 101, seed  # fact 1.31
 xla.xla_device()
 assert torch_xla._XLAC._xla_runtime_is_initialized()
 assert xm.get_rng_state() == __import__("torch").initial_seed()
 """
     result = in_a_fresh_process(script)
     assert result.returncode == 0, result.stderr
-    # xla-facts 1.11: one line, ours, and nothing of torch_xla's.
+    # fact 1.11: one line, ours, and nothing of torch_xla's.
     lines = [line for line in result.stderr.splitlines() if "PJRT_DEVICE" in line]
     assert len(lines) == 1
     assert "no TPU or Neuron device found" in lines[0]
@@ -267,9 +272,9 @@ xla.synchronize()
 
 def test_the_backend_is_chosen_once(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
-    assert _backend.backend() is _torch_xla
+    assert _backend.backend() is torch_xla_backend
     monkeypatch.setattr(_backend, "_chosen", None)
-    assert _backend.backend() is _eager
+    assert _backend.backend() is eager_backend
     monkeypatch.setenv("XLA_MIGRATE_BACKEND", "jax")
     with pytest.raises(ValueError, match="XLA_MIGRATE_BACKEND=jax"):
         _backend.uses_torch_xla()

@@ -9,7 +9,7 @@ import torch
 import torch_xla.core.xla_model as xm
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _torch_xla
+from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 
 
 def draw(device: torch.device) -> list[float]:
@@ -58,8 +58,8 @@ def test_fact_1_31_an_unseeded_process_is_not_seeded_alike_everywhere(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def first_use() -> int:
-        monkeypatch.setattr(_torch_xla, "_first_use", True)
-        xm.set_rng_state(_torch_xla._UNSEEDED)
+        monkeypatch.setattr(torch_xla_backend, "_first_use", True)
+        xm.set_rng_state(torch_xla_backend._UNSEEDED)
         xla.xla_device()
         state: int = xm.get_rng_state()
         return state
@@ -75,14 +75,14 @@ def test_fact_1_31_an_unseeded_process_is_not_seeded_alike_everywhere(
 def test_fact_1_31_a_seed_given_before_first_use_is_kept(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_torch_xla, "_first_use", True)
+    monkeypatch.setattr(torch_xla_backend, "_first_use", True)
     xm.set_rng_state(7)
     xla.xla_device()
     assert xm.get_rng_state() == 7
 
 
 def test_fact_1_31_torch_xla_seeds_every_process_with_101() -> None:
-    assert _torch_xla._UNSEEDED == 101  # test_processes.py looks at a fresh process.
+    assert torch_xla_backend._UNSEEDED == 101  # test_processes.py looks at a fresh process.
 
 
 def test_fact_1_32_a_state_continues_where_it_was_taken(device: torch.device) -> None:

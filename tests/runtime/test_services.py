@@ -10,7 +10,8 @@ import torch
 import torch_xla.core.xla_model as xm
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime import _host, _torch_xla, services
+from xla_migrate.runtime import _host, services
+from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 
 
 def test_fact_1_51_a_timed_event_waits_for_the_device(
@@ -94,7 +95,7 @@ def test_the_peak_can_be_reset_where_linux_allows(device: torch.device) -> None:
 def test_a_peak_that_cannot_be_reset_is_warned_of(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_torch_xla.xr, "device_type", lambda: "TPU")
+    monkeypatch.setattr(torch_xla_backend.xr, "device_type", lambda: "TPU")
     with pytest.warns(UserWarning, match="cannot reset the peak"):
         xla.reset_peak_memory_stats()
 
@@ -102,9 +103,9 @@ def test_a_peak_that_cannot_be_reset_is_warned_of(
 def test_a_devices_figures_are_its_own(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_torch_xla.xr, "device_type", lambda: "TPU")
+    monkeypatch.setattr(torch_xla_backend.xr, "device_type", lambda: "TPU")
     figures = {"bytes_used": 5, "bytes_limit": 9}
-    monkeypatch.setattr(_torch_xla.xm, "get_memory_info", lambda device: figures)
+    monkeypatch.setattr(torch_xla_backend.xm, "get_memory_info", lambda device: figures)
     assert xla.memory_info() == {
         "bytes_used": 5,
         "peak_bytes_used": None,
@@ -148,4 +149,4 @@ def test_section_4_metrics_count_a_step(device: torch.device) -> None:
 
 def test_eager_counts_nothing_and_says_so(eager: None) -> None:
     assert set(xla.metrics().values()) == {None}
-    assert xla.metrics().keys() == set(_torch_xla.metrics())
+    assert xla.metrics().keys() == set(torch_xla_backend.metrics())

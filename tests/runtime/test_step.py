@@ -83,6 +83,14 @@ class Replicas:
     def replica(self) -> tuple[int, int, int]:
         return 0, 0, 2
 
+    def collective(self, name: str, everyones: list[Any], own: Any) -> None:
+        assert name == "all_gather_object"
+        everyones[:] = [own, self.theirs(own)]
+
+    def theirs(self, own: Any) -> Any:
+        """What the other replica's parameters sum up to."""
+        return own
+
     def total(self, tensors: list[torch.Tensor], scale: float, group: Any) -> None:
         assert (len(tensors), scale, group) == (1, 0.5, None)
         self.notes.append("reduce")
@@ -97,6 +105,28 @@ def test_gradients_are_averaged_before_the_step(monkeypatch: pytest.MonkeyPatch)
     parameter.sum().backward()
     xla.optimizer_step(optimizer)
     assert notes == ["reduce", "step"]
+
+
+def test_replicas_with_other_parameters_are_refused_at_the_first_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    replicas = Replicas(notes)
+    replicas.theirs = lambda own: [(total + 1e-3, squares) for total, squares in own]  # type: ignore[method-assign]
+    monkeypatch.setattr(_backend, "_chosen", replicas)
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    parameter.sum().backward()
+    with pytest.raises(RuntimeError, match=r"1 of 1 parameters .* differ .*average=False"):
+        xla.optimizer_step(optimizer)
+    xla.optimizer_step(optimizer, average=False)
+    assert notes == []
+    assert parameter.item() == 0
+    replicas.theirs = lambda own: own  # type: ignore[method-assign]
+    other = nn.Parameter(torch.full((2,), float("nan")))
+    other.sum().backward()
+    xla.optimizer_step(torch.optim.SGD([other], lr=1.0))
+    assert notes == ["reduce"]
 
 
 def test_fact_1_24_an_accumulation_is_averaged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +182,7 @@ def test_fact_1_23_the_gradients_of_a_closure_are_averaged(monkeypatch: pytest.M
 
 
 def test_fact_1_51_synchronize_waits_for_the_device(device: torch.device) -> None:
-    """An execution is counted when it is over (xla-facts 4.2)."""
+    """An execution is counted when it is over."""
 
     def executed() -> int:
         return int(met.metric_data("ExecuteTime")[0])
@@ -231,11 +261,11 @@ def test_a_training_that_the_script_put_on_the_cpu_is_told_once(
 def test_a_training_on_the_device_or_without_one_is_no_news(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xla_migrate.runtime import _eager
+    from xla_migrate.runtime.eager import backend as eager_backend
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for where, chosen in ((device, _backend._chosen), (torch.device("cpu"), _eager)):
+        for where, chosen in ((device, _backend._chosen), (torch.device("cpu"), eager_backend)):
             monkeypatch.setattr(_backend, "_chosen", chosen)
             monkeypatch.setattr(room, "_is_warned", False)
             parameter = nn.Parameter(torch.ones(2, device=where))

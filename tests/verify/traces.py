@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.verify import Run
-from xla_migrate.verify.trace import Optimizer, Parameter, Step, Trace
+from xla_migrate.verify.judge.observed import ObservedRun
+from xla_migrate.verify.judge.trace import Optimizer, OptimizerStep, Parameter, Trace
 
 PARAMETERS = [Parameter("0.weight", (8, 4)), Parameter("0.bias", (8,))]
 
 
-def step(number: int, loss: float | None = 1.0, **changes: Any) -> Step:
-    """Step `number` (from 1) of the first optimizer, of a model with PARAMETERS, as on the CPU."""
+def step(number: int, loss: float | None = 1.0, **changes: Any) -> OptimizerStep:
+    """OptimizerStep `number` (from 1) of the first optimizer, of a model with PARAMETERS, as on the CPU."""
     fields: dict[str, Any] = {
         "event": number - 1,
         "optimizer": 0,
@@ -33,7 +33,7 @@ def step(number: int, loss: float | None = 1.0, **changes: Any) -> Step:
         "moved": [0.1, 0.1],
         "options": [{"lr": 0.1, "weight_decay": 0.01}],
     }
-    return Step(**{**fields, **changes})
+    return OptimizerStep(**{**fields, **changes})
 
 
 def counts(**changes: float) -> dict[str, float]:
@@ -43,7 +43,7 @@ def counts(**changes: float) -> dict[str, float]:
     return {**good, **times, "debug_bytes": 0, **changes}
 
 
-def trace(steps: Sequence[Step], **changes: Any) -> Trace:
+def trace(steps: Sequence[OptimizerStep], **changes: Any) -> Trace:
     """One process that took these steps."""
     out = Trace(
         rank=0,
@@ -61,9 +61,9 @@ def trace(steps: Sequence[Step], **changes: Any) -> Trace:
 def run(
     losses: Sequence[float | None] = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5),
     side: str = "reference",
-    change: Callable[[Step], None] | None = None,
+    change: Callable[[OptimizerStep], None] | None = None,
     **changes: Any,
-) -> Run:
+) -> ObservedRun:
     """A run of these losses; a target's steps are counted as good ones are.
 
     Args:
@@ -76,7 +76,7 @@ def run(
             one.counts = counts(compiles=1 if one.step <= 2 else 0)
         if change is not None:
             change(one)
-    out = Run(side, Path("train.py"), [], "as written", Path("/project"))
+    out = ObservedRun(side, Path("train.py"), [], "as written", Path("/project"))
     where = {"devices": ["xla" if side == "target" else "cuda"]}
     out.traces = [trace(steps, **{**where, **changes})]
     return out

@@ -9,18 +9,7 @@ import re
 from functools import cache
 from importlib import import_module
 
-from .row import (
-    ABSENT,
-    HARMLESS,
-    RAISES,
-    REMOVED,
-    REWRITTEN,
-    RUNTIME,
-    SILENT,
-    SLOW,
-    STAYS,
-    Row,
-)
+from .row import ABSENT, HARMLESS, RAISES, REMOVED, REWRITTEN, RUNTIME, SILENT, SLOW, STAYS, Row
 
 # The rule for names that have none of their own.
 CATCH_ALL = "XLA906"

@@ -6,7 +6,7 @@ from .row import ABSENT, ARGUMENTS, NONE, RAISES, REWRITTEN, Row, rows
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 _FLASH = "a CUDA kernel; it takes (batch, sequence, heads, features), the function of torch (batch, heads, sequence, features)"
-_VARLEN = "packs sequences of different lengths, a new shape and a new graph each time: pad, and give a mask"
+_VARLEN = "packs sequences of different lengths, a new shape and a new compilation each time: pad, and give a mask"
 
 ATTENTION: tuple[Row, ...] = (
     *rows(

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from .row import (
-    ABSENT,
-    HARMLESS,
-    NONE,
-    RAISES,
-    RENAMED,
-    REWRITTEN,
-    SILENT,
-    Row,
-    rows,
-)
+from .row import ABSENT, HARMLESS, NONE, RAISES, RENAMED, REWRITTEN, SILENT, Row, rows
 
 _PRECISION = 'xla.set_float32_matmul_precision("highest")'
 _KERNEL_CHOICE = "chooses between CUDA kernels: `scaled_dot_product_attention` has one form on XLA"

@@ -19,7 +19,9 @@ from .row import (
 
 _NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
 
-_STAGES = "stages send to each other over NCCL: XLA has no sending between two replicas, and shards by SPMD"
+_STAGES = (
+    "stages send to each other over NCCL: use SPMD, because XLA cannot send between two processes"
+)
 
 _MESH = "DTensor over CUDA devices: XLA shards by SPMD (`torch_xla.distributed.spmd`)"
 
@@ -127,7 +129,7 @@ ROWS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "parallelize_module": "a mesh of XLA devices has no coordinates for it: mark how parameters are sharded (`xla.use_spmd`, `torch_xla.distributed.spmd.mark_sharding`)",
+            "parallelize_module": "a mesh of XLA devices has no coordinates for it: use SPMD, and mark how parameters are sharded (`xla.use_spmd`, `torch_xla.distributed.spmd.mark_sharding`)",
         },
         evidence="docs",
     ),
@@ -138,10 +140,21 @@ ROWS: tuple[Row, ...] = (
         RAISES,
         {
             "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "maps CUDA devices of several hosts: XLA has no remote calls between devices",
-            "torch.distributed.rpc.init_rpc": "remote calls take tensors of the CPU alone, and train no replicas of XLA: use DistributedDataParallel, or shard by SPMD",
+            "torch.distributed.rpc.init_rpc": "remote calls take tensors of the CPU alone, and cannot train on XLA devices: use DistributedDataParallel, or shard by SPMD",
             "torch.distributed.pipelining.PipelineStage": _STAGES,
             "torch.distributed.pipelining.pipeline": _STAGES,
         },
+        evidence="docs",
+    ),
+    *rows(
+        "torch.distributed.pipeline.sync",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "Pipe": "its stages are CUDA devices of one process: use SPMD, because an XLA process has one device"
+        },
+        torch="<2.4",
         evidence="docs",
     ),
     *rows(
@@ -165,7 +178,7 @@ ROWS: tuple[Row, ...] = (
             "fully_shard": "xla.fully_shard",
         },
         rule="XLA610",
-        evidence="fact 1.105",
+        evidence="docs",
     ),
     *rows(
         "torch.distributed.algorithms.ddp_comm_hooks",

@@ -108,12 +108,18 @@ NAMES = frozenset(
         "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
         "torch.distributed.is_nccl_available",
         "torch.distributed.reduce_multigpu",
+        "torch.distributed.pipeline.sync.Pipe",
         "torch.distributed.pipelining.PipelineStage",
         "torch.distributed.pipelining.pipeline",
         "torch.distributed.rpc.init_rpc",
         "torch.distributed.tensor.parallel.parallelize_module",
         "torch.get_autocast_gpu_dtype",
+        "torch.get_device_module",
         "torch.nn.DataParallel",
+        "torch.nn.SyncBatchNorm",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
         "torch.nn.attention.SDPBackend",
         "torch.nn.attention.sdpa_kernel",
         "torch.nn.parallel.DataParallel",
@@ -147,7 +153,7 @@ _BELOW = tuple(f"{part}." for part in PARTS)
 
 
 def is_cuda_only(dotted: str) -> bool:
-    """Whether `dotted` is a name, or a part of one, that only CUDA devices have."""
+    """True if `dotted` is a name, or a part of one, that only CUDA devices have."""
     return (
         dotted in NAMES
         or dotted in _PARTS
@@ -157,5 +163,5 @@ def is_cuda_only(dotted: str) -> bool:
 
 
 def may_lead_to_one(dotted: str) -> bool:
-    """Whether `dotted` is CUDA-only, or a module that has something CUDA-only in it."""
+    """True if `dotted` is CUDA-only, or a module that has something CUDA-only in it."""
     return dotted in NEXT or is_cuda_only(dotted)

@@ -95,7 +95,7 @@ FRAMEWORKS: tuple[Row, ...] = (
         },
         rule="XLA801",
         torch="any",
-        evidence="fact 7.3",
+        evidence="docs",
     ),
     *rows(
         "",
@@ -164,11 +164,15 @@ FRAMEWORKS: tuple[Row, ...] = (
             "Accelerator(mixed_precision)": (
                 'mixed_precision="bf16"',
                 "float16 needs a GradScaler, which synchronises at every step",
-            )
+            ),
+            "Accelerator.save_state": (
+                "xla.save_state(accelerator, folder)",
+                "fails on the wrapped loader",
+            ),
         },
         rule="XLA802",
         torch="any",
-        evidence="fact 7.4",
+        evidence="docs",
     ),
     *rows(
         "accelerate",
@@ -179,11 +183,10 @@ FRAMEWORKS: tuple[Row, ...] = (
             "DeepSpeedPlugin": ENGINE,
             "FullyShardedDataParallelPlugin": "torch's FSDP knows no XLA devices: use FSDPv2 under SPMD",
             "MegatronLMPlugin": MEGATRON,
-            "Accelerator.save_state": "fails on the wrapped loader: save the unwrapped model and the optimizer with `xla.save`",
         },
         rule="XLA802",
         torch="any",
-        evidence="fact 7.4",
+        evidence="docs",
     ),
     *rows(
         "lightning",

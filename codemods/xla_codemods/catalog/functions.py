@@ -157,6 +157,18 @@ FUNCTIONS: tuple[Row, ...] = (
         torch="2.3+",
     ),
     *rows(
+        "torch.nn.parallel",
+        REWRITTEN,
+        RENAMED,
+        RAISES,
+        dict.fromkeys(
+            ("DistributedDataParallel", "distributed.DistributedDataParallel"),
+            ("xla.DistributedDataParallel(model)", "its first broadcast fails on XLA tensors"),
+        ),
+        rule="XLA603",
+        evidence="fact 5.2",
+    ),
+    *rows(
         "torch.nn",
         REWRITTEN,
         RENAMED,

@@ -30,8 +30,8 @@ class Row(NamedTuple):
     """One CUDA-only name.
 
     `torch`: the versions of torch (of a package: "any") that the row holds for, as "all", "2.6+" or "<2.2".
-    `evidence`: "measured" by tests/codemods/catalog/test_outcomes.py, the number of a fact in our tested reference of
-    PyTorch/XLA ("fact 1.71"), or "docs" of the library concerned.
+    `evidence`: "measured" by tests/codemods/catalog/test_outcomes.py, the number of a fact in docs/facts.md ("fact
+    1.71"), or "docs" of the library concerned.
     """
 
     name: str

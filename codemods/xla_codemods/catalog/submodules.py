@@ -131,7 +131,11 @@ PROFILING: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         HARMLESS,
-        {"range": "torch.profiler.record_function(name)"},
+        {
+            "range": "torch.profiler.record_function(name)",
+            "range_push": "xla.range_push(name)",
+            "range_pop": "xla.range_pop()",
+        },
         rule="XLA127",
     ),
     *rows(
@@ -140,7 +144,7 @@ PROFILING: tuple[Row, ...] = (
         CONTEXT,
         HARMLESS,
         dict.fromkeys(
-            ("mark", "range_end", "range_pop", "range_push", "range_start"),
+            ("mark", "range_end", "range_start"),
             "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`",
         ),
         rule="XLA127",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -18,13 +19,10 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     if words is not None:
         return _run(list(words))
-    code = _run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = 2
-    os._exit(code)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    os._exit(_run(sys.argv[1:]))
 
 
 def _run(words: list[str]) -> int:
@@ -33,47 +31,69 @@ def _run(words: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(words)
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 2
+        try:
+            code = _dispatch(words)
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 2
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code
     except KeyboardInterrupt:
         print("xla-migrate: interrupted; every file is as it was, or done", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read the report has gone; the interpreter would complain of it once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # whoever read the report has gone
+        return 2
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OF_OUTPUT:
+            return _internal(error, words)
+        _forget_output()
+        print(f"xla-migrate: the report cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except Exception as error:
-        from .internal import told
+        return _internal(error, words)
 
-        print(f"xla-migrate: {told(error, '--verbose' in words or '-v' in words)}", file=sys.stderr)
-        return 2
+
+# A device that is full, a quota, a broken device, a descriptor that is not open: of standard output, where there is no
+# name of a file.
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
+def _forget_output() -> None:
+    """The interpreter, too, would complain of what it could not write, at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _internal(error: Exception, words: list[str]) -> int:
+    from .internal import told
+
+    print(f"xla-migrate: {told(error, '--verbose' in words or '-v' in words)}", file=sys.stderr)
+    return 2
 
 
 def _dispatch(words: Sequence[str]) -> int:
-    from . import arguments
+    if words and words[0] in ("-V", "--version"):
+        from .arguments import print_version
+
+        print_version()
+        return 0
+    from .commands import COMMANDS, command
 
     first = words[0] if words else ""
-    if first in arguments.COMMANDS:
+    own = words[: words.index("--")] if "--" in words else words
+    if first in COMMANDS:
+        from . import arguments, usage
+
         problem = arguments.ambiguous(words)
         if problem:
-            arguments.fail(problem)
-        if first == "explain":
-            from .explain import explain
+            usage.fail(problem)
+        return command(first)(words[1:])
+    from .migrate.run import refuse_missing, run
 
-            return explain(words[1:])
-        if first == "verify":
-            from .verify import verify
+    if "--verify" not in own:
+        return run(words, False)
+    from .verify import verify_then_write
+    from .verify_arguments import apart
 
-            return verify(words[1:])
-        if first == "doctor":
-            from .doctor import doctor
-
-            return doctor(words[1:])
-    from .run import run
-
-    if "--verify" in (words[: words.index("--")] if "--" in words else words) and first != "check":
-        from .verify import verify_then_write
-
-        return verify_then_write(words, lambda own: run(own, False))
-    return run(words[1:] if first == "check" else words, first == "check")
+    refuse_missing([word for word in apart(own)[0] if not word.startswith("-")][:1])
+    return verify_then_write(words, lambda rest: run(rest, False))

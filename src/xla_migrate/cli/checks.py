@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xla_codemods.own import Own
+    from xla_codemods.analysis.wrappers import Wrapper
 
 
 def check_settings(settings: Settings) -> None:
@@ -48,14 +48,23 @@ def check_codes(codes: Iterable[str], place: str) -> None:
 
 def known_codes() -> tuple[str, ...]:
     """All codes that a finding can have."""
-    from xla_codemods.own import RULE as OWN_NAME
-    from xla_codemods.rules import RULES
+    from xla_codemods.rules import every_rule
+    from xla_codemods.wrappers import RULE as OWN_NAME
 
-    return (CANNOT_PARSE, UNUSED_SUPPRESSION, OWN_NAME.code, *(rule.code for rule in RULES))
+    from ..target.launch_files.codes import CODES
+
+    python = (
+        CANNOT_PARSE,
+        UNUSED_SUPPRESSION,
+        OWN_NAME.code,
+        *(rule.code for rule in every_rule()),
+    )
+    return (*python, *CODES)
 
 
-def _check_own(own: tuple[Own, ...], place: str) -> None:
-    from xla_codemods.own import OwnError, failures, names_of_runtime
+def _check_own(own: tuple[Wrapper, ...], place: str) -> None:
+    from xla_codemods.analysis.wrappers import WrapperError, names_of_runtime
+    from xla_codemods.engine import failing_examples
 
     runtime = _runtime_names()
     for entry in own:
@@ -66,10 +75,10 @@ def _check_own(own: tuple[Own, ...], place: str) -> None:
                     f"{key}: the runtime has no `{name}`{nearest(name, sorted(runtime))}"
                 )
     try:
-        for entry, expected, got in failures(own):
+        for entry, expected, got in failing_examples(own):
             key = f'{place}{entry.table}."{entry.dotted}".examples'
             raise SettingsError(f"{key}: {_first_difference(expected, got)}")
-    except OwnError as error:
+    except WrapperError as error:
         raise SettingsError(f"{place}{error}") from error
 
 

@@ -2,145 +2,282 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+import threading
+import time
+from dataclasses import asdict
 
-from .arguments import fail
+from .doctor_checks import FAULT, OK, DoctorCheck, judge
+from .usage import count, fail, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import IO, Any
+
+    Probe = Callable[[dict[str, str], float, Callable[[dict[str, Any]], None]], dict[str, Any]]
 
 _USAGE = """\
-usage: xla-migrate doctor [--output-format text|json] [--timeout SECONDS]
+usage: xla-migrate doctor [--output-format text|json] [--timeout SECONDS] [--devices [--nproc N]]
 
-Checks this machine: versions, device, a training step against a known answer, collectives where there are several
-devices, the compile cache. exit codes: 0 ready, 1 a fault was found, 2 wrong usage
+Checks this machine: versions, which backend is taken and why, device, a training step against a known answer, collectives where there are several
+devices, the compile cache. With --devices, before a job: a product with a known answer on every device, all-reduce,
+all-gather and reduce-scatter between all replicas (--nproc N of them; on a CPU that is a rehearsal). exit codes: 0 ready, 1 a fault was found, 2 wrong usage
 """
 
-OK, FAULT, NOTE = "ok", "fault", "note"
 TIMEOUT = 300.0  # seconds; a TPU that waits for its other hosts hangs for ever
 
 
-@dataclass(frozen=True)
-class Check:
-    """One check: how it came out, what was seen, and what to do about it."""
-
-    name: str
-    status: str
-    detail: str
-    advice: str = ""
-
-
-def doctor(words: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Do what the arguments say; the exit code.
 
     Raises:
         SystemExit: wrong usage.
     """
-    form, timeout = _parse(words)
-    checks = diagnose(dict(os.environ), timeout)
+    asked = _parse(words)
+    form, timeout = asked.output_format, asked.timeout
     if form == "json":
+        checks = diagnose(dict(os.environ), timeout)
+        if asked.devices:
+            checks.append(_devices(timeout, asked.nproc))
         print(json.dumps({"version": 1, "checks": [asdict(c) for c in checks]}, indent=2))
     else:
-        print("\n".join(lines(checks)))
+        waiting = ProgressNotes()
+
+        def tell(check: DoctorCheck) -> None:
+            waiting.end()
+            print("\n".join(_shown(check)), flush=True)
+
+        checks = diagnose(
+            dict(os.environ), timeout, lambda env, t, heard: _probe(env, t, heard, waiting), tell
+        )
+        if asked.devices:
+            checks.append(_devices(timeout, asked.nproc))
+            tell(checks[-1])
+        print(_verdict(checks))
     return int(any(check.status == FAULT for check in checks))
 
 
-def _parse(words: Sequence[str]) -> tuple[str, float]:
-    form, timeout = "text", TIMEOUT
-    rest = list(reversed(words))
-    while rest:
-        name, equals, value = rest.pop().partition("=")
-        if name in ("-h", "--help"):
-            print(_USAGE, end="")
-            raise SystemExit(0)
-        if name not in ("--output-format", "--timeout"):
-            fail(f"doctor has no argument {name} (see `xla-migrate doctor --help`)")
-        if not equals:
-            if not rest:
-                fail(f"{name} needs a value")
-            value = rest.pop()
-        if name == "--output-format":
-            if value not in ("text", "json"):
-                fail(f"--output-format {value}: there is text and json")
-            form = value
-        else:
-            try:
-                timeout = float(value)
-            except ValueError:
-                fail(f"--timeout must be a number, not {value!r}")
-    return form, timeout
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    from argparse import SUPPRESS
+
+    from .options import Parser
+
+    parser = Parser(
+        prog="xla-migrate doctor",
+        usage=SUPPRESS,
+        description=_USAGE,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--output-format", "--format", metavar="FORMAT", type=_form, default="text")
+    parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=TIMEOUT)
+    parser.add_argument("--devices", action="store_true")
+    parser.add_argument("--nproc", metavar="N", type=count)
+    parser.add_argument("-h", "--help", action="store_true")
+    given, rest = parser.parse_known_args(list(words))
+    if given.help:
+        print(_USAGE, end="")
+        raise SystemExit(0)
+    if rest:
+        fail(f"doctor has no argument {rest[0]} (see `xla-migrate doctor --help`)")
+    if given.nproc is not None and not given.devices:
+        fail("--nproc goes with --devices")
+    return given
 
 
-def lines(checks: Sequence[Check]) -> list[str]:
+def _form(value: str) -> str:
+    return one_of(("text", "json"))(value)
+
+
+def _seconds(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"must be a number, not {value!r}") from error
+
+
+def _devices(timeout: float, nproc: int | None) -> DoctorCheck:
+    from ..target.run.health import examined, faults
+
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    health = examined({**os.environ, "PYTHONPATH": path}, timeout, nproc)
+    found = faults(health, timeout)
+    if found:
+        advice = "take the device out of the job, or restart its machine, and look again"
+        return DoctorCheck("devices", FAULT, "; ".join(found), advice)
+    several = ", all-reduce, all-gather and reduce-scatter between them" if health.count > 1 else ""
+    return DoctorCheck("devices", OK, f"{health.count} replicas: products right on each{several}")
+
+
+def lines(checks: Sequence[DoctorCheck]) -> list[str]:
     """The checks for people."""
-    out = []
-    for check in checks:
-        out.append(f"{check.status:<6}{check.name}: {check.detail}")
-        if check.advice:
-            out.append(f"      -> {check.advice}")
+    return [*(line for check in checks for line in _shown(check)), _verdict(checks)]
+
+
+def _shown(check: DoctorCheck) -> list[str]:
+    advice = [f"      -> {check.advice}"] if check.advice else []
+    return [f"{check.status:<6}{check.name}: {check.detail}", *advice]
+
+
+def _verdict(checks: Sequence[DoctorCheck]) -> str:
     faults = sum(check.status == FAULT for check in checks)
-    end = "ready" if not faults else f"not ready: {faults} fault{'s' if faults > 1 else ''}"
-    return [*out, end]
+    return "ready" if not faults else f"not ready: {faults} fault{'s' if faults > 1 else ''}"
 
 
 def diagnose(
     env: dict[str, str],
     timeout: float = TIMEOUT,
-    probe: Callable[[dict[str, str], float], dict[str, Any]] | None = None,
-) -> list[Check]:
+    probe: Probe | None = None,
+    tell: Callable[[DoctorCheck], None] = lambda check: None,
+) -> list[DoctorCheck]:
     """All checks of this machine.
 
     Args:
         env: environment variables that a training would have.
         timeout: of the probe, in seconds.
-        probe: what tries the device, in a process of its own (a test's, in place of ours).
+        probe: what tries the device, in a process of its own (a test's, in place of ours); it is given `env`,
+            `timeout`, and what to call with all that is found each time that more is.
+        tell: called with each check once, as soon as it is made.
     """
-    from .doctor_checks import judge
+    told: set[str] = set()
 
-    return judge((probe or _probe)(env, timeout), env)
+    def report(found: dict[str, Any], names: set[str] | None) -> list[DoctorCheck]:
+        checks = judge(found, env)
+        for check in checks:
+            if check.name not in told and (names is None or check.name in names):
+                told.add(check.name)
+                tell(check)
+        return checks
+
+    def heard(found: dict[str, Any]) -> None:
+        report(found, {name for key, name in _MADE_BY.items() if key in found})
+
+    return report((probe or _probe)(env, timeout, heard), None)
 
 
-def _probe(env: dict[str, str], timeout: float) -> dict[str, Any]:
+# What of the probe's findings a check needs and is made with.
+_MADE_BY = {"versions": "versions", "device": "device", "step": "training step"}
+# What the probe does next once it has told this.
+_NEXT = {
+    "": "looking at what is installed",
+    "versions": "importing torch and torch_xla",
+    "imported": "opening the device",
+    "device": "compiling and running a training step",
+    "step": "trying collectives",
+}
+
+
+class ProgressNotes:
+    """What the probe is doing and for how long: one line on a terminal's standard error."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+        self._start = time.monotonic()
+        self._shown = False
+
+    def show(self, found: dict[str, Any]) -> None:
+        """The probe is still at what follows what it has found."""
+        if self._on:
+            doing = _NEXT[next((key for key in reversed(_NEXT) if key in found), "")]
+            seconds = time.monotonic() - self._start
+            print(f"\r{doing} ... {seconds:.0f} s\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+
+def _probe(
+    env: dict[str, str],
+    timeout: float,
+    heard: Callable[[dict[str, Any]], None],
+    waiting: ProgressNotes | None = None,
+) -> dict[str, Any]:
     """What fresh processes found: a device that is not well may abort or hang."""
-    found = _ask([], env, timeout)
-    # XLA:CPU has no collectives between processes: they would wait for ever (xla-facts 5.7).
-    if found.get("local_devices", 1) > 1 and found.get("device_type") != "CPU" and "step" in found:
-        together = _ask(["--collectives"], env, timeout)
+    waiting = waiting or ProgressNotes()
+    found = _ask([], env, timeout, heard, waiting)
+    # XLA:CPU has no collectives between processes: they would wait for ever.
+    by_torch_xla = not found.get("backend", {}).get("native") and found.get("device_type") != "CPU"
+    if found.get("local_devices", 1) > 1 and by_torch_xla and "step" in found:
+        together = _ask(["--collectives"], env, timeout, lambda found: None, waiting)
         found.update({f"together_{key}": value for key, value in together.items()})
+    waiting.end()
     return found
 
 
-def _ask(words: list[str], env: dict[str, str], timeout: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "xla_migrate.verify.probe", *words]
+def _ask(
+    words: list[str],
+    env: dict[str, str],
+    timeout: float,
+    heard: Callable[[dict[str, Any]], None],
+    waiting: ProgressNotes,
+) -> dict[str, Any]:
+    """Run the probe; it writes a JSON object a line, each step as it is done."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xla_migrate.verify.probe", *words],
+        env={**env, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    lines_: queue.Queue[str | None] = queue.Queue()
+    errors: list[str] = []
+    out, err = process.stdout, process.stderr
+    threading.Thread(target=lambda: _put_lines(out, lines_), daemon=True).start()
+    last_words = threading.Thread(target=lambda: errors.append(err.read()), daemon=True)
+    last_words.start()
+    found: dict[str, Any] = {}
+    end = time.monotonic() + timeout
     try:
-        done = subprocess.run(
-            command,
-            env={**env, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired as error:
-        text = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else ""
-        return {**_found(text), "hung": timeout}
-    return {**_found(done.stdout), "code": done.returncode, "stderr": done.stderr[-2000:]}
+        while (line := _next_line(lines_, end, found, waiting)) is not None:
+            if line.startswith("{"):
+                with contextlib.suppress(json.JSONDecodeError):
+                    found.update(json.loads(line))
+                    heard(found)
+        code = process.wait(max(end - time.monotonic(), 0.1))
+        last_words.join(1.0)  # a child of the probe may hold it open
+    except (TimeoutError, subprocess.TimeoutExpired):
+        return {**found, "hung": timeout}
+    finally:
+        process.kill()
+        process.wait()
+    return {**found, "code": code, "stderr": "".join(errors)[-2000:]}
 
 
-def _found(text: str) -> dict[str, Any]:
-    """The probe writes a JSON object a line, each step as it is done."""
-    out: dict[str, Any] = {}
-    for line in text.splitlines():
-        if line.startswith("{"):
-            try:
-                out.update(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-    return out
+def _put_lines(out: IO[str], lines_: queue.Queue[str | None]) -> None:
+    for line in out:
+        lines_.put(line)
+    lines_.put(None)
+
+
+def _next_line(
+    lines_: queue.Queue[str | None], end: float, found: dict[str, Any], waiting: ProgressNotes
+) -> str | None:
+    """The probe's next line; None at its end.
+
+    Raises:
+        TimeoutError: there was none until `end`, on the monotonic clock.
+    """
+    while time.monotonic() < end:
+        try:
+            return lines_.get(timeout=min(0.5, max(end - time.monotonic(), 0.01)))
+        except queue.Empty:
+            waiting.show(found)
+    raise TimeoutError

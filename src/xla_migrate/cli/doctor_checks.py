@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
-from .doctor import FAULT, NOTE, OK, Check
+from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+OK, FAULT, NOTE = "ok", "fault", "note"
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One check: how it came out, what was seen, and what to do about it."""
+
+    name: str
+    status: str
+    detail: str
+    advice: str = ""
+
 
 # The outcome of `verify.probe.training_step`: loss, two weights, bias.
 ANSWER = [13.25, 2.9375, 1.0, 1.34375]
 _NAMES = ("loss", "weight 0", "weight 1", "bias")
 
 
-def judge(found: dict[str, Any], env: dict[str, str]) -> list[Check]:
+def judge(found: dict[str, Any], env: dict[str, str]) -> list[DoctorCheck]:
     """All checks that can be made of what was found."""
     checks = [_versions(found)]
+    if found.get("backend"):
+        checks.append(_backend(found["backend"]))
+    if found.get("backend", {}).get("absent"):
+        return checks
     if not found.get("imported"):
         return [*checks, _not_imported(found)] if checks[0].status == OK else checks
     checks.append(_device(found, env))
     if "device" in found:
         checks.append(_step(found))
         checks.append(_collectives(found))
-    checks.append(_cache(found))
+    if not found.get("backend", {}).get("native"):  # the cache is torch_xla's
+        checks.append(_cache(found, env))
     return checks
 
 
-def _versions(found: dict[str, Any]) -> Check:
+def _backend(taken: dict[str, Any]) -> DoctorCheck:
+    """Which backend scripts get, and why."""
+    name = "backend"
+    if taken["absent"]:
+        return DoctorCheck(
+            name,
+            FAULT,
+            f"eager on the CPU ({taken['why']}): {taken['absent']}",
+            "run this on a host that has the device; where the CPU is meant, uninstall that package",
+        )
+    if taken["backend"] == "torch_xla":
+        return DoctorCheck(name, OK, f"torch_xla: {taken['why']}")
+    return DoctorCheck(
+        name, OK if taken["native"] else NOTE, f"eager on {taken['device']}: {taken['why']}"
+    )
+
+
+def _versions(found: dict[str, Any]) -> DoctorCheck:
     name = "versions"
     known = found.get("versions")
     if not known:
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             "the probe did not start" + _last_words(found),
@@ -39,10 +74,13 @@ def _versions(found: dict[str, Any]) -> Check:
     torch, torch_xla = known.get("torch"), known.get("torch_xla")
     shown = ", ".join(f"{k} {v}" for k, v in known.items() if v)
     if torch is None:
-        return Check(name, FAULT, f"no torch ({shown})", "pip install 'xla-migrate[xla]'")
+        return DoctorCheck(name, FAULT, f"no torch ({shown})", "pip install 'xla-migrate[xla]'")
+    taken = found.get("backend", {})
+    if torch_xla is None and (taken.get("native") or taken.get("absent")):
+        return DoctorCheck(name, OK, shown)
     if torch_xla is None:
         same = ".".join(torch.split("+")[0].split(".")[:2])
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"no torch_xla ({shown}): migrated scripts run eagerly, on CUDA or the CPU",
@@ -50,13 +88,13 @@ def _versions(found: dict[str, Any]) -> Check:
         )
     if _minor(torch) != _minor(torch_xla):
         same = ".".join(map(str, _minor(torch_xla)))
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"torch {torch} and torch_xla {torch_xla} do not match",
             f"pip install 'torch=={same}.*' 'torch_xla=={same}.*' (and torchvision to go with it)",
         )
-    return Check(name, OK, shown)
+    return DoctorCheck(name, OK, shown)
 
 
 def _minor(version: str) -> tuple[int, ...]:
@@ -73,8 +111,8 @@ def _last_words(found: dict[str, Any]) -> str:
     return f": {lines[-1][:300]}{code}" if lines else code
 
 
-def _not_imported(found: dict[str, Any]) -> Check:
-    return Check(
+def _not_imported(found: dict[str, Any]) -> DoctorCheck:
+    return DoctorCheck(
         "torch_xla",
         FAULT,
         "cannot be imported" + _last_words(found),
@@ -82,7 +120,7 @@ def _not_imported(found: dict[str, Any]) -> Check:
     )
 
 
-def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
+def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
     name = "device"
     asked = env.get("PJRT_DEVICE", "")
     if "device" not in found:
@@ -100,14 +138,16 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
             advice = _LIBRARY["NEURON"]
         elif "unknown" in _last_words(found).lower() or asked not in ("", "CPU", "TPU", "NEURON"):
             advice = "PJRT_DEVICE is TPU, NEURON or CPU"
-        return Check(name, FAULT, f"torch_xla has no device ({what}){_last_words(found)}", advice)
+        return DoctorCheck(
+            name, FAULT, f"torch_xla has no device ({what}){_last_words(found)}", advice
+        )
     kind = found["device_type"]
     count = f"{found['local_devices']} of {found['all_devices']} devices here"
     there = _accelerator(found)
     if kind == "CPU" and there is not None:
         title, chips, wanted = there
         why = "PJRT_DEVICE=CPU" if asked == "CPU" else f"PJRT_DEVICE={asked or 'not set'}"
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"{chips} {title} here, but torch_xla computes on the CPU ({why}): training would work,"
@@ -116,7 +156,7 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
         )
     named = [f"{name}={env[name]}" for name in _OF_A_TPU if env.get(name)]
     if kind == "CPU" and asked != "CPU" and named:
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"{', '.join(named)}: the environment is a TPU's, but torch_xla sees no chip and computes on"
@@ -125,7 +165,7 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
             " TPU, unset these variables or export PJRT_DEVICE=CPU",
         )
     if asked and kind != asked:
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"PJRT_DEVICE={asked}, but torch_xla computes on {kind}",
@@ -135,8 +175,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> Check:
         advice = (
             "" if asked else "export PJRT_DEVICE=CPU to say so; on a TPU machine, PJRT_DEVICE=TPU"
         )
-        return Check(name, NOTE if not asked else OK, f"CPU, {count}: for rehearsals", advice)
-    return Check(name, OK, f"{kind}, {count}")
+        return DoctorCheck(name, NOTE if not asked else OK, f"CPU, {count}: for rehearsals", advice)
+    return DoctorCheck(name, OK, f"{kind}, {count}")
 
 
 _OF_A_TPU = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "TPU_WORKER_HOSTNAMES")
@@ -157,11 +197,11 @@ def _accelerator(found: dict[str, Any]) -> tuple[str, int, str] | None:
     return None
 
 
-def _step(found: dict[str, Any]) -> Check:
+def _step(found: dict[str, Any]) -> DoctorCheck:
     name = "training step"
     got = found.get("step")
     if got is None:
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             "did not run" + _last_words(found),
@@ -173,21 +213,28 @@ def _step(found: dict[str, Any]) -> Check:
         if not abs(mine - right) <= 1e-4 * abs(right)
     ]
     if wrong:
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             f"wrong numbers: {', '.join(wrong)}",
             "unset XLA_USE_BF16, XLA_DOWNCAST_BF16 and XLA_FLAGS; then the device or its library is at fault",
         )
-    return Check(name, OK, f"as known, in {found['step_seconds']:.1f} s with its compilation")
+    return DoctorCheck(name, OK, f"as known, in {found['step_seconds']:.1f} s with its compilation")
 
 
-def _collectives(found: dict[str, Any]) -> Check:
+def _collectives(found: dict[str, Any]) -> DoctorCheck:
     name = "collectives"
     if found["local_devices"] <= 1:
-        return Check(name, OK, "one device: none are needed")
+        return DoctorCheck(name, OK, "one device: none are needed")
+    if found.get("backend", {}).get("native"):
+        return DoctorCheck(
+            name,
+            NOTE,
+            f"not tried between the {found['local_devices']} devices of a native backend",
+            "start the script with torchrun, a process for each device, for a few steps",
+        )
     if found["device_type"] == "CPU":
-        return Check(
+        return DoctorCheck(
             name,
             NOTE,
             "XLA:CPU has none between processes; rehearsals reduce through gloo",
@@ -200,30 +247,78 @@ def _collectives(found: dict[str, Any]) -> Check:
             k.removeprefix("together_"): v for k, v in found.items() if k.startswith("together_")
         }
         seen = f"the sum of {n} ranks is {reduced:g}" if n and reduced else "did not come back"
-        return Check(
+        return DoctorCheck(
             name,
             FAULT,
             seen + _last_words(words),
             "every device must be free, and on several hosts the same command has to run on each",
         )
-    return Check(name, OK, f"all-reduce over {n} replicas")
+    return DoctorCheck(name, OK, f"all-reduce over {n} replicas")
 
 
-def _cache(found: dict[str, Any]) -> Check:
+def _cache(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
     name = "compile cache"
     path = found.get("cache")
+    if path is None and found.get("device_type") == "NEURON":
+        return _cache_of_neuron(env)
     if path is None:
-        return Check(
+        return DoctorCheck(
             name,
             NOTE,
             "none: every start compiles anew",
             "export XLA_PERSISTENT_CACHE_PATH=FOLDER, on a disk that outlives the job",
         )
     if not found.get("cache_writable"):
-        return Check(
+        return DoctorCheck(
             name, FAULT, f"{path} cannot be written", "choose a folder that this user may write"
         )
     entries = found.get("cache_entries", 0)
+    size = f"{found.get('cache_bytes', 0) / 2**20:.1f} MiB"
+    detail = f"{path}, {entries} entries, {size}, {_shared(found.get('cache_file_system', ''))}"
     if found.get("device_type") == "CPU":
-        return Check(name, NOTE, f"{path}, {entries} entries: XLA:CPU writes it but cannot read it")
-    return Check(name, OK, f"{path}, {entries} entries")
+        return DoctorCheck(name, NOTE, f"{detail}: XLA:CPU writes it but cannot read it")
+    return DoctorCheck(name, OK, detail)
+
+
+# Types of file systems that several hosts mount.
+_NETWORK = (
+    "nfs",
+    "lustre",
+    "fuse",
+    "ceph",
+    "gpfs",
+    "beegfs",
+    "9p",
+    "cifs",
+    "smb",
+    "glusterfs",
+    "afs",
+)
+
+
+def _shared(kind: str) -> str:
+    if not kind:
+        return "no telling whether other hosts share it"
+    if kind.startswith(_NETWORK):
+        return f"on {kind}: shared with the hosts that mount it"
+    return f"on {kind}: this host's own"
+
+
+def _cache_of_neuron(env: dict[str, str]) -> DoctorCheck:
+    """Neuron's compiler has a cache of its own, which is on unless it is turned off."""
+    from ..compiler.environment import flags
+    from ..target.precompile import NEURON_CACHE, size_of
+
+    name = "compile cache"
+    told = dict(flags("NEURON_CC_FLAGS", env.get("NEURON_CC_FLAGS", "")))
+    if "--no_cache" in told:
+        advice = "leave --no_cache out of NEURON_CC_FLAGS"
+        return DoctorCheck(name, NOTE, "turned off: every start compiles anew", advice)
+    place = told.get("--cache_dir") or env.get("NEURON_COMPILE_CACHE_URL") or NEURON_CACHE
+    if place.startswith("s3://"):
+        return DoctorCheck(name, OK, f"{place}, shared with all who may read the bucket")
+    from ..verify.probe import file_system
+
+    files, size = size_of(place)
+    kind = _shared(file_system(place))
+    return DoctorCheck(name, OK, f"{place}, {files} files, {size / 2**20:.1f} MiB, {kind}")

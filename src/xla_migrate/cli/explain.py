@@ -6,29 +6,42 @@ import os
 import re
 
 from xla_codemods import catalog
+from xla_codemods.analysis.wrappers import Wrapper, lookup
 from xla_codemods.catalog import Row
 from xla_codemods.catalog.families import ROOTS, is_cuda_only
 from xla_codemods.manual import manual
-from xla_codemods.own import Own, lookup
-from xla_codemods.rules import RULES
+from xla_codemods.rules import every_rule
 
 from ..manuals import OURS, rule_of
 from ..settings import Finder, SettingsError, nearest
-from .arguments import fail
+from .checks import known_codes
+from .usage import fail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def explain(words: Sequence[str]) -> int:
+_USAGE = """\
+usage: xla-migrate explain CODE | NAME
+       xla-migrate explain --all
+
+CODE is a code (XLA101), its beginning (XLA1: a list) or a rule's name (cuda-method); NAME a name of CUDA's
+(torch.cuda.Stream) or one that the settings map. --all prints every manual.
+"""
+
+
+def main(words: Sequence[str]) -> int:
     """Print what there is to say of one code or name; the exit code.
 
     Raises:
         SystemExit: there is nothing of that name; what it may have meant is told.
     """
     if words and words[0] in ("-h", "--help"):
-        print("usage: xla-migrate explain CODE | NAME   like XLA101, or torch.cuda.Stream")
+        print(_USAGE, end="")
+        return 0
+    if list(words) == ["--all"]:
+        print("\n\n\n".join(_of_code(code) for code in known_codes()))
         return 0
     if len(words) != 1:
         fail("explain takes one code or name, like XLA101 or torch.cuda.Stream")
@@ -46,9 +59,7 @@ def _of_code(code: str) -> str:
         rule, page = rule_of(code if re.fullmatch(r"XLA\d*", code) else code.lower())
     except KeyError:
         if re.fullmatch(r"XLA\d*", code):
-            from .checks import known_codes
-
-            begun = [rule for rule in RULES if rule.code.startswith(code)]
+            begun = [rule for rule in every_rule() if rule.code.startswith(code)]
             if begun:
                 return "\n".join(f"{r.code}  {r.name:<22}  {manual(r).summary}" for r in begun)
             fail(f"no rule has the code {code}{nearest(code, known_codes())}")
@@ -99,7 +110,7 @@ def _ending(name: str) -> list[str]:
     """The names, of the catalog and of those that rules look at, that end so: `DistributedDataParallel`."""
     if "." in name:
         return []
-    heard = (n for rule in RULES for n in (*rule.calls, *rule.references))
+    heard = (n for rule in every_rule() for n in (*rule.calls, *rule.references))
     found = {n for n in (*catalog.table(), *heard) if n.endswith(f".{name}")}
     return sorted(found, key=lambda n: (not n.startswith("torch."), len(n), n))
 
@@ -107,9 +118,9 @@ def _ending(name: str) -> list[str]:
 def _listening(name: str) -> str:
     """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing where there are none."""
     last = name.rpartition(".")[2]
-    rules = [rule for rule in RULES if name in rule.calls or name in rule.references]
+    rules = [rule for rule in every_rule() if name in rule.calls or name in rule.references]
     if name.partition(".")[0] not in ROOTS:
-        rules = rules or [rule for rule in RULES if last in rule.methods]
+        rules = rules or [rule for rule in every_rule() if last in rule.methods]
     if not rules:
         return _below(name)
     lines = [f"    {rule.code:<11} {manual(rule).summary}" for rule in rules]
@@ -122,7 +133,7 @@ def _below(name: str) -> str:
     begin = f"{name}."
     heard = {
         dotted: rule
-        for rule in RULES
+        for rule in every_rule()
         for dotted in (*rule.calls, *rule.references)
         if dotted.startswith(begin) and dotted.isascii()
     }
@@ -171,7 +182,7 @@ def _example(row: Row) -> list[str]:
     return min((b.splitlines() for b in blocks if taken.search(b)), key=len, default=[])
 
 
-def _own(own: Own) -> str:
+def _own(own: Wrapper) -> str:
     text = f"{own.dotted}\n\n    mapped by   tool.xla-migrate.{own.table} (XLA003)"
     text += f"\n    becomes     {own.to or 'what it is: it stays'}"
     for before, after in own.examples:

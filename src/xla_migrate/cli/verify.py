@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..settings import SettingsError
-from ..verify.report import Report, as_json, page, text
-from .arguments import fail
+from ..verify.experiments import migration
+from ..verify.experiments.migration import MigrationError, ProjectMigration
+from ..verify.experiments.proof import compared
+from ..verify.judge.judgement import Judgement
+from ..verify.report import Report, as_json, here_and_now, page, text
+from . import arguments
+from .migrated_project import migrated_project, places, tell_what_is_left
+from .usage import fail
 from .verify_arguments import Asked, parse
-from .verify_migration import Migrated, given, migrated
-from .verify_runs import compared
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from .verify_progress import shower
 
 
 def verify(words: Sequence[str]) -> int:
@@ -53,44 +58,63 @@ def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -
     return code or written
 
 
-def _migration(asked: Asked) -> Migrated:
+def _migration(asked: Asked) -> ProjectMigration:
+    script = asked.request.script
     try:
         if asked.migrated is not None:
-            return given(asked.script, asked.migrated)
-        only = asked.paths if asked.writing else None
-        return migrated(asked.script, asked.unsafe, only)
-    except SettingsError as error:
+            return migration.by_hand(script, asked.migrated)
+        if not asked.writing:
+            return migrated_project(script, asked.unsafe)
+        # What is proven is what will be written: with the command's own options.
+        given = arguments.parse([*map(str, asked.paths), *asked.command], False)
+        return migrated_project(script, asked.unsafe, asked.paths, given)
+    except (SettingsError, MigrationError, OSError) as error:
         fail(str(error))
 
 
-def _proof(asked: Asked, proposed: Migrated) -> Report:
-    if proposed.left:
-        codes = ", ".join(sorted({f.code for f in proposed.left}))
-        print(f"xla-migrate: left for you, so it may not run: {codes}", file=sys.stderr)
-    comparison = compared(asked, proposed)
+def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
+    tell_what_is_left(proposed)
+    request = asked.request
+    comparison = compared(request, proposed, shower)
     settings = {
-        "steps": str(asked.steps),
-        "precision": asked.precision,
-        "dropout": asked.dropout,
-        "processes": str(asked.nproc),
+        "steps": str(request.steps),
+        "precision": request.precision,
+        "dropout": request.dropout,
+        "processes": str(request.nproc),
     }
-    if asked.precision == "float32":
-        settings["tolerance"] = f"{asked.tolerance:g}"
-    if asked.metric:
-        settings["metric"] = asked.metric
-    texts, findings = proposed.texts, proposed.findings
-    return Report(comparison, str(asked.script), settings, findings, texts, asked.args)
+    if request.precision == "float32":
+        settings["tolerance"] = f"{request.tolerance:g}"
+    if request.metric:
+        settings["metric"] = request.metric
+    return Report(
+        comparison,
+        str(request.script),
+        settings,
+        proposed.findings,
+        proposed.texts,
+        request.args,
+        here_and_now(asked.words),
+        _compiled(asked, proposed) if comparison.could_run else (),
+    )
+
+
+def _compiled(asked: Asked, proposed: ProjectMigration) -> Sequence[Judgement]:
+    """What the TPU compiler says of the migrated script; without `--for`, nothing."""
+    if not asked.target:
+        return ()
+    from ..target.compile.judged import judged
+    from ..target.compile.session import CompileOptions
+
+    print(f"xla-migrate: compiling for {asked.target}", file=sys.stderr)
+    request = asked.request
+    found = judged(request.script, request.args, asked.target, proposed.files, CompileOptions())
+    place = places(proposed)
+    return [replace(one, where=place(one.where)) for one in found]
 
 
 def _told(report: Report, asked: Asked) -> int:
     """Print the report, write the page; the exit code."""
-    where = ""
-    if asked.report is not None:
-        try:
-            page.save(report, Path(asked.report))
-            where = asked.report
-        except OSError as error:
-            print(f"xla-migrate: no report: {error}", file=sys.stderr)
+    where = _page(report, asked) if asked.report is not None else ""
     if asked.output_format == "json":
         plain = {**as_json.plain(report), "report": where or None}
         print(json.dumps(plain, indent=2))
@@ -99,3 +123,24 @@ def _told(report: Report, asked: Asked) -> int:
         if where:
             print(f"report: {where}")
     return report.exit_code
+
+
+def _page(report: Report, asked: Asked) -> str:
+    """Where the page is, or "": none is made where nothing could be run. Unasked, none goes into the project."""
+    path = Path(asked.report) if asked.report else None
+    if report.comparison.reference.failure is not None:
+        if path is not None:
+            page.remove(path)
+        return ""
+    try:
+        if path is None:
+            prefix = f"xla-migrate-{asked.request.script.stem}-"
+            handle, name = tempfile.mkstemp(prefix=prefix, suffix=".html")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(page.page(report))
+            return name
+        page.save(report, path)
+        return str(path)
+    except OSError as error:
+        print(f"xla-migrate: no report: {error}", file=sys.stderr)
+        return ""

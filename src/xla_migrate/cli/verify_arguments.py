@@ -2,96 +2,198 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
-from .arguments import fail
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from ..verify.experiments.request import Request
+from .usage import fail
 
 _USAGE = """\
-usage: xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
-       xla-migrate PATH... --verify [options] -- ARGUMENTS OF THE FIRST SCRIPT
-
+xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
+       xla-migrate PATH... --verify [options] -- ARGUMENTS OF THE FIRST SCRIPT"""
+_ABOUT = """\
 Runs the script as it is (on CUDA, or with its CUDA calls sent to the CPU) and migrated (on XLA), each in a copy of its
-project, and compares them step by step. The second form writes the migration where it is proven. Options:
-  --steps N              optimizer steps after which both are stopped (20)
-  --precision NAME       float32 (default: autocast off, losses to 1e-5), or bfloat16 (by the R criterion)
-  --dropout NAME         off (default), or same: the same masks in both
-  --tolerance X          relative, of losses in float32 (1e-5)
-  --amplification        compare each step from the original's own weights in any case (two more runs; without, only
-                         where the runs part, but not at once: training may amplify rounding)
-  --metric REGEX         a number that both print (the first group), to agree to 0.1 %
-  --nproc N              processes: a rehearsal of a distributed script
-  --data-shim FILE       Python that is run before training, as a stand-in for data
-  --migrated FILE        compare with this script in place of our migration of it
-  --timeout SECONDS      for each run
-  --unsafe               migrate with unsafe fixes, too
-  --report FILE          where the page goes (report.html); --no-report for none
-  --keep FOLDER          keep both runs' copies, outputs and records there
-  --even-unproven        with --verify: write what could not be proven, too
-  --output-format NAME   text or json
-
-exit codes: 0 proven, 1 it differs, 2 it could not be run
-"""
-_VALUES: dict[str, type] = {
-    "--steps": int,
-    "--precision": str,
-    "--dropout": str,
-    "--tolerance": float,
-    "--metric": str,
-    "--nproc": int,
-    "--data-shim": str,
-    "--migrated": str,
-    "--timeout": float,
-    "--report": str,
-    "--keep": str,
-    "--output-format": str,
-}
-_FLAGS = ("--unsafe", "--no-report", "--even-unproven", "--amplification")
-_CHOICES = {
-    "--precision": ("float32", "bfloat16"),
-    "--dropout": ("off", "same"),
-    "--output-format": ("text", "json"),
-}
-_POSITIVE = ("--steps", "--tolerance", "--nproc", "--timeout")
+project, and compares them step by step. The second form writes the migration where it is proven."""
+_CLOSING = "exit codes: 0 proven, 1 it differs, 2 it could not be run"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Asked:
-    """What was asked for; names as in the usage.
+    """What was asked for.
 
     Attributes:
-        paths: what is to be migrated and written (with `--verify`); the script is the first.
-        command: the options that are the command's own (with `--verify`).
+        request: how both sides are run and judged.
+        writing: it was `xla-migrate PATH... --verify`.
+        paths: what is to be migrated and written then; the script is the first.
+        command: the options that are the command's own then.
+        migrated: the script to compare with in place of our migration of it, or None.
+        unsafe: migrate with unsafe fixes, too.
+        report: where the page goes; "" for a new file in the folder for temporary files, None for no page.
+        even_unproven: write what could not be proven, too.
+        target: the TPU that the migrated script's graphs are compiled for, too ("v5e"), or "".
+        output_format: "text" or "json".
+        words: behind `xla-migrate`, as given.
     """
 
-    script: Path
-    args: list[str]
+    request: Request
     writing: bool
-    paths: list[Path] = field(default_factory=list)
+    paths: tuple[Path, ...]
     command: list[str] = field(default_factory=list)
-    steps: int = 20
-    precision: str = "float32"
-    dropout: str = "off"
-    tolerance: float = 1e-5
-    amplification: bool = False
-    metric: str | None = None
-    nproc: int = 1
-    data_shim: str | None = None
     migrated: str | None = None
-    timeout: float | None = None
     unsafe: bool = False
-    report: str | None = "report.html"
-    keep: str | None = None
+    report: str | None = ""
     even_unproven: bool = False
+    target: str = ""
     output_format: str = "text"
+    words: tuple[str, ...] = ()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        told = re.sub(r"^argument (\S+): ", r"\1 ", message)
+        told = told.replace("expected one argument", "needs a value")
+        fail(f"{told} (see `xla-migrate verify --help`)")
+
+
+def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+        if not (value > 0 and math.isfinite(value)):
+            raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
+        return value
+
+    return number
+
+
+def _file(text: str) -> str:
+    if not os.path.isfile(text):
+        raise argparse.ArgumentTypeError(f"{text}: no such file")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+    return text
+
+
+def _new_folder(text: str) -> str:
+    if os.path.exists(text) and (not os.path.isdir(text) or os.listdir(text)):
+        raise argparse.ArgumentTypeError(f"{text}: not an empty folder")
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of all options of both forms."""
+    out = _Parser(
+        prog="xla-migrate verify",
+        usage=_USAGE,
+        description=_ABOUT,
+        epilog=_CLOSING,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = out.add_argument
+    whole, real = _positive(int), _positive(float)
+    add("paths", nargs="*", metavar="SCRIPT", help=argparse.SUPPRESS)
+    add(
+        "--steps",
+        type=whole,
+        default=20,
+        metavar="N",
+        help="optimizer steps after which both are stopped (20)",
+    )
+    add(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="float32 (default: autocast off, losses to 1e-5), or bfloat16 (by the R criterion)",
+    )
+    add(
+        "--dropout",
+        choices=("off", "same"),
+        default="off",
+        help="off (default), or same: the same masks in both",
+    )
+    add(
+        "--tolerance",
+        type=real,
+        default=1e-5,
+        metavar="X",
+        help="relative, of losses in float32 (1e-5)",
+    )
+    add(
+        "--amplification",
+        action="store_true",
+        help="compare each step from the original's own weights in any case (two more runs; without, only where"
+        " the runs part, but not at once: training may amplify rounding)",
+    )
+    add(
+        "--metric",
+        type=_pattern,
+        metavar="REGEX",
+        help="a number that both print (the first group), to agree to 0.1 %%",
+    )
+    add(
+        "--nproc",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="processes: a rehearsal of a distributed script",
+    )
+    add(
+        "--data-shim",
+        type=_file,
+        metavar="FILE",
+        help="Python that is run before training, as a stand-in for data",
+    )
+    add(
+        "--migrated",
+        type=_file,
+        metavar="FILE",
+        help="compare with this script in place of our migration of it",
+    )
+    add("--timeout", type=real, metavar="SECONDS", help="for each run")
+    add(
+        "--for",
+        dest="target",
+        default="",
+        metavar="TOPOLOGY",
+        help="compile the migrated script's graphs for this TPU, too: v5e, v5e:2x2 ... (needs the extra tpu-compile)",
+    )
+    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
+    add(
+        "--report",
+        default="",
+        metavar="FILE",
+        help="where the page goes (a new file in the folder for temporary files)",
+    )
+    add("--no-report", dest="report", action="store_const", const=None, help="no page")
+    add(
+        "--keep",
+        type=_new_folder,
+        metavar="FOLDER",
+        help="keep both runs' copies, outputs and records there",
+    )
+    add(
+        "--even-unproven",
+        action="store_true",
+        help="with --verify: write what could not be proven, too",
+    )
+    add("--output-format", choices=("text", "json"), default="text", help="text (default) or json")
+    add("--verify", action="store_true", help=argparse.SUPPRESS)
+    return out
 
 
 def parse(words: Sequence[str], writing: bool = False) -> Asked:
@@ -105,19 +207,88 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         SystemExit: wrong usage (2), or `--help` (0).
     """
     ours, args = split(list(words))
-    options, paths, command = _read(ours, writing)
+    ours, of_command = apart(ours) if writing else (ours, [])
+    given, others = parser().parse_known_intermixed_args(ours)
+    others = [*of_command, *others]
+    if others and not writing:
+        fail(f"verify has no option {others[0].partition('=')[0]}; the script's own go behind --")
+    if "-" in others:
+        fail("verify needs a file: standard input (-) does not go with it")
+    paths: list[str] = given.paths
     if not paths or (len(paths) > 1 and not writing):
         fail("verify takes one script; its arguments go behind --")
     if not os.path.isfile(paths[0]):
         kind = "a folder: name the script first" if os.path.isdir(paths[0]) else "no such script"
         fail(f"{paths[0]}: {kind}")
-    asked = Asked(Path(paths[0]), args, writing, [Path(p) for p in paths], command)
-    for name, value in options.items():
-        setattr(asked, name[2:].replace("-", "_"), value)
-    _check(asked)
-    if asked.unsafe:
-        asked.command.append("--unsafe")
-    return asked
+    if writing and given.migrated is not None:
+        fail("--migrated goes with `xla-migrate verify`, which writes nothing")
+    request = Request(
+        script=Path(paths[0]),
+        args=tuple(args),
+        steps=given.steps,
+        precision=given.precision,
+        dropout=given.dropout,
+        tolerance=given.tolerance,
+        amplification=given.amplification,
+        metric=given.metric,
+        nproc=given.nproc,
+        data_shim=given.data_shim,
+        timeout=given.timeout,
+        keep=given.keep,
+    )
+    return Asked(
+        request,
+        writing,
+        tuple(map(Path, paths)),
+        [*others, "--unsafe"] if given.unsafe else others,
+        given.migrated,
+        given.unsafe,
+        given.report,
+        given.even_unproven,
+        _compilable(given.target),
+        given.output_format,
+        tuple(words) if writing else ("verify", *words),
+    )
+
+
+def _compilable(target: str) -> str:
+    """`target`, for which there is a compiler here: this is said before both scripts run for minutes."""
+    if target:
+        from ..target.compile.interpreter import NoCompiler, find
+        from ..target.compile.topologies import TopologyError, topology
+
+        try:
+            topology(target)
+            find(None)
+        except (TopologyError, NoCompiler) as error:
+            fail(f"--for {target}: {error}")
+    return target
+
+
+def apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of `xla-migrate PATH... --verify`, and those of the command's options that have a value.
+
+    Without this their values would be taken for paths.
+    """
+    from .options import parser as of_command
+
+    verifys = {text for action in parser()._actions for text in action.option_strings}
+    own = {
+        text
+        for action in of_command(False)._actions
+        if action.nargs is None
+        for text in action.option_strings
+        if text not in verifys
+    }
+    rest: list[str] = []
+    options: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word not in own:
+            rest.append(word)
+            continue
+        options += [word, *(value for _, value in zip(range(1), left))]
+    return rest, options
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -126,62 +297,3 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
         return words, []
     at = words.index("--")
     return words[:at], words[at + 1 :]
-
-
-def _read(words: list[str], writing: bool) -> tuple[dict[str, Any], list[str], list[str]]:
-    """(options with their values, paths, the command's own options)."""
-    options: dict[str, Any] = {}
-    paths: list[str] = []
-    command: list[str] = []
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
-        name, equals, value = word.partition("=")
-        if word in ("-h", "--help"):
-            print(_USAGE, end="")
-            raise SystemExit(0)
-        if word == "--verify" and writing:
-            continue
-        if word == "--no-report":
-            options["--report"] = None
-        elif word in _FLAGS:
-            options[word] = True
-        elif name in _VALUES:
-            if not equals and not rest:
-                fail(f"{name} needs a value (see `xla-migrate verify --help`)")
-            options[name] = _value(name, value if equals else rest.pop())
-        elif word.startswith("-"):
-            if not writing or word == "-":
-                fail(f"verify has no option {name}; the script's own go behind --")
-            command.append(word)
-        else:
-            paths.append(word)
-    return options, paths, command
-
-
-def _value(name: str, text: str) -> Any:
-    if name in _CHOICES and text not in _CHOICES[name]:
-        fail(f"{name} {text}: there is {' and '.join(_CHOICES[name])}")
-    try:
-        value = _VALUES[name](text)
-    except ValueError:
-        fail(f"{name} must be a number, not {text!r}")
-    if name in _POSITIVE and not (value > 0 and math.isfinite(value)):
-        fail(f"{name} must be more than 0, not {text}")
-    return value
-
-
-def _check(asked: Asked) -> None:
-    for name in ("data_shim", "migrated"):
-        path = getattr(asked, name)
-        if path is not None and not os.path.isfile(path):
-            fail(f"--{name.replace('_', '-')} {path}: no such file")
-    if asked.metric is not None:
-        try:
-            re.compile(asked.metric)
-        except re.error as error:
-            fail(f"--metric {asked.metric}: {error}")
-    if asked.writing and asked.migrated is not None:
-        fail("--migrated goes with `xla-migrate verify`, which writes nothing")
-    if asked.keep is not None and os.path.exists(asked.keep) and os.listdir(asked.keep):
-        fail(f"--keep {asked.keep}: not empty")

@@ -6,14 +6,15 @@ import gc
 import os
 
 from ..files.cache import content_hash, trusted
+from ..files.launch_names import concerns_a_launch, may_launch
 from ..files.read import ReadError, State, read, state_of
-from ..results import Outcome, Verdict, cannot_parse
+from ..results import FileOutcome, FileVerdict, cannot_parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..files.find import Found
+    from ..files.find import FoundFile
     from ..files.modules import Projects
     from ..settings import Settings
 
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 _COLLECT_AFTER = 16 << 20
 
 
-class Order:
-    """What is wanted of every file: see the command's arguments of the same names."""
+class RunOptions:
+    """What the command line asks for, of every file; the attributes are named as the command's arguments."""
 
     __slots__ = (
         "_projects",
         "destinations",
         "diff",
         "ignore",
+        "origin",
         "parallel",
         "rewriting",
         "select",
+        "style",
         "unsafe",
         "verbose",
     )
@@ -46,9 +49,13 @@ class Order:
         unsafe: bool | None = None,
         verbose: bool = False,
         parallel: str = "",
+        origin: str = "",
+        style: str = "",
     ) -> None:
         self.rewriting = rewriting
         self.parallel = parallel
+        self.origin = origin
+        self.style = style
         self.diff = diff
         self.select = select
         self.ignore = ignore
@@ -69,25 +76,35 @@ class Order:
         return self._projects
 
     def is_unsafe(self, settings: Settings) -> bool:
-        """Whether unsafe fixes are made in files with these settings."""
+        """True if unsafe fixes are made in files with these settings."""
         return settings.unsafe if self.unsafe is None else self.unsafe
+
+    def origin_of(self, settings: Settings) -> str:
+        """What else than CUDA is rewritten in files with these settings: "torch_xla", or nothing."""
+        origin = self.origin or settings.origin
+        return "" if origin == "cuda" else origin
+
+    def style_of(self, settings: Settings) -> str:
+        """What files with these settings are to be written with: "runtime" or "native"."""
+        return self.style or settings.style
 
     def key(self, settings: Settings) -> tuple[object, ...]:
         """What verdicts on files with these settings depend on."""
-        return (*settings.key, self.select, self.ignore, self.is_unsafe(settings), self.parallel)
+        asked = (self.select, self.ignore, self.is_unsafe(settings), self.parallel)
+        return (*settings.key, *asked, self.origin_of(settings), self.style_of(settings))
 
 
-class Done:
-    """What came of one file: the outcome, and what the cache is to remember of it."""
+class FileResult:
+    """The outcome of one file, and what the cache stores for it."""
 
     __slots__ = ("digest", "outcome", "remembered", "state")
 
     def __init__(
         self,
-        outcome: Outcome,
+        outcome: FileOutcome,
         state: State | None = None,
         digest: bytes = b"",
-        remembered: Verdict | None = None,
+        remembered: FileVerdict | None = None,
     ) -> None:
         self.outcome = outcome
         self.state = state
@@ -95,107 +112,137 @@ class Done:
         self.remembered = remembered
 
 
-def failed(shown: str, reason: str) -> Outcome:
+def failed(shown: str, reason: str) -> FileOutcome:
     """The outcome of a file that could not be looked at."""
-    return Outcome(shown, Verdict(problem=reason, failed=True, settled=False))
+    return FileOutcome(shown, FileVerdict(problem=reason, failed=True, settled=False))
 
 
 def do(
-    found: Found, order: Order, recall: Callable[[Found, bytes], Verdict | None] | None = None
-) -> Done:
+    found: FoundFile,
+    options: RunOptions,
+    recall: Callable[[FoundFile, bytes], FileVerdict | None] | None = None,
+) -> FileResult:
     """Read, judge and act. `recall` gives the verdict on content with this hash, if it is known."""
     try:
         data, state = read(found.path, found.path.endswith(".ipynb"))
     except ReadError as error:
-        return Done(failed(found.shown, str(error)))
+        return FileResult(failed(found.shown, str(error)))
     known_as = trusted(state)
-    is_ours = mentions(data, found.settings)
-    if not is_ours and not found.named and not order.destinations:  # as most files are
-        return Done(Outcome(found.shown, _NOTHING), known_as, b"", _NOTHING)
+    is_ours = mentions(data, found.settings, found.path)
+    if not is_ours and not found.named and not options.destinations:  # as most files are
+        return FileResult(FileOutcome(found.shown, _NOTHING), known_as, b"", _NOTHING)
     digest = content_hash(data) if is_ours else b""
     if is_ours and recall is not None and (known := recall(found, digest)) is not None:
-        unsafe = order.is_unsafe(found.settings)
-        return Done(Outcome(found.shown, known, unsafe), known_as, digest, known)
+        unsafe = options.is_unsafe(found.settings)
+        return FileResult(FileOutcome(found.shown, known, unsafe), known_as, digest, known)
     # A file that somebody named is told to be broken even where there is nothing for us in it.
     if is_ours:
-        verdict = verdict_on(data, found, order)
+        verdict = verdict_on(data, found, options)
     else:
-        verdict = _glance(data, found, order) if found.named else _NOTHING
-    outcome = _act(found, order, data, state, verdict)
-    if outcome.written and found.path not in order.destinations:
-        return _rewritten(found, outcome, verdict, order)
+        verdict = _glance(data, found, options) if found.named else _NOTHING
+    outcome = _act(found, options, data, state, verdict)
+    if outcome.written and found.path not in options.destinations:
+        return _rewritten(found, outcome, verdict, options)
     # Of a file that would have been changed, nothing is known that a later run could use; and what is known of one
     # without trigger words depends on whether it was named.
     if verdict.data is not None or (verdict.failed and not verdict.settled):
-        return Done(outcome)
+        return FileResult(outcome)
     if not is_ours:
-        return Done(outcome)
-    return Done(outcome, known_as, digest, verdict)
+        return FileResult(outcome)
+    return FileResult(outcome, known_as, digest, verdict)
 
 
-_NOTHING = Verdict()
+_NOTHING = FileVerdict()
 
 
-def mentions(data: bytes, settings: Settings) -> bool:
-    """Whether there is a word in `data` without which there is nothing for us; or it is no text at all."""
-    from xla_codemods.words import concerns
+def mentions(data: bytes, settings: Settings, path: str = "") -> bool:
+    """True if there is a word in `data` without which there is nothing for us; or it is no text at all."""
+    from xla_codemods.prefilter import concerns
 
+    if may_launch(os.path.basename(path)):
+        return concerns_a_launch(data)
     if concerns(data) or b"\0" in data:
         return True
     return any(name.last.encode() in data for name in settings.own)
 
 
-def _glance(data: bytes, found: Found, order: Order) -> Verdict:
+def _glance(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdict:
     """The verdict on a file without trigger words that somebody named; most need no rules for that."""
+    from xla_codemods.hot_lines import shows_nothing
     from xla_codemods.source import SourceError
-    from xla_codemods.triggers import shows_nothing
 
     if found.path.endswith(".ipynb"):
-        return verdict_on(data, found, order)
+        return verdict_on(data, found, options)
+    if may_launch(os.path.basename(found.path)):
+        return _NOTHING
     try:
-        return _NOTHING if shows_nothing(data) else verdict_on(data, found, order)
+        return _NOTHING if shows_nothing(data) else verdict_on(data, found, options)
     except SourceError as error:
-        return Verdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
+        return FileVerdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
 
 
-def verdict_on(data: bytes, found: Found, order: Order) -> Verdict:
+def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdict:
     """The engine's verdict, with the options that hold for this file."""
     from xla_codemods.engine import Options
 
-    from .judge import judge
+    from .migrate.judge import judge
 
     settings = found.settings
-    options = Options(
-        settings.select if order.select is None else order.select,
-        (*settings.ignored_in(found.path), *order.ignore),
-        order.is_unsafe(settings),
+    of_engine = Options(
+        settings.select if options.select is None else options.select,
+        (*settings.ignored_in(found.path), *options.ignore),
+        options.is_unsafe(settings),
         settings.own,
-        order.parallel,
+        options.parallel,
+        options.origin_of(settings),
+        options.style_of(settings),
     )
-    project = order.projects.of(found)
-    verdict = judge(data, found.path, options, order.rewriting, order.verbose, project)
+    if may_launch(os.path.basename(found.path)):
+        from ..target.launch_files.judge import judge as judge_launch
+
+        return judge_launch(
+            data,
+            found.path,
+            settings.target,
+            of_engine.selects,
+            of_engine.unsafe,
+            options.rewriting,
+        )
+    project = options.projects.of(found)
+    verdict = judge(data, found.path, of_engine, options.rewriting, options.verbose, project)
     _collect_garbage(len(data))
     if project is None or not project.asked:
         return verdict
-    return verdict.replace(project=order.projects.fingerprint(found) or _NEVER)
+    return verdict.replace(project=options.projects.fingerprint(found) or _NEVER)
 
 
-def _act(found: Found, order: Order, data: bytes, state: State, verdict: Verdict) -> Outcome:
+def _act(
+    found: FoundFile, options: RunOptions, data: bytes, state: State, verdict: FileVerdict
+) -> FileOutcome:
     """Do with the new source what was asked for; the outcome does not carry it."""
-    outcome = Outcome(found.shown, verdict.replace(data=None), order.is_unsafe(found.settings))
-    if verdict.failed or not order.rewriting:
+    outcome = FileOutcome(
+        found.shown, verdict.replace(data=None), options.is_unsafe(found.settings)
+    )
+    if verdict.failed or not options.rewriting:
         return outcome
     new = verdict.data
-    if order.diff:
-        from ..reports.diff import difference
+    if options.diff:
+        from ..reports.diff import difference, in_original
 
-        return outcome.replace(diff=difference(data, new, found.shown) if new is not None else b"")
+        if new is None:
+            return outcome
+        left = in_original(verdict.left, data, new, found.shown)
+        verdict = outcome.verdict.replace(left=left)
+        return outcome.replace(verdict=verdict, diff=difference(data, new, found.shown))
     from ..files.find import shown
     from ..files.write import WriteError, create, rewrite
 
     try:
-        if found.path in order.destinations:
-            create(order.destinations[found.path], data if new is None else new, found.path)
+        if found.path in options.destinations:
+            place = options.destinations[found.path]
+            copy = create(place, data if new is None else new, found.path, keep=True)
+            here = os.getcwd()
+            outcome = outcome.replace(left_path=shown(place, here), copy=copy and shown(copy, here))
         elif new is not None:
             from ..files.git import can_restore
 
@@ -207,17 +254,19 @@ def _act(found: Found, order: Order, data: bytes, state: State, verdict: Verdict
     return outcome.replace(written=new is not None)
 
 
-def _rewritten(found: Found, outcome: Outcome, verdict: Verdict, order: Order) -> Done:
+def _rewritten(
+    found: FoundFile, outcome: FileOutcome, verdict: FileVerdict, options: RunOptions
+) -> FileResult:
     """What is known of a file that has just been written."""
     assert verdict.data is not None
     try:
         known_as = trusted(state_of(os.stat(found.path)))
     except OSError:
         known_as = None
-    unsafe = order.is_unsafe(found.settings)
+    unsafe = options.is_unsafe(found.settings)
     settled = not any(row.is_fixed_by_a_run(unsafe) for row in verdict.left)
-    remembered = Verdict(verdict.left, settled=settled, project=verdict.project)
-    return Done(outcome, known_as, content_hash(verdict.data), remembered)
+    remembered = FileVerdict(verdict.left, settled=settled, project=verdict.project)
+    return FileResult(outcome, known_as, content_hash(verdict.data), remembered)
 
 
 # Of a project that changes this very moment: equal to no fingerprint.

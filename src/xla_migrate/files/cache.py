@@ -15,7 +15,7 @@ import sys
 import time
 
 from .. import __version__
-from ..results import Row, Verdict
+from ..results import Diagnostic, FileVerdict
 from .read import State
 
 try:
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_FORMAT = b"xla-migrate cache 2\n"
+_FORMAT = b"xla-migrate cache 3\n"
 _DIGEST = 16
 _HEX = frozenset("0123456789abcdef")
 _MONTH = 30 * 24 * 3600
@@ -52,7 +52,7 @@ class Cache:
         self._seen: set[str] = set()
         self._changed = False
 
-    def by_state(self, path: str, state: State, named: bool) -> Verdict | None:
+    def by_state(self, path: str, state: State, named: bool) -> FileVerdict | None:
         """The verdict on the file at `path`, if its state is the one it was judged in.
 
         That nothing in it concerns us says nothing of a file that is `named` and so looked at whole.
@@ -63,12 +63,12 @@ class Cache:
         self._seen.add(path)
         return _verdict(entry[2]) if entry[0] == state else None
 
-    def by_content(self, path: str, digest: bytes) -> Verdict | None:
+    def by_content(self, path: str, digest: bytes) -> FileVerdict | None:
         """The verdict on the file at `path`, if its content has the hash it was judged with."""
         entry = self._known.get(path)
         return _verdict(entry[2]) if entry is not None and entry[1] == digest else None
 
-    def put(self, path: str, state: State | None, digest: bytes, verdict: Verdict) -> None:
+    def put(self, path: str, state: State | None, digest: bytes, verdict: FileVerdict) -> None:
         """Remember the verdict on the content with this hash (empty: nothing in it concerns us).
 
         `state` is the file's `trusted` one.
@@ -135,7 +135,7 @@ def tool_key() -> tuple[object, ...]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     rules = os.path.dirname(os.path.abspath(xla_codemods.__file__))
     sources = []
-    for place in (rules, os.path.join(here, "cli"), os.path.join(here, "files")):
+    for place in (rules, *(os.path.join(here, room) for room in ("cli", "files", "target"))):
         sources += _sources(place)
     return (__version__, sys.version, marshal.version, tuple(sources))
 
@@ -186,7 +186,7 @@ def content_hash(data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGEST).digest()
 
 
-def _plain(verdict: Verdict) -> tuple[Any, ...]:
+def _plain(verdict: FileVerdict) -> tuple[Any, ...]:
     return (
         tuple(row.fields() for row in verdict.left),
         verdict.notes,
@@ -196,12 +196,12 @@ def _plain(verdict: Verdict) -> tuple[Any, ...]:
     )
 
 
-def _verdict(plain: tuple[Any, ...] | None) -> Verdict:
+def _verdict(plain: tuple[Any, ...] | None) -> FileVerdict:
     if plain is None:
         return _NOTHING
     left, notes, failed, settled, project = plain
-    rows = tuple(Row.of(row) for row in left)
-    return Verdict(rows, notes=notes, failed=failed, settled=settled, project=project)
+    rows = tuple(Diagnostic.of(row) for row in left)
+    return FileVerdict(rows, notes=notes, failed=failed, settled=settled, project=project)
 
 
-_NOTHING = Verdict()
+_NOTHING = FileVerdict()

@@ -1,7 +1,7 @@
 """Which files a run is about: those that are named, and what lies in the folders that are named.
 
-A named file is always taken, whatever it is called. Folders give their `.py` and `.ipynb`, without what
-`.gitignore` leaves to nobody and without excluded folders. Links in folders are not followed: what they point to
+A named file is always taken, whatever it is called. Folders give their `.py` and `.ipynb`, and what may be a launch
+file by its name, without what `.gitignore` leaves to nobody and without excluded folders. Links in folders are not followed: what they point to
 is found where it lies, so a walk ends, stays inside, and takes nothing twice.
 """
 
@@ -11,7 +11,9 @@ import os
 import stat
 
 from ..settings import NAME, Finder, Settings
+from . import vendored
 from .ignore import Patterns
+from .launch_names import may_launch, says_something
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ ENDINGS = (".py", ".ipynb")
 _Levels = tuple[tuple[int, Patterns], ...]
 
 
-class Found:
+class FoundFile:
     """One file: `path` to open it by, `shown` to the user, its settings, and whether it was named itself."""
 
     __slots__ = ("base", "named", "path", "settings", "shown")
@@ -45,9 +47,17 @@ class Walk:
         finder: gives each folder its settings.
         force_exclude: leave out named files too, where the settings exclude them.
         without: absolute path of a folder that is not entered (where the output goes).
+        endings: of the files that folders give; empty: all files.
     """
 
-    def __init__(self, finder: Finder, force_exclude: bool = False, without: str = "") -> None:
+    def __init__(
+        self,
+        finder: Finder,
+        force_exclude: bool = False,
+        without: str = "",
+        endings: tuple[str, ...] = ENDINGS,
+    ) -> None:
+        self.endings = endings
         self.finder = finder
         self.force_exclude = force_exclude
         self.without = without
@@ -55,19 +65,19 @@ class Walk:
         self._here = os.getcwd()
         self._seen: set[str] = set()
 
-    def files(self, paths: Iterable[str]) -> list[Found]:
+    def files(self, paths: Iterable[str]) -> list[FoundFile]:
         """The files of `paths`, each once, sorted by the path that is shown.
 
         Raises:
             SettingsError: settings of one of them cannot be used.
         """
-        found: list[Found] = []
+        found: list[FoundFile] = []
         for path in paths:
             found += self._named(path)
         found.sort(key=lambda file: file.shown)
         return found
 
-    def _named(self, path: str) -> Iterator[Found]:
+    def _named(self, path: str) -> Iterator[FoundFile]:
         absolute = os.path.normpath(os.path.join(self._here, path))
         try:
             mode = os.stat(absolute).st_mode
@@ -88,7 +98,7 @@ class Walk:
         if self.force_exclude and settings.excludes_named(absolute):
             return
         if self._is_new(os.path.realpath(absolute)):
-            yield Found(absolute, shown(absolute, self._here), settings, True, folder)
+            yield FoundFile(absolute, shown(absolute, self._here), settings, True, folder)
 
     def _is_new(self, real: str) -> bool:
         if real in self._seen:
@@ -98,8 +108,9 @@ class Walk:
 
     def _folder(
         self, folder: str, settings: Settings, levels: _Levels, base: str
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundFile]:
         """The files in `folder` and below, without recursion: trees can be deep."""
+        ends = self.endings
         stack = [(folder, settings, levels)]
         while stack:
             folder, settings, levels = stack.pop()
@@ -114,12 +125,17 @@ class Walk:
             levels = self._levels(folder, names, levels)
             for entry in entries:
                 name = entry.name
-                if name.endswith(ENDINGS) and entry.is_file(follow_symlinks=False):
+                is_wanted = not ends or name.endswith(ends)
+                launches = not is_wanted and settings.launch_files and may_launch(name)
+                if (is_wanted or launches) and entry.is_file(follow_symlinks=False):
                     path = entry.path
-                    if self._wanted(path, False, settings, levels) and self._is_new(path):
-                        yield Found(path, shown(path, self._here), settings, False, base)
+                    wanted = self._wanted(path, False, settings, levels)
+                    if wanted and (is_wanted or says_something(path)) and self._is_new(path):
+                        yield FoundFile(path, shown(path, self._here), settings, False, base)
                 elif entry.is_dir(follow_symlinks=False):
                     path = entry.path
+                    if name == vendored.NAME and vendored.is_ours(path):
+                        continue
                     if path != self.without and self._wanted(path, True, settings, levels):
                         stack.append((path, settings, levels))
 
@@ -137,7 +153,8 @@ class Walk:
         if ".git" in names:
             levels = _excluded_in(folder)
         if ".gitignore" in names:
-            levels = (*_level(folder, os.path.join(folder, ".gitignore")), *levels)
+            own = _level(folder, os.path.join(folder, ".gitignore"))
+            levels = (*own, *levels)
         return levels
 
 
@@ -171,7 +188,7 @@ def _excluded_in(root: str) -> _Levels:
 def _level(folder: str, path: str) -> _Levels:
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-            patterns = Patterns(file, ENDINGS)
+            patterns = Patterns(file)
     except (OSError, ValueError):
         return ()
     length = len(folder) if folder.endswith(os.sep) else len(folder) + 1

@@ -6,7 +6,7 @@ import os
 
 
 def can_restore(path: str, data: bytes) -> bool:
-    """Whether `data`, the content of the file at `path`, is what `git restore` would bring back.
+    """True if `data`, the content of the file at `path`, is what `git restore` would bring back.
 
     Told by the hash that git's index holds. A file that git changes on its way in or out (line ends, large file
     storage) has another, and counts as not to be restored: it does no harm.

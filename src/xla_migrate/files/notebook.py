@@ -144,7 +144,7 @@ class Notebook:
         return "\n".join(lines)
 
     def _open(self, lines: list[str], k: int) -> bool:
-        """Whether line `k` is a magic that runs a statement: that stands there alone then."""
+        """True if line `k` is a magic that runs a statement: that stands there alone then."""
         found = opened(lines[k]) if self._may_open else None
         if found is not None:
             self._opened.append(found[0])
@@ -223,7 +223,7 @@ class Notebook:
 
 
 def _is_foreign(text: str) -> bool:
-    """Whether the cell is for another program than Python: `%%bash` and the like."""
+    """True if the cell is for another program than Python: `%%bash` and the like."""
     match = re.match(r"%%\s*(\w*)", text)
     return match is not None and match[1] not in _PYTHON_MAGICS
 

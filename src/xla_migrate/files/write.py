@@ -66,6 +66,8 @@ def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str
     try:
         found = os.stat(real)
         if state_of(found) != state:
+            if _holds(real, new):  # another run did the same at the same time
+                return ""
             raise WriteError("changed while it was being migrated; not written")
         # Root may write anything, but who makes a file read-only means it.
         if not found.st_mode & 0o222 or not os.access(real, os.W_OK):
@@ -86,8 +88,17 @@ def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str
     return copy
 
 
-def create(path: str, data: bytes, like: str = "") -> None:
+def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
     """Write `data` to `path`, over what is there, with the mode of the file `like`; folders are made.
+
+    Args:
+        path: where it goes.
+        data: what is to be written.
+        like: a file whose mode it has.
+        keep: keep what is there beside it, where that is something else.
+
+    Returns:
+        Where that is kept, or an empty string.
 
     Raises:
         WriteError: it cannot be written.
@@ -101,10 +112,25 @@ def create(path: str, data: bytes, like: str = "") -> None:
         real = os.path.realpath(path)
         mode = os.stat(like).st_mode & 0o777 if like else 0o666
         with _uninterrupted():
+            copy = _kept_before(real, data) if keep else ""
             _create(real, data, mode)
     except OSError as error:
         raise WriteError(f"cannot be written: {error.strerror}") from error
     _sync_folder(real)
+    return copy
+
+
+def _kept_before(real: str, data: bytes) -> str:
+    """Keep what is at `real`, unless it is nothing, `data`, or what git could give back; where it is kept."""
+    from .git import can_restore
+
+    try:
+        old, _ = read(real)
+    except ReadError:
+        return ""
+    if old == data or can_restore(real, old):
+        return ""
+    return _keep(real, old, os.stat(real))[0]
 
 
 def _create(real: str, data: bytes, mode: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .. import __version__
-from ..results import Row, Run
+from ..results import Diagnostic, Run
 from .pages import page
 from .tally import Tally
 
@@ -20,7 +20,9 @@ def report(run: Run) -> str:
     content = {
         "version": 1,
         "tool": {"name": "xla-migrate", "version": __version__},
-        "findings": [_finding(o.path, row, run.docs) for o in outcomes for row in o.verdict.left],
+        "findings": [
+            _finding(o.left_path, row, run.docs) for o in outcomes for row in o.verdict.left
+        ],
         "migrated": [
             _finding(o.path, row, run.docs) for o in outcomes for row in o.verdict.migrated
         ],
@@ -61,6 +63,7 @@ def summary(run: Run) -> dict[str, Any]:
         "refused": counts.refused,
         "by_hand": counts.by_hand,
         "notes": counts.notes,
+        "speed": counts.speed,
         "known": run.known,
         "stale": run.stale,
         "by_code": dict(sorted(codes.items())),
@@ -69,7 +72,7 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _finding(path: str, row: Row, docs: str) -> dict[str, Any]:
+def _finding(path: str, row: Diagnostic, docs: str) -> dict[str, Any]:
     return {
         "code": row.code,
         "name": row.name,
@@ -83,6 +86,7 @@ def _finding(path: str, row: Row, docs: str) -> dict[str, Any]:
         "severity": row.severity,
         "effort": row.effort,
         "safety": row.safety,
+        "about": row.about,
         "url": page(row.code, docs),
     }
 

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..results import Diagnostic
+
 # What patch takes for a line: it ends with a line feed, and nothing else.
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
@@ -27,6 +29,47 @@ def difference(old: bytes, new: bytes, path: str) -> bytes:
             shown = f"{path}:cell {number}"
             out += b"".join(_unified(text.encode() + b"\n", changed.encode() + b"\n", shown))
     return out
+
+
+def in_original(
+    rows: tuple[Diagnostic, ...], old: bytes, new: bytes, path: str
+) -> tuple[Diagnostic, ...]:
+    """Findings in `new` with the lines of `old`: what `--diff` reports is in a file that stays as it is.
+
+    A finding on a line that the diff changes has the first line of what that takes the place of.
+    """
+    if not rows:
+        return rows
+    before, after = _texts(old, path), _texts(new, path)
+    maps = {cell: _old_lines(before.get(cell, b""), text) for cell, text in after.items()}
+    return tuple(_moved(row, maps[row.cell]) for row in rows)
+
+
+def _texts(data: bytes, path: str) -> dict[int | None, bytes]:
+    if not path.endswith(".ipynb"):
+        return {None: data}
+    from ..files.notebook import Notebook
+
+    return {cell: text.encode() for cell, text in Notebook(data).texts().items()}
+
+
+def _old_lines(old: bytes, new: bytes) -> list[tuple[int, bool]]:
+    """For each line of `new` its number in `old`, and whether it is the same line."""
+    before, after = old.splitlines(), new.splitlines()
+    found: list[tuple[int, bool]] = []
+    codes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for tag, start, _, first, last in codes:
+        for k in range(last - first):
+            same = tag == "equal"
+            found.append((start + k + 1 if same else min(start + 1, len(before)), same))
+    return found
+
+
+def _moved(row: Diagnostic, lines: list[tuple[int, bool]]) -> Diagnostic:
+    line, same = lines[row.line - 1] if row.line <= len(lines) else (row.line, True)
+    if not same:
+        return row.replace(line=line, column=1, end_line=line, end_column=1)
+    return row.replace(line=line, end_line=line + row.end_line - row.line)
 
 
 def _unified(old: bytes, new: bytes, path: str) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..results import ERROR, INFO, WARNING, Row, Run
+from ..results import ERROR, INFO, WARNING, Diagnostic, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ def lines(run: Run) -> Iterator[str]:
         if verdict.problem:
             yield f"::error title=xla-migrate,file={_property(outcome.path)}::{_data(verdict.problem)}"
         for row in verdict.left:
-            yield _annotation(outcome.path, row)
+            yield _annotation(outcome.left_path, row)
 
 
-def _annotation(path: str, row: Row) -> str:
+def _annotation(path: str, row: Diagnostic) -> str:
     title = f"xla-migrate ({row.code})"
     where = [("file", path)]
     message = row.message

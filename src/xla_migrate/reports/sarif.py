@@ -7,7 +7,8 @@ import os
 from urllib.parse import quote
 
 from .. import __version__
-from ..results import ERROR, INFO, WARNING, Outcome, Row, Run
+from ..results import ERROR, INFO, WARNING, Diagnostic, FileOutcome, Run
+from .fingerprints import fingerprints
 from .pages import page
 
 TYPE_CHECKING = False
@@ -72,9 +73,7 @@ def _rule(code: str, docs: str) -> dict[str, Any]:
     }
 
 
-def _results(outcome: Outcome, rules: dict[str, int]) -> list[dict[str, Any]]:
-    from ..cli.baseline import fingerprints
-
+def _results(outcome: FileOutcome, rules: dict[str, int]) -> list[dict[str, Any]]:
     rows = outcome.verdict.left
     return [
         {
@@ -82,15 +81,15 @@ def _results(outcome: Outcome, rules: dict[str, int]) -> list[dict[str, Any]]:
             "ruleIndex": rules[row.code],
             "level": _LEVELS[row.severity],
             "message": {"text": f"{_in_cell(row)}: {row.message}" if row.cell else row.message},
-            "locations": [_location(outcome.path, row)],
+            "locations": [_location(outcome.left_path, row)],
             "partialFingerprints": {"xlaMigrate/v1": print_},
-            "properties": {"effort": row.effort, "safety": row.safety},
+            "properties": {"effort": row.effort, "safety": row.safety, "about": row.about},
         }
         for row, print_ in zip(rows, fingerprints(rows))
     ]
 
 
-def _location(path: str, row: Row) -> dict[str, Any]:
+def _location(path: str, row: Diagnostic) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": _artifact(path)}
     region = {
         "startLine": row.line,
@@ -107,7 +106,7 @@ def _location(path: str, row: Row) -> dict[str, Any]:
     }
 
 
-def _in_cell(row: Row) -> str:
+def _in_cell(row: Diagnostic) -> str:
     return f"cell {row.cell}, line {row.line}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..results import CANNOT_PARSE, UNSAFE, Row, Run
+from ..results import CANNOT_PARSE, UNSAFE, Diagnostic, Run
 
 EFFORTS = ("low", "medium", "high")
 
@@ -20,6 +20,7 @@ class Tally:
         by_hand: findings left for a person.
         hand_codes, by_effort: of these the codes, and how many take how much effort.
         notes: findings that are only worth knowing.
+        speed: findings left that are about speed only.
     """
 
     def __init__(self, run: Run) -> None:
@@ -27,7 +28,7 @@ class Tally:
         every = [(row, o) for o in outcomes for row in o.verdict.left if row.code != CANNOT_PARSE]
         left = [(row, o) for row, o in every if row.fails]
         fixed = sum(1 for row, o in left if row.is_fixed_by_a_run(o.unsafe))
-        by_hand: list[Row] = [row for row, _ in left if row.safety is None]
+        by_hand: list[Diagnostic] = [row for row, _ in left if row.safety is None]
         self.files = len(outcomes)
         self.changed = sum(1 for o in outcomes if o.written or o.diff)
         self.failed = sum(1 for o in outcomes if o.verdict.failed)
@@ -40,4 +41,5 @@ class Tally:
         self.by_effort = {e: sum(1 for row in by_hand if row.effort == e) for e in EFFORTS}
         self.notes = len(every) - len(left)
         self.left = len(left)
+        self.speed = sum(1 for row, _ in left if row.is_about_speed)
         self.total = self.left + self.migrated

@@ -3,35 +3,22 @@
 One script for every accelerator: through torch_xla on TPU, Trainium and XLA:CPU, and eagerly on
 CUDA, on torch's other devices, and on the CPU. The backend is chosen at first use; importing this
 starts no device and does not import torch_xla. XLA_MIGRATE_BACKEND=eager or =torch_xla decides.
+
+The names that a script of the common kind needs are imported with this module. The others (replicas'
+collectives and wrappers, what stands for parts of apex, timm and transformers) are imported when
+they are asked for.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._numpy import give_single_for_bfloat16
-from ._parameters import keep_identity
-from ._single_process import DataParallel
+from . import patches
+from ._backend import uses_torch_xla
 from .checkpoints import clone_state, load, save
-from .collectives import (
-    all_gather,
-    all_gather_into_tensor,
-    all_gather_object,
-    all_reduce,
-    all_to_all,
-    all_to_all_single,
-    barrier,
-    broadcast,
-    broadcast_object_list,
-    gather,
-    gather_object,
-    new_group,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_tensor,
-    scatter,
-    scatter_object_list,
-)
+from .compiling.cache_report import report_at_exit
+from .deferred.reading import arrived, computed, flush, item, later
 from .devices import (
     device_count,
     device_index,
@@ -40,20 +27,12 @@ from .devices import (
     is_accelerator,
     is_available,
     set_device,
+    supports_fused,
     xla_device,
 )
 from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode, narrow, put
-from .loader import MpDeviceLoader
-from .normalization import convert_sync_batchnorm
-from .optimizers import NovoGrad, supports_fused
-from .precision import (
-    autocast,
-    is_bf16_supported,
-    mixed_precision,
-    set_cudnn,
-    set_float32_matmul_precision,
-)
-from .pretrained import save_pretrained
+from .loading.loader import MpDeviceLoader
+from .precision import autocast, is_bf16_supported, set_cudnn, set_float32_matmul_precision
 from .processes import (
     destroy_process_group,
     init_process_group,
@@ -74,19 +53,55 @@ from .randomness import (
     set_rng_state_all,
 )
 from .resuming import CheckpointError, latest
-from .scaling import NativeScaler
 from .services import Event, mem_get_info, memory_info, metrics, reset_peak_memory_stats
-from .spmd import data_parallel_size, use_spmd
 from .step import mark_step, optimizer_step, reduce_gradients, synchronize
-from .timms import ModelEmaV3, init_distributed_device
 
 if TYPE_CHECKING:
-    from ._data_parallel import DistributedDataParallel
-    from ._xla_fully_sharded import FullyShardedDataParallel, fully_shard
-    from .normalization import SyncBatchNorm
+    from .compat.accelerate import patch_accelerate
+    from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
+    from .compat.apex import NovoGrad, cast_inputs, mixed_precision
+    from .compat.grad_scaler import GradScaler
+    from .compat.pretrained import save_pretrained
+    from .compat.timm import ModelEmaV3, NativeScaler, init_distributed_device
+    from .compat.torch_xla import (
+        add_step_closure,
+        all_gathered,
+        all_reduced,
+        broadcast_master_param,
+        marked_step,
+        master_print,
+        mesh_reduce,
+    )
+    from .compiling.options import compiler_options
+    from .profiling.recording import profile, range_pop, range_push
+    from .replicas.collectives import (
+        all_gather,
+        all_gather_into_tensor,
+        all_gather_object,
+        all_reduce,
+        all_to_all,
+        all_to_all_single,
+        barrier,
+        broadcast,
+        broadcast_object_list,
+        gather,
+        gather_object,
+        new_group,
+        reduce,
+        reduce_scatter,
+        reduce_scatter_tensor,
+        scatter,
+        scatter_object_list,
+    )
+    from .replicas.data_parallel import DistributedDataParallel
+    from .replicas.normalization import SyncBatchNorm, convert_sync_batchnorm
+    from .replicas.single_process import DataParallel
+    from .replicas.spmd import data_parallel_size, use_spmd
+    from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
 
-keep_identity()
-give_single_for_bfloat16()
+if uses_torch_xla():
+    patches.apply("import")
+report_at_exit()
 
 __all__ = [
     "CheckpointError",
@@ -94,25 +109,34 @@ __all__ = [
     "DistributedDataParallel",
     "Event",
     "FullyShardedDataParallel",
+    "GradScaler",
     "ModelEmaV3",
     "MpDeviceLoader",
     "NativeScaler",
     "NovoGrad",
     "SyncBatchNorm",
+    "add_step_closure",
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",
+    "all_gathered",
     "all_reduce",
+    "all_reduced",
     "all_to_all",
     "all_to_all_single",
+    "arrived",
     "autocast",
     "barrier",
     "broadcast",
+    "broadcast_master_param",
     "broadcast_object_list",
+    "cast_inputs",
     "checkpoint",
     "checkpoint_sequential",
     "clone_state",
     "compile",
+    "compiler_options",
+    "computed",
     "convert_sync_batchnorm",
     "data_parallel_size",
     "destroy_process_group",
@@ -120,9 +144,11 @@ __all__ = [
     "device_index",
     "device_name",
     "device_type",
+    "flush",
     "fork_rng",
     "fully_shard",
     "gather",
+    "gather_lists",
     "gather_object",
     "generator",
     "get_rng_state",
@@ -134,20 +160,31 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_master",
+    "item",
+    "later",
     "latest",
     "launch",
     "load",
+    "load_state",
     "local_rank",
     "manual_seed",
     "mark_step",
+    "marked_step",
+    "master_print",
     "mem_get_info",
     "memory_info",
+    "mesh_reduce",
     "metrics",
     "mixed_precision",
     "narrow",
     "new_group",
+    "on_cpu",
     "optimizer_step",
+    "patch_accelerate",
+    "profile",
     "put",
+    "range_pop",
+    "range_push",
     "rank",
     "reduce",
     "reduce_gradients",
@@ -156,7 +193,9 @@ __all__ = [
     "rendezvous",
     "reset_peak_memory_stats",
     "save",
+    "save_model",
     "save_pretrained",
+    "save_state",
     "scatter",
     "scatter_object_list",
     "set_cudnn",
@@ -171,12 +210,36 @@ __all__ = [
     "xla_device",
 ]
 
+# Where the names are that are imported when they are asked for.
+_LAZY = {
+    "compat.accelerate": "patch_accelerate",
+    "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",
+    "compat.apex": "NovoGrad cast_inputs mixed_precision",
+    "compat.export": "on_cpu",
+    "compat.grad_scaler": "GradScaler",
+    "compat.pretrained": "save_pretrained",
+    "compiling.options": "compiler_options",
+    "compat.timm": "ModelEmaV3 NativeScaler init_distributed_device",
+    "compat.torch_xla": "add_step_closure all_gathered all_reduced broadcast_master_param marked_step "
+    "master_print mesh_reduce",
+    "profiling.recording": "profile range_pop range_push",
+    "replicas.collectives": "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all "
+    "all_to_all_single barrier broadcast broadcast_object_list gather gather_object new_group reduce "
+    "reduce_scatter reduce_scatter_tensor scatter scatter_object_list",
+    "replicas.normalization": "convert_sync_batchnorm",
+    "replicas.single_process": "DataParallel",
+    "replicas.spmd": "data_parallel_size use_spmd",
+}
+_HOMES = {name: f".{home}" for home, names in _LAZY.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("DistributedDataParallel", "SyncBatchNorm"):
-        return _class_for_this_device(name)
-    if name in ("FullyShardedDataParallel", "fully_shard"):
-        return getattr(_fully_sharded(), name)
+    if name in _HOMES:
+        found = globals()[name] = getattr(importlib.import_module(_HOMES[name], __name__), name)
+        return found
+    home = _home_for_this_device(name)
+    if home is not None:
+        return getattr(importlib.import_module(home, __name__), name)
     import difflib
 
     close = difflib.get_close_matches(name, __all__, n=1)
@@ -184,27 +247,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"xla_migrate.runtime has no {name!r}{hint}")
 
 
-def _fully_sharded() -> Any:
-    """The module with these names: torch's own where torch's work."""
-    from ._backend import uses_torch_xla
-
-    if uses_torch_xla():
-        from . import _xla_fully_sharded
-
-        return _xla_fully_sharded
-    from . import _eager_fully_sharded
-
-    return _eager_fully_sharded
-
-
-def _class_for_this_device(name: str) -> Any:
-    """Torch's own class where torch's works, else one of its kind: ``isinstance`` holds."""
-    from torch import nn
-
-    from . import _data_parallel, _eager_data_parallel, normalization
-    from ._backend import uses_torch_xla
-
+def _home_for_this_device(name: str) -> str | None:
+    """Where the class is that is torch's own where torch's works, else one of its kind."""
+    if name == "DistributedDataParallel":
+        return ".replicas.data_parallel" if uses_torch_xla() else ".eager.data_parallel"
+    if name in ("FullyShardedDataParallel", "fully_shard"):
+        return f".{'torch_xla' if uses_torch_xla() else 'eager'}.fully_sharded"
     if name == "SyncBatchNorm":
-        return nn.SyncBatchNorm if device_type() == "cuda" else normalization.SyncBatchNorm
-    home: Any = _data_parallel if uses_torch_xla() else _eager_data_parallel
-    return home.DistributedDataParallel
+        return "torch.nn" if device_type() == "cuda" else ".replicas.normalization"
+    return None

@@ -1,12 +1,13 @@
 """Which backend this process trains on, and what a backend has to offer.
 
-A backend is a module with the functions of :class:`Backend`. There are two: ``_torch_xla``, lazy
-tensors on TPU, Trainium or the CPU, and ``_eager``, an ordinary device of torch. A target with
-verbs of its own is one more such module; one that is an ordinary torch device needs none.
+A backend is a module with the functions of :class:`Backend`. There are two: ``torch_xla.backend``,
+lazy tensors on TPU, Trainium or the CPU, and ``eager.backend``, an ordinary device of torch. A target
+with verbs of its own is one more such module; one that is an ordinary torch device needs none.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +105,7 @@ _chosen: Backend | None = None
 
 
 def uses_torch_xla() -> bool:
-    """Whether this process trains through torch_xla. Imports nothing."""
+    """True if this process trains through torch_xla. Imports nothing."""
     asked = os.environ.get("XLA_MIGRATE_BACKEND", "")
     if asked not in ("", "eager", "torch_xla"):
         raise ValueError(f"XLA_MIGRATE_BACKEND={asked}: must be 'torch_xla' or 'eager'")
@@ -117,18 +118,16 @@ def backend() -> Backend:
     """The backend of this process, chosen at the first call.
 
     Importing torch_xla takes seconds and touching its device makes a later launch impossible
-    (xla-facts 1.9), so neither happens before something needs it.
+    (fact 1.9), so neither happens before something needs it.
     """
     global _chosen
     if _chosen is None:
-        if uses_torch_xla():
-            from . import _torch_xla
-
-            _chosen = _torch_xla
-        else:
-            from . import _eager
-
-            _chosen = _eager
+        room = "torch_xla" if uses_torch_xla() else "eager"
+        # By name: backends import this module.
+        _chosen = importlib.import_module(f"{__package__}.{room}.backend")
+        assert _chosen is not None
+        if room == "eager":
+            importlib.import_module(f"{__package__}._choice").warn_if_absent()
     return _chosen
 
 

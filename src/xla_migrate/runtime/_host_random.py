@@ -1,4 +1,4 @@
-"""Whether reading a batch draws from the host's random numbers.
+"""True if reading a batch draws from the host's random numbers.
 
 A loader without workers reads in the script's own process. Read ahead in a thread, it would draw its random
 numbers before the loop draws its own, in an order of chance: a seeded run would not repeat itself, and the
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ._read_ahead import ReadAhead
+from .loading.read_ahead import ReadAhead
 
 
 def states() -> tuple[Any, ...]:

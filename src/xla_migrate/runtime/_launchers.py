@@ -56,7 +56,7 @@ def tell(rank: int, size: int) -> None:
 
 
 def has_agent() -> bool:
-    """Whether torchrun's agent is where replicas meet.
+    """True if torchrun's agent is where replicas meet.
 
     At any other address torch has all of them call, and none listen: a script that was made for
     ``mp.spawn`` and has an address of its own would wait for ever under torchrun.

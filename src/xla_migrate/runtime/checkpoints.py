@@ -14,10 +14,12 @@ from typing import IO, Any, TypeAlias, TypeVar
 import torch
 from torch import nn
 
-from ._backend import backend
-from .batches import tensors_in
+from ._backend import backend, uses_torch_xla
+from .deferred.reading import flush
 from .devices import parse_spec, xla_device
-from .processes import is_master
+from .loading.batches import tensors_in
+from .loading.placing import Placer
+from .processes import is_master, local_rank
 from .resuming import explaining
 
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
@@ -32,13 +34,14 @@ def save(
     path_or_file: File,
     *,
     master_only: bool = True,
+    each_host: bool = False,
     pickle_module: Any = pickle,
     **kwargs: Any,
 ) -> None:
     """``torch.save``, such that plain PyTorch can load the file.
 
     XLA tensors are written as CPU tensors wherever they are: in state dicts, Parameters, whole
-    modules and optimizers (``xm.save`` misses the last three: xla-facts 1.42). Containers keep
+    modules and optimizers (``xm.save`` misses the last three: fact 1.42). Containers keep
     their types, and a state dict its ``_metadata``.
 
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
@@ -51,16 +54,23 @@ def save(
         obj: What to save.
         path_or_file: As for ``torch.save``.
         master_only: False writes on every replica that calls it, each its own path.
+        each_host: The first replica of every host writes, as with ``xm.save``.
         pickle_module: As for ``torch.save``.
         kwargs: More arguments for ``torch.save``.
 
     Raises:
         RuntimeError: where the other replicas would have to come and do not.
+
+    Example:
+        >>> xla.save({"model": model.state_dict()}, folder / "step_1.pt")
+        >>> torch.load(folder / "step_1.pt")["model"]["weight"].device
+        device(type='cpu')
     """
+    flush()  # what was shown before it is written before it
     backend().settle()
-    if master_only and not is_master():
+    if master_only and not (local_rank() == 0 if each_host else is_master()):
         return
-    kwargs["pickle_module"] = _PortablePickle(pickle_module)
+    kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
     if isinstance(path_or_file, str | os.PathLike):
         with _replacing(path_or_file) as part:
             torch.save(obj, part, **kwargs)
@@ -73,12 +83,12 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
 
     On CUDA everything goes where ``torch.load`` would put it. Elsewhere:
 
-    - Tensors in containers, such as checkpoints and state dicts, are on the CPU.
-      ``load_state_dict`` copies them to the parameters' device, and leaves an optimizer's ``step``
-      on the CPU, where reading it costs no host sync (xla-facts 3.28). They cannot come to share a
-      buffer with the weights that are trained from them (3.12).
+    - States that ``load_state_dict`` takes, of modules and of optimizers, are on the CPU, wherever
+      they are in the file. ``load_state_dict`` copies them to the parameters' device, and leaves an
+      optimizer's ``step`` on the CPU, where reading it costs no host sync (fact 3.28). They cannot
+      come to share a buffer with the weights that are trained from them (fact 3.12).
+    - Other tensors, such as a data set, are where ``map_location`` says; without one, on the CPU.
     - A whole ``nn.Module`` is on the accelerator, unless ``map_location`` says CPU.
-    - A bare tensor is where ``map_location`` says; without one, on the CPU.
 
     Args:
         path_or_file: As for ``torch.load``.
@@ -86,8 +96,17 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
             dict, a callable or None. XLA itself takes none of them (1.44).
         kwargs: More arguments for ``torch.load``: ``weights_only``, ``mmap``...
 
+    Returns:
+        What was saved.
+
     Raises:
         CheckpointError: a RuntimeError, for a file that is truncated or no checkpoint.
+
+    Example:
+        >>> xla.save(model.state_dict(), folder / "model.pt")
+        >>> state = xla.load(folder / "model.pt", map_location="cuda")
+        >>> model.load_state_dict(state)
+        <All keys matched successfully>
     """
     with explaining(path_or_file):
         return _load(path_or_file, map_location, kwargs)
@@ -100,23 +119,31 @@ def _load(path_or_file: File, map_location: Any, kwargs: Any) -> Any:
         return torch.load(path_or_file, map_location="meta", **kwargs)
     wanted = _names_accelerator(map_location)
     loaded = torch.load(path_or_file, map_location="cpu", **kwargs)
-    if isinstance(loaded, torch.Tensor) and not isinstance(loaded, nn.Parameter):
-        return loaded.to(xla_device()) if wanted else loaded
-    if wanted is not False:
-        _move_modules(loaded)
-    return loaded
+    if wanted is False:
+        return loaded
+    placer = Placer(xla_device())
+    _move_modules(loaded, placer)  # before optimizers, which hold their parameters
+    return placer(loaded) if wanted else loaded
 
 
 def clone_state(state: T) -> T:
     """A copy of a state dict whose tensors are on the same device and share no memory with it.
 
     On XLA ``a.copy_(b)``, and so ``load_state_dict`` from tensors on the device, leaves both with
-    one buffer; the next update of one takes it from the other, whose next use fails (xla-facts
+    one buffer; the next update of one takes it from the other, whose next use fails (fact
     3.12). Keep the best weights with ``best = clone_state(model.state_dict())``, and load them, or
     a target network, with ``load_state_dict(clone_state(state))``.
 
     Args:
         state: A state dict, or any nest of dicts, lists and tuples with tensors.
+
+    Returns:
+        A nest of the same form; what is no tensor is the same object.
+
+    Example:
+        >>> best = xla.clone_state(model.state_dict())
+        >>> model.load_state_dict(xla.clone_state(best))
+        <All keys matched successfully>
     """
     tensors = list({id(tensor): tensor for tensor in tensors_in(state)}.values())
     clones = zip(tensors, backend().clones(tensors), strict=True)
@@ -130,19 +157,76 @@ def _like(tensor: torch.Tensor, clone: torch.Tensor) -> torch.Tensor:
     return clone.requires_grad_(tensor.requires_grad)
 
 
-class _PortablePickle:
-    """A pickle module that writes tensors of other devices as CPU tensors."""
+# What is fetched in one transfer: the host holds it twice meanwhile.
+_AT_ONCE = 1 << 30  # bytes
 
-    def __init__(self, module: Any) -> None:
+
+def _fetched(obj: Any) -> dict[int, torch.Tensor]:
+    """The XLA tensors of `obj` on the host, by their ids: in few transfers, which each wait for the device."""
+    if not uses_torch_xla():
+        return {}
+    held = {id(t): t for t in _tensors_of(obj, set()) if t.device.type == "xla"}
+    found: dict[int, torch.Tensor] = {}
+    batch: list[torch.Tensor] = []
+    size = 0
+    for tensor in held.values():
+        if batch and size + tensor.nbytes > _AT_ONCE:
+            found |= _in_one_transfer(batch)
+            batch, size = [], 0
+        batch.append(tensor)
+        size += tensor.nbytes
+    return found | _in_one_transfer(batch)
+
+
+def _in_one_transfer(tensors: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+    if not tensors:
+        return {}
+    from .torch_xla import transfers as _xla_transfers
+
+    copies = _xla_transfers.fetch([tensor.detach() for tensor in tensors])
+    return {id(tensor): copy for tensor, copy in zip(tensors, copies, strict=True)}
+
+
+def _tensors_of(x: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    """The tensors and Parameters that pickling `x` surely comes to; others are fetched when it does."""
+    if type(x) in (torch.Tensor, nn.Parameter):
+        yield x
+        return
+    if isinstance(x, nn.Module):
+        held: Any = (x._parameters, x._buffers, x._modules)
+    elif isinstance(x, torch.optim.Optimizer):
+        held = (x.state, x.param_groups)
+    elif isinstance(x, Mapping):
+        held = x.values()
+    elif isinstance(x, list | tuple):
+        held = x
+    else:
+        return
+    if id(x) not in seen:
+        seen.add(id(x))
+        for item in held:
+            yield from _tensors_of(item, seen)
+
+
+class _PortablePickle:
+    """A pickle module that writes tensors of other devices as CPU tensors.
+
+    Args:
+        module: What pickles everything else.
+        fetched: Copies on the host that are there already, by the ids of their tensors.
+    """
+
+    def __init__(self, module: Any, fetched: Mapping[int, torch.Tensor]) -> None:
         self._module = module
         base: Any = module.Pickler
 
         class Pickler(base):  # type: ignore[misc]
             def reducer_override(self, obj: Any) -> Any:
-                # A Parameter is written as one, around its tensor, which comes by here next.
-                if isinstance(obj, torch.Tensor) and not isinstance(obj, nn.Parameter):
-                    if obj.device.type not in _PORTABLE:
-                        return _on_cpu(obj).__reduce_ex__(2)  # type: ignore[no-untyped-call]
+                if isinstance(obj, torch.Tensor) and obj.device.type not in _PORTABLE:
+                    copy = fetched.get(id(obj))
+                    # A Parameter is written as one, around its tensor, which comes by here next.
+                    if copy is not None or not isinstance(obj, nn.Parameter):
+                        return _on_cpu(obj, copy).__reduce_ex__(2)  # type: ignore[no-untyped-call]
                 inherited = getattr(super(), "reducer_override", None)
                 return NotImplemented if inherited is None else inherited(obj)
 
@@ -152,8 +236,12 @@ class _PortablePickle:
         return getattr(self._module, name)
 
 
-def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    moved = tensor.detach().cpu().requires_grad_(tensor.requires_grad)
+def _on_cpu(tensor: torch.Tensor, copy: torch.Tensor | None) -> torch.Tensor:
+    moved = tensor.detach().cpu() if copy is None else copy
+    if isinstance(tensor, nn.Parameter):
+        moved = nn.Parameter(moved, tensor.requires_grad)
+    else:
+        moved.requires_grad_(tensor.requires_grad)
     moved.__dict__.update(tensor.__dict__)
     return moved
 
@@ -179,7 +267,7 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _names_accelerator(map_location: Any) -> bool | None:
-    """Whether ``map_location`` asks for the accelerator, or None where it does not say."""
+    """True if ``map_location`` asks for the accelerator, or None where it does not say."""
     if map_location is None:
         return None
     if isinstance(map_location, Mapping):
@@ -209,12 +297,12 @@ def _native(map_location: Any) -> Any:
     return map_location
 
 
-def _move_modules(loaded: Any) -> None:
+def _move_modules(loaded: Any, placer: Placer) -> None:
     if isinstance(loaded, nn.Module):
-        loaded.to(xla_device())
+        placer.module(loaded)
     elif isinstance(loaded, Mapping):
         for value in loaded.values():
-            _move_modules(value)
+            _move_modules(value, placer)
     elif isinstance(loaded, list | tuple):
         for value in loaded:
-            _move_modules(value)
+            _move_modules(value, placer)

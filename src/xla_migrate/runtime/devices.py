@@ -54,6 +54,13 @@ def xla_device(spec: DeviceSpec = None) -> torch.device:
 
     Raises:
         ValueError: if ``spec`` names no device.
+
+    Example:
+        >>> model = model.to(xla.xla_device())
+        >>> xla.xla_device("cuda:0") == xla.xla_device()
+        True
+        >>> xla.xla_device("cpu")
+        device(type='cpu')
     """
     kind, index = parse_spec(spec)
     if kind in _NOT_ACCELERATORS:
@@ -65,6 +72,15 @@ def set_device(device: DeviceSpec) -> None:
     """``torch.cuda.set_device``: choose among several devices of an eager process.
 
     An XLA process has one device, so there it does nothing.
+
+    Args:
+        device: As for ``xla_device``.
+
+    Raises:
+        ValueError: if ``device`` names no device.
+
+    Example:
+        >>> xla.set_device(xla.local_rank())
     """
     index = parse_spec(device)[1]
     if index is not None:
@@ -72,7 +88,19 @@ def set_device(device: DeviceSpec) -> None:
 
 
 def device_index(device: DeviceSpec) -> AbstractContextManager[Any]:
-    """``torch.cuda.device``: a context in which ``device`` is the current one of its kind."""
+    """``torch.cuda.device``: a context in which ``device`` is the current one of its kind.
+
+    Args:
+        device: As for ``xla_device``. On XLA a process has one device, and the context does
+            nothing.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> with xla.device_index(0):
+        ...     y = torch.ones(2, device=xla.xla_device())
+    """
     kind, index = parse_spec(device)
     if index is None or kind in _NOT_ACCELERATORS:
         return nullcontext()
@@ -88,6 +116,15 @@ def device_type(spec: DeviceSpec = None) -> str:
         spec: What a user chose in a CUDA script's words, as for ``xla_device``; so it is also the
             ``type=`` of an option. ``"cpu"`` and ``"meta"`` are what they say. An index stays where
             a process has several devices: ``"cuda:1"``. What names no device (``"auto"``) stays.
+
+    Returns:
+        The word that ``torch.device(...)`` begins with.
+
+    Example:
+        >>> xla.device_type("cuda") == xla.xla_device().type
+        True
+        >>> xla.device_type("cpu")
+        'cpu'
     """
     try:
         kind, index = parse_spec(spec)
@@ -100,12 +137,20 @@ def device_type(spec: DeviceSpec = None) -> str:
 
 
 def is_available() -> bool:
-    """Whether ``xla_device()`` is an accelerator. XLA:CPU counts: it is reached in the same way."""
+    """True if ``xla_device()`` is an accelerator. XLA:CPU counts: it is reached in the same way.
+
+    Returns:
+        True or False; True on XLA:CPU.
+
+    Example:
+        >>> xla.is_available()
+        True
+    """
     return device_type() != "cpu"
 
 
 def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
-    """Whether ``x`` is on, or names, the accelerator.
+    """True if ``x`` is on, or names, the accelerator.
 
     In place of ``x.is_cuda``, ``device.type == "cuda"``, ``"cuda" in device``, ``device != "cpu"``.
 
@@ -113,6 +158,15 @@ def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
         x: A tensor; a module (its first parameter or buffer decides, none is False); or a device
             as ``xla_device`` takes it, in the old spellings too, which is True where there is an
             accelerator that it would mean.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> xla.is_accelerator(model), xla.is_accelerator(torch.ones(2))
+        (True, False)
+        >>> xla.is_accelerator("cuda:0")
+        True
     """
     if isinstance(x, torch.Tensor):
         return x.device.type not in _NOT_ACCELERATORS
@@ -125,11 +179,43 @@ def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
 def device_count() -> int:
     """How many processes ``launch`` starts on this host, one for each device; at least 1.
 
-    Does not initialise the device, so it can be called before ``launch`` (xla-facts 1.9).
+    Does not initialise the device, so it can be called before ``launch`` (fact 1.9).
+
+    Returns:
+        The number of processes.
+
+    Example:
+        >>> xla.device_count() >= 1
+        True
     """
     return backend().device_count()
 
 
 def device_name(spec: DeviceSpec = None) -> str:
-    """The device's model, such as ``"TPU v4"`` or ``"NVIDIA H200"``."""
+    """The device's model, such as ``"TPU v4"`` or ``"NVIDIA H200"``.
+
+    Args:
+        spec: As for ``xla_device``.
+
+    Returns:
+        The name, as the backend gives it.
+
+    Example:
+        >>> print(f"training on {xla.device_name()}")
+        training on ...
+    """
     return backend().device_name(xla_device(spec))
+
+
+def supports_fused() -> bool:
+    """True if the accelerator has torch's fused optimizers: ``AdamW(..., fused=supports_fused())``.
+
+    They raise on XLA parameters (fact 3.26), where one graph holds the whole step anyway.
+
+    Returns:
+        True or False; False on XLA.
+
+    Example:
+        >>> optimizer = torch.optim.AdamW(model.parameters(), fused=xla.supports_fused())
+    """
+    return device_type() == "cuda"

@@ -16,11 +16,19 @@ def compile(model_or_fn: Any = None, **kwargs: Any) -> Any:
     """``torch.compile`` where it helps; on XLA, which compiles by itself, its argument as it is.
 
     On XLA tensors inductor fails, and the openxla backend takes four launches per training step in
-    place of one (xla-facts 1.100).
+    place of one (fact 1.100).
 
     Args:
         model_or_fn: A module or function; without one, a decorator.
         kwargs: As for ``torch.compile``.
+
+    Returns:
+        On XLA ``model_or_fn`` itself, or a decorator that gives its argument back; elsewhere what
+        ``torch.compile`` gives.
+
+    Example:
+        >>> xla.compile(model) is model  # on XLA
+        True
     """
     if model_or_fn is None:
         return functools.partial(compile, **kwargs)
@@ -36,7 +44,7 @@ def checkpoint(
     """``torch.utils.checkpoint.checkpoint``: recompute activations in backward, to save memory.
 
     Torch's own fails on XLA tensors, and torch_xla's takes neither keyword arguments nor inputs
-    without gradients (xla-facts 1.101). On XLA this is the non-reentrant kind whatever
+    without gradients (fact 1.101). On XLA this is the non-reentrant kind whatever
     ``use_reentrant`` says: it gives the same gradients, with the same dropout masks (1.102), and
     asks nothing of the inputs.
 
@@ -46,6 +54,13 @@ def checkpoint(
         use_reentrant: As for torch, on eager backends.
         kwargs: ``preserve_rng_state``, ``context_fn``, ``determinism_check`` and ``debug`` as for
             torch; all others are ``function``'s.
+
+    Returns:
+        What ``function`` returned.
+
+    Example:
+        >>> y = xla.checkpoint(model, x, use_reentrant=False)
+        >>> y.sum().backward()
     """
     options = {name: kwargs.pop(name) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     if use_reentrant is not None:
@@ -71,6 +86,14 @@ def checkpoint_sequential(
         input: The first layer's.
         use_reentrant: As for ``checkpoint``.
         kwargs: ``preserve_rng_state`` as for torch.
+
+    Returns:
+        The last layer's output.
+
+    Example:
+        >>> layers = torch.nn.Sequential(model, torch.nn.ReLU())
+        >>> xla.checkpoint_sequential(layers, 2, x, use_reentrant=False).shape
+        torch.Size([3, 2])
     """
     layers = list(functions.children()) if isinstance(functions, nn.Sequential) else list(functions)
     size = len(layers) // segments
@@ -88,9 +111,20 @@ def _run(layers: Sequence[Callable[..., Any]], input: Any) -> Any:
 
 
 def inference_mode(mode: Any = True) -> Any:
-    """``torch.inference_mode``; on XLA, where it fails, ``torch.no_grad`` (xla-facts section 2).
+    """``torch.inference_mode``; on XLA, where it fails, ``torch.no_grad``.
 
     A context manager, a decorator, and a decorator without parentheses.
+
+    Args:
+        mode: As for torch: False leaves gradients on. Or the function that is decorated.
+
+    Returns:
+        A context manager and decorator; the decorated function where ``mode`` is one.
+
+    Example:
+        >>> with xla.inference_mode():
+        ...     print(model(x).requires_grad)
+        False
     """
     if callable(mode):
         return inference_mode()(mode)
@@ -100,7 +134,7 @@ def inference_mode(mode: Any = True) -> Any:
 def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
     """``torch.narrow`` for a ``start`` that changes from step to step.
 
-    ``x[:, i : i + n]`` is another graph for every ``i``, so it compiles at each (xla-facts 3.31).
+    ``x[:, i : i + n]`` is another graph for every ``i``, so it compiles at each (fact 3.31).
     On XLA this gathers by positions that are data: one graph for all. There it is a copy, so
     writing to it does not reach ``tensor``.
 
@@ -109,6 +143,14 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
         dim: Along which dimension.
         start: Where the slice begins, as an int or an integer tensor.
         length: How long it is; a change of it is a new graph.
+
+    Returns:
+        ``tensor`` from ``start`` on, ``length`` long in dimension ``dim``.
+
+    Example:
+        >>> table = torch.arange(6.0, device=device)
+        >>> [xla.narrow(table, 0, i, 2).tolist() for i in (0, 4)]
+        [[0.0, 1.0], [4.0, 5.0]]
     """
     return backend().narrow(tensor, dim, start, length)
 
@@ -116,7 +158,7 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
 def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None = None) -> None:
     """``tensor[..., start] = value`` for a ``start`` that changes from step to step.
 
-    ``x[i] = value`` is another graph for every ``i``, so it compiles at each (xla-facts 3.31). On
+    ``x[i] = value`` is another graph for every ``i``, so it compiles at each (fact 3.31). On
     XLA this copies to positions that are data: one graph for all.
 
     Args:
@@ -125,5 +167,12 @@ def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | No
         start: Where, as an int or an integer tensor.
         value: What is written: a tensor, moved to where ``tensor`` is, or a number. It is broadcast.
         length: Of a slice ``start : start + length``; None for the one at ``start``.
+
+    Example:
+        >>> scores = torch.zeros(3, device=device)
+        >>> for i in range(3):
+        ...     xla.put(scores, 0, i, float(i))
+        >>> scores.tolist()
+        [0.0, 1.0, 2.0]
     """
     backend().put(tensor, dim, start, value, length)

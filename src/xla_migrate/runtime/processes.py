@@ -7,33 +7,75 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from . import _backend, _launchers
 
 
 def rank() -> int:
-    """The number of this replica among all, from 0. Does not initialise the device."""
+    """The number of this replica among all, from 0. Does not initialise the device.
+
+    Returns:
+        0 where there is one replica.
+
+    Example:
+        >>> torch.manual_seed(7 + xla.rank())
+        <torch._C.Generator object at ...>
+    """
     return dist.get_rank() if _in_group() else _backend.backend().replica()[0]
 
 
 def local_rank() -> int:
-    """The number of this replica on its host, from 0. Does not initialise the device."""
+    """The number of this replica on its host, from 0. Does not initialise the device.
+
+    Returns:
+        0 where there is one replica.
+
+    Example:
+        >>> xla.local_rank()
+        0
+    """
     return _backend.backend().replica()[1]
 
 
 def world_size() -> int:
-    """How many replicas there are. Does not initialise the device."""
+    """How many replicas there are. Does not initialise the device.
+
+    Returns:
+        1 where there is no process group.
+
+    Example:
+        >>> batch_size = 256 // xla.world_size()
+    """
     return dist.get_world_size() if _in_group() else _backend.backend().replica()[2]
 
 
 def is_master() -> bool:
-    """Whether this is the replica that writes files and logs."""
+    """True if this is the replica that writes files and logs.
+
+    Returns:
+        True or False; True where there is one replica.
+
+    Example:
+        >>> if xla.is_master():
+        ...     print("epoch 1")
+        epoch 1
+    """
     return rank() == 0
 
 
 def rendezvous(tag: str = "rendezvous") -> None:
-    """Wait until every replica is here. All of them have to call it, with the same tag."""
+    """Wait until every replica is here. All of them have to call it, with the same tag.
+
+    Args:
+        tag: A name for this place.
+
+    Example:
+        >>> if xla.is_master():
+        ...     pass  # download the data
+        >>> xla.rendezvous("downloaded")
+    """
     if world_size() > 1:
         _backend.backend().rendezvous(tag)
 
@@ -58,6 +100,17 @@ def launch(
         join: Wait for them. Otherwise the answer has a ``join`` method.
         daemon: As for ``torch.multiprocessing.spawn``.
         start_method: As for ``torch.multiprocessing.spawn``.
+
+    Returns:
+        None; with ``join=False`` an object with ``join``.
+
+    Raises:
+        ValueError: if ``nprocs`` is below 1, or not what the host has on XLA; on XLA for
+            ``join=False``.
+
+    Example:
+        >>> if __name__ == "__main__":
+        ...     xla.launch(main, args=("config.yaml",))
     """
     if nprocs is not None and nprocs < 1:
         raise ValueError(f"launch(nprocs={nprocs}): must be at least 1")
@@ -105,6 +158,11 @@ def init_process_group(
     Raises:
         ValueError: where the rank is not below the world size.
         RuntimeError: on accelerators, where torch_xla counts replicas in another way.
+
+    Example:
+        >>> xla.init_process_group("nccl")
+        >>> xla.world_size()
+        1
     """
     rank, given = _launchers.of_address(init_method, rank, world_size)
     size = given if given > 0 else _world_size()
@@ -128,7 +186,14 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """``torch.distributed.destroy_process_group``, if there is one."""
+    """``torch.distributed.destroy_process_group``, if there is one.
+
+    Args:
+        group: As for torch; all replicas by default.
+
+    Example:
+        >>> xla.destroy_process_group()
+    """
     if _in_group():
         _ended.extend(_groups_of_gloo())
         dist.destroy_process_group(group)
@@ -146,16 +211,71 @@ def _groups_of_gloo() -> list[Any]:
 
 
 class Done:
-    """The handle of something that is over: of a collective, or of launched processes."""
+    """The handle of something that is over: ``torch.distributed.Work``, or launched processes.
+
+    Args:
+        result: The tensors that a collective has filled.
+    """
+
+    def __init__(self, result: Sequence[Any] = ()) -> None:
+        self._result = list(result)
 
     def wait(self, timeout: Any = None) -> bool:
+        """True."""
         return True
 
     def join(self, timeout: Any = None) -> bool:
+        """True: the processes are over."""
         return True
 
     def is_completed(self) -> bool:
+        """True."""
         return True
+
+    def is_success(self) -> bool:
+        """True: what fails raises at once."""
+        return True
+
+    def exception(self) -> None:
+        """None: what fails raises at once."""
+
+    def result(self) -> list[Any]:
+        """The tensors that the collective has filled."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """0: the one replica that there is."""
+        return 0
+
+    def synchronize(self) -> None:
+        """Nothing waits."""
+
+    def block_current_stream(self) -> None:
+        """Nothing waits."""
+
+    def get_future(self) -> Any:
+        """A ``torch.futures.Future`` that is done, with ``result()``."""
+        future: Any = torch.futures.Future()
+        future.set_result(self._result)
+        return future
+
+    def get_future_result(self) -> Any:
+        """A ``torch.futures.Future`` that is done, with 0, torch's number for success."""
+        future: Any = torch.futures.Future()
+        future.set_result(0)
+        return future
+
+    def boxed(self) -> Any:
+        """Not available: TorchScript's."""
+        raise NotImplementedError(
+            "Work.boxed() is TorchScript's: call the collective outside of it"
+        )
+
+    def unbox(self, *ignored: Any) -> Any:
+        """Not available: TorchScript's."""
+        raise NotImplementedError(
+            "Work.unbox() is TorchScript's: call the collective outside of it"
+        )
 
 
 _world_size = world_size  # Which init_process_group's argument hides.

@@ -18,7 +18,7 @@ State: TypeAlias = "torch.Tensor | int"
 
 
 def manual_seed(seed: int, *, device_only: bool = False) -> None:
-    """``torch.manual_seed``, which alone does not reach XLA (xla-facts 1.30).
+    """``torch.manual_seed``, which alone does not reach XLA (fact 1.30).
 
     A process that never calls this draws from ``torch.initial_seed()`` on XLA too, as on CUDA;
     torch_xla by itself would give every process the same numbers (1.31).
@@ -26,6 +26,13 @@ def manual_seed(seed: int, *, device_only: bool = False) -> None:
     Args:
         seed: Any seed that torch takes. Replicas that are given the same one draw the same numbers.
         device_only: Leave the CPU's generator alone, as ``torch.cuda.manual_seed`` does.
+
+    Example:
+        >>> xla.manual_seed(1)
+        >>> first = torch.rand(2, device=device).tolist()
+        >>> xla.manual_seed(1)
+        >>> torch.rand(2, device=device).tolist() == first
+        True
     """
     if not device_only:
         torch.manual_seed(seed)
@@ -36,10 +43,16 @@ def generator(device: DeviceSpec = None) -> torch.Generator:
     """``torch.Generator(device)``: the accelerator's where it has generators, else one of the CPU.
 
     XLA has none. A random function with an XLA tensor takes one of the CPU and ignores it: it draws
-    from the device's one stream, which ``manual_seed`` seeds (xla-facts 1.33).
+    from the device's one stream, which ``manual_seed`` seeds (fact 1.33).
 
     Args:
         device: What the CUDA script had.
+
+    Returns:
+        A generator, not seeded.
+
+    Example:
+        >>> order = torch.randperm(4, generator=xla.generator().manual_seed(0))
     """
     kind, index = parse_spec(device)
     return torch.Generator() if kind == "cpu" else backend().generator(index)
@@ -51,6 +64,13 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> AbstractContextManage
     Args:
         devices: As for torch; on XLA it is this process's device whatever it says.
         enabled: As for torch.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> with xla.fork_rng():
+        ...     noise = torch.rand(2, device=device)
     """
     return backend().fork_rng(devices, enabled)
 
@@ -58,16 +78,34 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> AbstractContextManage
 def get_rng_state(device: DeviceSpec = None) -> torch.Tensor:
     """The state of the accelerator's generator, as a CPU tensor of bytes.
 
-    On XLA this marks a step: the state is whole only between two graphs (xla-facts 1.32).
+    On XLA this marks a step: the state is whole only between two graphs (fact 1.32).
 
     Args:
         device: As for ``xla_device``.
+
+    Returns:
+        A tensor of type uint8 on the CPU, for ``set_rng_state`` and for checkpoints.
+
+    Example:
+        >>> state = xla.get_rng_state()
+        >>> first = torch.rand(2, device=device).tolist()
+        >>> xla.set_rng_state(state)
+        >>> torch.rand(2, device=device).tolist() == first
+        True
     """
     return backend().rng_state(xla_device(device).index or 0)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """The states of the generators of all accelerators that this process has."""
+    """The states of the generators of all accelerators that this process has.
+
+    Returns:
+        One state, as of ``get_rng_state``, for each.
+
+    Example:
+        >>> len(xla.get_rng_state_all())
+        1
+    """
     return [backend().rng_state(index) for index in range(backend().rng_devices())]
 
 
@@ -78,6 +116,9 @@ def set_rng_state(state: State, device: DeviceSpec = None) -> None:
         state: From ``get_rng_state``. That of another kind of device, from its checkpoint, cannot
             be continued: the generator is seeded from it, with a warning.
         device: As for ``xla_device``.
+
+    Example:
+        >>> xla.set_rng_state(xla.get_rng_state())
     """
     _restore(state, xla_device(device).index or 0)
 
@@ -89,6 +130,9 @@ def set_rng_state_all(states: Sequence[State]) -> None:
         states: From ``get_rng_state_all``. Of several devices' states, a process with one device
             takes that of its local rank. An empty list, which CUDA writes where it has no device,
             restores nothing, with a warning.
+
+    Example:
+        >>> xla.set_rng_state_all(xla.get_rng_state_all())
     """
     if len(states) == 0:
         warnings.warn("the list of random states is empty: nothing is restored", stacklevel=2)

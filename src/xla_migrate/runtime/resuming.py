@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .collectives import broadcast_object_list
+from ._backend import backend
 from .processes import is_master, world_size
 
 # What torch wrote before it wrote zip files: a pickle whose first number is this.
@@ -19,7 +19,15 @@ _OLD_FORMAT = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 
 class CheckpointError(RuntimeError):
-    """A file that stands where a checkpoint is looked for, and is none, or not a whole one."""
+    """A file that stands where a checkpoint is looked for, and is none, or not a whole one.
+
+    Example:
+        >>> try:
+        ...     state = xla.load(path)
+        ... except xla.CheckpointError:
+        ...     print("not a whole checkpoint")
+        not a whole checkpoint
+    """
 
 
 def latest(folder: str | os.PathLike[str], pattern: str = "*.pt") -> Path | None:
@@ -39,6 +47,10 @@ def latest(folder: str | os.PathLike[str], pattern: str = "*.pt") -> Path | None
     Raises:
         CheckpointError: if the newest is truncated, or no file of ``torch.save``. To go on from an
             older one, move it away.
+
+    Example:
+        >>> if path := xla.latest(folder):
+        ...     state = xla.load(path)
     """
     found: list[object] = [None, None]
     if is_master():
@@ -47,7 +59,7 @@ def latest(folder: str | os.PathLike[str], pattern: str = "*.pt") -> Path | None
         except CheckpointError as error:
             found[1] = str(error)
     if world_size() > 1:
-        broadcast_object_list(found)
+        backend().collective("broadcast_object_list", found)
     path, problem = found
     if problem is not None:
         raise CheckpointError(problem)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import torch
+
 from ._backend import backend
 from .devices import DeviceSpec, xla_device
 from .step import synchronize
@@ -15,11 +17,24 @@ class Event:
 
     Where work is asynchronous without events, as on XLA, ``record`` of a timing event waits for
     what was launched before, so that ``elapsed_time`` measures the device and not the tracing
-    (xla-facts 1.51). It costs a host sync, and cuts the graph: time whole steps with it.
+    (fact 1.51). It costs a host sync, and cuts the graph: time whole steps with it.
+    ``elapsed_time`` is in milliseconds.
 
     Args:
-        enable_timing: Whether ``elapsed_time`` will be asked for.
+        enable_timing: True if ``elapsed_time`` will be asked for.
         ignored: ``blocking`` and ``interprocess``, which matter on CUDA.
+
+    Raises:
+        ValueError: by ``elapsed_time``, of events that were not recorded, or made without
+            ``enable_timing``.
+
+    Example:
+        >>> start, end = xla.Event(enable_timing=True), xla.Event(enable_timing=True)
+        >>> start.record()
+        >>> y = model(x)
+        >>> end.record()
+        >>> start.elapsed_time(end) > 0
+        True
     """
 
     def __new__(cls, enable_timing: bool = False, **ignored: Any) -> Any:
@@ -29,6 +44,29 @@ class Event:
     def __init__(self, enable_timing: bool = False, **ignored: Any) -> None:
         self._timed = enable_timing
         self._recorded: float | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The accelerator of this process."""
+        return xla_device()
+
+    @property
+    def event_id(self) -> int:
+        """0, as torch has it for an event that is not a device's."""
+        return 0
+
+    cuda_event = event_id
+
+    def ipc_handle(self) -> bytes:
+        """Not available: other processes cannot wait for this one's device."""
+        raise NotImplementedError(
+            "Event.ipc_handle: only CUDA's events are seen by other processes"
+        )
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """Not available: other processes cannot wait for this one's device."""
+        raise NotImplementedError("Event.from_ipc_handle: only CUDA's events cross processes")
 
     def record(self, stream: Any = None) -> None:
         """Mark this point in the work launched so far."""
@@ -44,7 +82,7 @@ class Event:
         """Order later work after this event: there is one stream, which does that."""
 
     def query(self) -> bool:
-        """Whether the work before this event is done; waits for it, so the answer is yes."""
+        """True if the work before this event is done; waits for it, so the answer is yes."""
         synchronize()
         return True
 
@@ -62,6 +100,9 @@ def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
 
     On XLA:CPU and on the CPU, the memory of this process, which is what computing there takes.
 
+    Args:
+        device: As for ``xla_device``.
+
     Returns:
         ``bytes_used`` and ``peak_bytes_used``; ``bytes_reserved`` and ``peak_bytes_reserved``, which
         are the same where no allocator holds more than is used; ``bytes_limit``. A value that
@@ -69,17 +110,43 @@ def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
 
     Raises:
         RuntimeError: where the device tells nothing of its memory.
+
+    Example:
+        >>> sorted(xla.memory_info())
+        ['bytes_limit', 'bytes_reserved', 'bytes_used', 'peak_bytes_reserved', 'peak_bytes_used']
     """
     return backend().memory_info(xla_device(device))
 
 
 def mem_get_info(device: DeviceSpec = None) -> tuple[int, int]:
-    """``torch.cuda.mem_get_info``: the bytes of the device that are free, and all of them."""
+    """``torch.cuda.mem_get_info``: the bytes of the device that are free, and all of them.
+
+    Args:
+        device: As for ``xla_device``.
+
+    Returns:
+        ``(free, total)``, in bytes.
+
+    Raises:
+        RuntimeError: where the device tells nothing of its memory.
+
+    Example:
+        >>> free, total = xla.mem_get_info()
+        >>> 0 <= free <= total
+        True
+    """
     return backend().mem_get_info(xla_device(device))
 
 
 def reset_peak_memory_stats(device: DeviceSpec = None) -> None:
-    """Count ``peak_bytes_used`` from now on. Warns where the device has no such thing (TPU)."""
+    """Count ``peak_bytes_used`` from now on. Warns where the device has no such thing (TPU).
+
+    Args:
+        device: As for ``xla_device``.
+
+    Example:
+        >>> xla.reset_peak_memory_stats()
+    """
     backend().reset_peak_memory_stats(xla_device(device))
 
 
@@ -88,7 +155,14 @@ def metrics() -> dict[str, int | None]:
 
     Returns:
         ``compiles``, ``launches``, ``host_reads`` (transfers from the device), ``uploads`` (to it),
-        ``fallbacks`` (operations run on the CPU) and ``step_marks`` (xla-facts section 4). Each is
+        ``fallbacks`` (operations run on the CPU) and ``step_marks``. Each is
         None on eager backends, where nothing is traced.
+
+    Example:
+        >>> before = xla.metrics()
+        >>> y = model(x)
+        >>> xla.mark_step()
+        >>> xla.metrics()["launches"] - before["launches"]
+        1
     """
     return backend().metrics()

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from . import _gradients
-from ._backend import backend
+from . import _gradients, _tuned
+from ._backend import backend, uses_torch_xla
 from .devices import device_type
 from .processes import world_size
 
@@ -16,34 +16,58 @@ def mark_step() -> None:
     """Cut the graph: compile and launch what has been recorded since the last mark.
 
     Once per training step, after the optimizer, and once per evaluation batch; a loop over an
-    ``MpDeviceLoader`` needs none, and a second mark costs nothing (xla-facts 1.88). On eager
+    ``MpDeviceLoader`` needs none, and a second mark costs nothing (fact 1.88). On eager
     backends there is nothing to cut.
+
+    Example:
+        >>> model(x).sum().backward()
+        >>> xla.optimizer_step(optimizer)
+        >>> xla.mark_step()
     """
-    backend().mark_step()
+    if not _tuned.loader_marks():
+        backend().mark_step()
 
 
-def optimizer_step(optimizer: Any, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+def optimizer_step(
+    optimizer: Any,
+    closure: Callable[[], Any] | None = None,
+    *,
+    average: bool = True,
+    **kwargs: Any,
+) -> Any:
     """Average the gradients over the replicas, then ``optimizer.step()``.
 
-    Does not mark the step (xla-facts 1.20).
+    Does not mark the step: a device loader does, or ``mark_step`` (fact 1.20).
 
     Args:
         optimizer: Anything with ``step`` and ``param_groups``.
         closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
-            runs, not those from before (1.23).
+            runs, not those from before (fact 1.23).
+        average: False for parameters that are each replica's own, as in model parallelism: their
+            gradients stay as they are.
         kwargs: More arguments for ``optimizer.step``.
 
     Returns:
         What ``optimizer.step`` returned.
+
+    Raises:
+        RuntimeError: at the first step, where the parameters differ between replicas: averages would
+            train them wrong; and where a ``DistributedDataParallel`` has not averaged all gradients.
+
+    Example:
+        >>> model(x).sum().backward()
+        >>> xla.optimizer_step(optimizer)
     """
     _warn_of_the_host(optimizer)
     if closure is None:
-        reduce_gradients(optimizer)
+        if average:
+            reduce_gradients(optimizer)
         return optimizer.step(**kwargs)
 
     def reduced_closure() -> Any:
         loss = closure()
-        reduce_gradients(optimizer)
+        if average:
+            reduce_gradients(optimizer)
         return loss
 
     return optimizer.step(reduced_closure, **kwargs)
@@ -71,21 +95,44 @@ def reduce_gradients(optimizer: Any) -> None:
     """Average the gradients that ``optimizer`` will use over the replicas.
 
     For loops with something between backward and step, such as clipping, which has to see the
-    averaged gradients (xla-facts 3.8): reduce, clip, then ``optimizer.step()`` or
+    averaged gradients (fact 3.8): reduce, clip, then ``optimizer.step()`` or
     ``optimizer_step``. Until the next backward, doing it again does nothing; nor does it for
     gradients that a ``DistributedDataParallel`` looks after, which averages them in backward. Every
     replica has to call it; with one replica it does nothing.
+
+    Args:
+        optimizer: Anything with ``param_groups``.
+
+    Raises:
+        RuntimeError: at the first step, where the parameters differ between replicas.
+
+    Example:
+        >>> model(x).sum().backward()
+        >>> xla.reduce_gradients(optimizer)
+        >>> norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        >>> optimizer.step()
     """
     if world_size() > 1:
         parameters = _gradients.to_average(optimizer)
+        _gradients.check_replicated(parameters, world_size())
         _gradients.average(parameters, world_size())
         _gradients.note_averaged(parameters)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: Any = None, *, mark: bool = True) -> None:
     """Cut the graph and wait until the device has done all of it, as a timing needs (1.51).
 
     Args:
         device: Accepted for scripts that name one; a process has one accelerator.
+        mark: False waits for what has been launched, and cuts nothing: ``xm.wait_device_ops``.
+
+    Example:
+        >>> y = model(x)
+        >>> xla.synchronize()  # the time is that of the work from here on
     """
-    backend().synchronize()
+    if mark or not uses_torch_xla():
+        backend().synchronize()
+        return
+    from .torch_xla.modules import xm
+
+    xm.wait_device_ops()

@@ -1,9 +1,12 @@
-"""Run a CUDA training script and its migrated copy, and compare them step by step."""
+"""Run a CUDA training script and its migrated copy, and compare them step by step.
 
-from .compare import Comparison, compare
-from .exactly import Exact
-from .failures import Failure
-from .run import Progress, Run, run
-from .verdict import Verdict
+The rooms, and who may ask whom:
 
-__all__ = ["Comparison", "Exact", "Failure", "Progress", "Run", "Verdict", "compare", "run"]
+- `experiments`: what is run, and why; starts processes, in copies of the project.
+- `observe`, `redirect`, `stubs`: what runs inside those processes. `redirect` may ask `observe`, and nobody
+  asks back; `observe.boot` puts them together.
+- `judge`: verdicts over what the runs left behind. It starts nothing.
+- `report`: the outcome for a terminal, as a page and as JSON.
+
+`experiments` asks `judge`; `report` asks `judge`; neither `judge` nor `report` asks the command or the codemods.
+"""

@@ -10,7 +10,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
@@ -23,7 +24,7 @@ def tell(**found: Any) -> None:
 def versions() -> None:
     """What is installed, without importing it."""
     out: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in ("torch", "torch_xla", "libtpu", "torch-neuronx", "torchvision"):
+    for name in ("torch", "torch_xla", "torch_tpu", "libtpu", "torch-neuronx", "torchvision"):
         try:
             out[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -35,6 +36,39 @@ def hardware() -> None:
     """Accelerators that the machine shows, whatever torch_xla makes of them later."""
     nodes = os.listdir("/dev") if os.path.isdir("/dev") else []
     tell(neuron_nodes=len([n for n in nodes if n.startswith("neuron") and n[6:].isdigit()]))
+
+
+_taken: dict[str, Any] = {}
+
+
+def backend() -> None:
+    """Which backend scripts get here, and why."""
+    from xla_migrate.runtime import _choice
+    from xla_migrate.runtime.eager import native
+
+    choice = _choice.choice()
+    _taken.update(
+        asdict(choice), native=choice.backend == "eager" and native.is_native(choice.device)
+    )
+    if not _choice.count_of("tpu"):  # libtpu would ask a metadata server for minutes
+        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    tell(backend=_taken)
+
+
+def native_device() -> None:
+    """The device of a native backend."""
+    from xla_migrate import runtime as xla
+
+    place, count = xla.xla_device(), xla.device_count()
+    tell(imported=True, device=str(place), device_type=place.type)
+    tell(local_devices=count, all_devices=count)
+
+
+def native_training_step() -> None:
+    """`training_step` on it."""
+    from xla_migrate import runtime as xla
+
+    _train(xla.xla_device(), xla.synchronize)
 
 
 def import_torch_xla() -> None:
@@ -67,10 +101,14 @@ def training_step() -> None:
     w = (1, -2) - 0.125 * (-15.5, -24) = (2.9375, 1) and b = 0.5 - 0.125 * (-6.75) = 1.34375; all are
     exact in bfloat16 inputs and float32 sums.
     """
-    import torch
     import torch_xla
 
-    place = torch_xla.device()
+    _train(torch_xla.device(), torch_xla.sync)
+
+
+def _train(place: Any, finish: Callable[[], None]) -> None:
+    import torch
+
     start = time.perf_counter()
     model = torch.nn.Linear(2, 1)
     with torch.no_grad():
@@ -81,7 +119,7 @@ def training_step() -> None:
     loss = model(torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=place)).pow(2).mean()
     loss.backward()
     optimizer.step()
-    torch_xla.sync()
+    finish()
     values = [loss, *model.weight.flatten(), *model.bias]
     tell(
         step=[round(float(v), 6) for v in values],
@@ -132,7 +170,34 @@ def cache() -> None:
         cache=path,
         cache_writable=writable,
         cache_entries=len(os.listdir(folder)) if os.path.isdir(folder) else 0,
+        cache_bytes=sum(e.stat().st_size for e in os.scandir(folder) if e.is_file())
+        if os.path.isdir(folder)
+        else 0,
+        cache_file_system=file_system(os.path.realpath(existing)),
     )
+
+
+def _steps() -> Iterator[Callable[[], None]]:
+    yield from (versions, hardware, cache, backend)
+    if _taken["native"]:
+        yield from (native_device, native_training_step)
+    else:
+        yield from (import_torch_xla, device, training_step)
+
+
+def file_system(path: str) -> str:
+    """The type of the file system that `path` lies on, by the mount nearest above it; empty where nothing tells."""
+    try:
+        with open("/proc/self/mounts") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return ""
+    above = [
+        (place, kind)
+        for place, kind in mounts
+        if path == place or path.startswith(place.rstrip("/") + "/")
+    ]
+    return max(above, key=lambda mount: len(mount[0]), default=("", ""))[1]
 
 
 def main() -> None:
@@ -140,11 +205,7 @@ def main() -> None:
 
     With `--collectives` only those: `torch_xla.launch` wants a process that has not touched a device.
     """
-    steps: list[Callable[[], None]] = [versions, hardware, cache]
-    steps += [import_torch_xla, device, training_step]
-    if "--collectives" in sys.argv[1:]:
-        steps = [collectives]
-    for step in steps:
+    for step in [collectives] if "--collectives" in sys.argv[1:] else _steps():
         try:
             step()
         except BaseException as error:

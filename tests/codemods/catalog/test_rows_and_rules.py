@@ -9,7 +9,7 @@ import pytest
 from xla_codemods import catalog
 from xla_codemods.catalog import row as kinds
 from xla_codemods.engine import Options, check, migrate
-from xla_codemods.findings import Finding
+from xla_codemods.finding import Finding
 
 ROWS = list(catalog.table().values())
 TENSOR = "import torch\nx = torch.ones(2)\n"
@@ -220,4 +220,4 @@ def test_what_has_no_equivalent_is_not_fixed(row: catalog.Row) -> None:
     if row.name in {"torch.cuda"}:
         return
     fixes = [f for _, f in found(row.name) if f.safety is not None and f.code == row.rule]
-    assert not [f.code for f in fixes if "imported and not used" not in f.message]
+    assert not [f.code for f in fixes if "remove the import, which is not used" not in f.message]

@@ -6,8 +6,16 @@ device have no counterpart; `xla.memory_info()` tells what is used.
 ```python
 import torch
 
-torch.cuda.set_per_process_memory_fraction(0.5)
-pool = torch.cuda.MemPool()
+torch.cuda.set_per_process_memory_fraction(0.5)  # XLA913
+pool = torch.cuda.MemPool()  # XLA913
+```
+
+What the runtime tells of memory stays.
+
+```python
+from xla_migrate import runtime as xla
+
+print(xla.memory_info())
 ```
 """
 
@@ -16,16 +24,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import MEDIUM, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA913", "allocator", effort=MEDIUM)
 
 
-@RULE.rest
-def allocator(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, MEDIUM)
+@RULE.fallback
+def allocator(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, MEDIUM)

@@ -19,10 +19,18 @@ the copies before each `replay()` all go, and what stood in the capture is calle
 import torch
 
 def capture(model, static_input):
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    graph = torch.cuda.CUDAGraph()  # XLA901
+    with torch.cuda.graph(graph):  # XLA901
         static_output = model(static_input)
     return graph, static_output
+```
+
+A class of that name from elsewhere stays.
+
+```python
+from mylib.graphs import CUDAGraph
+
+graph = CUDAGraph()
 ```
 """
 
@@ -33,32 +41,36 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace, remove
-from ...findings import HIGH, UNSAFE, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, UNSAFE, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA901", "cuda-graph", effort=HIGH)
 
 
 @RULE.call("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")
 def graphed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "XLA compiles and replays whole graphs anyway: use the callable itself"
+    message = (
+        "CUDA graphs fail on XLA, which compiles whole graphs by itself: call the function itself"
+    )
     callables = call.args[0] if call.args else None
     if callables is None or isinstance(callables, ast.Starred):
-        yield RULE.at(script, call, message)
+        yield RULE.finding(script, call, message)
         return
     statement = script.parent(call)
     match statement:
         case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(callables):
-            yield RULE.at(script, call, message, remove(statement), safety=UNSAFE)
+            yield RULE.finding(script, call, message, remove(statement), safety=UNSAFE)
         case _:
-            yield RULE.at(script, call, message, Replace(call, "{0}", (callables,)), safety=UNSAFE)
+            yield RULE.finding(
+                script, call, message, Replace(call, "{0}", (callables,)), safety=UNSAFE
+            )
 
 
-@RULE.rest
-def cuda_graph(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def cuda_graph(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

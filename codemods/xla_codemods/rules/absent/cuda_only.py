@@ -10,7 +10,7 @@ them.
 
 -if torch.cuda.is_available():
 +if xla.is_available():
-     torch.cuda.current_blas_handle()
+     torch.cuda.current_blas_handle()  # XLA906
 ```
 
 What is imported from a package that an XLA host does not have, and not used, would fail for nothing:
@@ -51,23 +51,23 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.cuda_names import Use
 from ...catalog import CATCH_ALL, covering
 from ...catalog.families import is_cuda_only
-from ...cuda_only import Use
-from ...findings import MEDIUM, Finding
-from ...rule import Rest, Rule
-from .leftovers import found, leftovers
+from ...fallback import found, leftovers
+from ...finding import MEDIUM, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule(CATCH_ALL, "cuda-only")
 
 
-@RULE.rest
-def cuda_only(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest)
+@RULE.fallback
+def cuda_only(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled)
 
 
 @RULE.call("importlib.import_module")

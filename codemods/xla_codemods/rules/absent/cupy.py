@@ -6,12 +6,12 @@ Compute with torch's operations, on the accelerator, or with numpy, pandas and s
 import cupy
 from numba import cuda
 
-@cuda.jit
+@cuda.jit  # XLA909
 def double(values):
-    values[cuda.grid(1)] *= 2
+    values[cuda.grid(1)] *= 2  # XLA909
 
 def norm(x):
-    return cupy.linalg.norm(cupy.asarray(x))
+    return cupy.linalg.norm(cupy.asarray(x))  # XLA909
 ```
 
 numba for the host stays no finding:
@@ -30,16 +30,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA909", "cupy", effort=HIGH)
 
 
-@RULE.rest
-def cupy(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def cupy(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -6,8 +6,8 @@ XLA fuses them. Where that is too slow, write the kernel for the device: Pallas 
 ```python
 from torch.utils.cpp_extension import CUDAExtension, load
 
-kernels = load(name="kernels", sources=["kernels.cpp", "kernels.cu"])
-extension = CUDAExtension("fused", ["fused.cu"])
+kernels = load(name="kernels", sources=["kernels.cpp", "kernels.cu"])  # XLA902
+extension = CUDAExtension("fused", ["fused.cu"])  # XLA902
 ```
 
 Extensions in C++ alone compute on the host, and stay no finding:
@@ -26,21 +26,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, INFO, LOW, WARNING, Finding
-from ...nodes import walk
+from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
+from ...fallback import leftovers
+from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import Rest, Rule
-from ...syntax import keyword
-from .leftovers import leftovers
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA902", "custom-kernel", effort=HIGH)
 
 _MESSAGE = (
-    "CUDA code cannot run on XLA: write it with torch's operations, or as a Pallas or NKI kernel"
+    "CUDA code does not run on XLA: write it with torch's operations, or as a Pallas or NKI kernel"
 )
 _LIBRARY = Pattern(r"lib(?:cuda|cudart|nccl|cublas|cudnn|nvrtc|cufft|curand|cusparse)\b")
 
@@ -56,39 +56,49 @@ def built(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         or _is_true(with_cuda)
         or any(str(t).endswith((".cu", ".cuh")) for t in texts)
     ):
-        yield RULE.at(script, call, _MESSAGE)
+        yield RULE.finding(script, call, _MESSAGE)
     elif call.func and _name(call) == "load" and not texts:
-        yield RULE.at(script, call, f"if it builds CUDA code: {_MESSAGE}", severity=WARNING)
+        yield RULE.finding(script, call, f"if it builds CUDA code: {_MESSAGE}", severity=WARNING)
+    else:
+        script.settled.add(call.func)  # C++ alone, for the host
 
 
 @RULE.call("torch.utils.cpp_extension.CUDAExtension")
 def extension(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE)
+    yield RULE.finding(script, call, _MESSAGE)
 
 
 @RULE.reference("torch.utils.cpp_extension.CUDA_HOME", "torch.utils.cpp_extension.CUDNN_HOME")
 def toolkit(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(
-        script, node, "an XLA host has no CUDA toolkit: this is None", severity=INFO, effort=LOW
+    yield RULE.finding(
+        script,
+        node,
+        "this is None on an XLA host, which has no CUDA toolkit: do not build CUDA code there",
+        severity=INFO,
+        effort=LOW,
     )
 
 
 @RULE.reference("torch.utils.cpp_extension.CUDAExtension")
 def extension_chosen(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`Extension = CUDAExtension`, mostly where CUDA was found."""
-    yield RULE.at(script, node, _MESSAGE, severity=WARNING)
+    yield RULE.finding(script, node, _MESSAGE, severity=WARNING)
 
 
 @RULE.call("ctypes.CDLL", "ctypes.cdll.LoadLibrary")
 def library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), *_] if _LIBRARY.search(name):
-            yield RULE.at(script, call, f"`{name}` is part of CUDA, which an XLA host lacks")
+            yield RULE.finding(
+                script,
+                call,
+                f"`{name}` is a library of CUDA, which an XLA host does not have: remove what needs it",
+            )
 
 
-@RULE.rest
-def custom_kernel(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def custom_kernel(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)
 
 
 def _name(call: ast.Call) -> str:

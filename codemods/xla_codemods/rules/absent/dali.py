@@ -8,6 +8,15 @@ from nvidia.dali.pipeline import Pipeline
 from nvidia.dali.plugin.pytorch import DALIClassificationIterator
 
 def loader(pipeline: Pipeline):
+    return DALIClassificationIterator(pipeline, reader_name="Reader")  # XLA907
+```
+
+A loader of the same name from elsewhere stays.
+
+```python
+from mylib.loaders import DALIClassificationIterator
+
+def loader(pipeline):
     return DALIClassificationIterator(pipeline, reader_name="Reader")
 ```
 """
@@ -17,16 +26,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA907", "dali", effort=HIGH)
 
 
-@RULE.rest
-def dali(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def dali(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

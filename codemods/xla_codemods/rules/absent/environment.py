@@ -8,9 +8,9 @@ number of GPUs that SageMaker and SLURM tell: on Trainium it is 0, and a script 
 ```python
 import os
 
-os.environ["CUDA_VISIBLE_DEVICES"] = "0"
-devices = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
-use_gpu = int(os.environ.get("SM_NUM_GPUS", 0)) > 0
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"  # XLA912
+devices = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))  # XLA912
+use_gpu = int(os.environ.get("SM_NUM_GPUS", 0)) > 0  # XLA912
 ```
 
 Other variables, and dictionaries of one's own, are no finding:
@@ -29,12 +29,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import INFO, LOW, WARNING, Finding
+from ...finding import INFO, LOW, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA912", "cuda-environment", severity=WARNING)
 
@@ -64,7 +64,7 @@ _OTHERS = frozenset(
 )
 # How many GPUs there are, and what tells it of Trainium.
 _COUNTS = {
-    "SM_NUM_GPUS": "; on Trainium SageMaker tells SM_NUM_NEURONS",
+    "SM_NUM_GPUS": ", or SM_NUM_NEURONS of SageMaker on Trainium",
     "SLURM_GPUS": "",
     "SLURM_GPUS_ON_NODE": "",
     "SLURM_GPUS_PER_NODE": "",
@@ -74,7 +74,7 @@ _COUNTS = {
 }
 
 
-@RULE.reference("os.environ")
+@RULE.reference("os.environ", mentions=("environ", "getenv", "putenv", "unsetenv"))
 def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`os.environ["X"]`, set or read."""
     match script.parent(node):
@@ -94,6 +94,7 @@ def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     "os.environ.setdefault",
     "os.putenv",
     "os.unsetenv",
+    mentions=("environ", "getenv", "putenv", "unsetenv"),
 )
 def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
@@ -109,17 +110,21 @@ def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[F
 
 def _read(script: Script, node: ast.expr, name: str, *, raises: bool) -> Finding:
     if name in _COUNTS:
-        return RULE.at(script, node, f"`{name}` counts GPUs: none on an XLA host{_COUNTS[name]}")
-    message = f"`{name}` is not set on an XLA host"
-    return RULE.at(script, node, message, severity=WARNING if raises else INFO)
+        return RULE.finding(
+            script,
+            node,
+            f"`{name}` counts GPUs and is 0 or not set on an XLA host: use `xla.device_count()`{_COUNTS[name]}",
+        )
+    message = f"`{name}` is not set on an XLA host: do not depend on it"
+    return RULE.finding(script, node, message, severity=WARNING if raises else INFO)
 
 
 def _set(script: Script, node: ast.expr, name: str) -> Finding:
-    advice = ""
+    advice = ": remove it"
     if name.endswith("VISIBLE_DEVICES"):
-        advice = ": choose devices by NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
-    return RULE.at(
-        script, node, f"`{name}` means nothing to XLA{advice}", severity=INFO, effort=LOW
+        advice = ": use NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
+    return RULE.finding(
+        script, node, f"`{name}` has no effect on XLA{advice}", severity=INFO, effort=LOW
     )
 
 

@@ -42,9 +42,22 @@ except ImportError:
     flash_attn_func = None
 
 def attend(q, k, v, fallback):
-    if flash_attn_func is None:
+    if flash_attn_func is None:  # XLA904
         return fallback(q, k, v)
-    return flash_attn_func(q, k, v, window_size=(128, 0))
+    return flash_attn_func(q, k, v, window_size=(128, 0))  # XLA904
+```
+
+torch's function stays, and so does a model that is told to use it.
+
+```python
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+
+def attend(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+def build(name):
+    return AutoModelForCausalLM.from_pretrained(name, attn_implementation="sdpa")
 ```
 """
 
@@ -54,15 +67,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.guards import is_guarded
 from ...edits import Edit, Replace, remove
-from ...findings import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
-from ...rule import Rest, Rule
-from .guards import is_guarded
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
+from ...rule import IN_TRAINING, Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA904", "flash-attention")
 
@@ -107,11 +120,11 @@ def half_packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
 def _function(
     script: Script, call: ast.Call, scope: Scope, tensors: tuple[str, ...], text: str
 ) -> Iterator[Finding]:
-    message = "flash_attn needs CUDA: use `scaled_dot_product_attention`"
+    message = "flash_attn fails without CUDA: use `scaled_dot_product_attention`"
     severity, effort = (INFO, LOW) if is_guarded(script, call.func, "flash_attn") else (None, None)
     given = _arguments(call, (*tensors, *_ORDER))
     if given is None or severity == INFO:
-        yield RULE.at(script, call, message, severity=severity, effort=effort or HIGH)
+        yield RULE.finding(script, call, message, severity=severity, effort=effort or HIGH)
         return
     holes = [given[name] for name in tensors]
     for name in _ORDER:
@@ -120,7 +133,7 @@ def _function(
             holes.append(given[name])
     function = script.spell("torch.nn.functional.scaled_dot_product_attention", scope)
     edit = Replace(call, f"{function}({text}).transpose(1, 2)", tuple(holes))
-    yield RULE.at(script, call, message, edit, safety=UNSAFE)
+    yield RULE.finding(script, call, message, edit, safety=UNSAFE)
 
 
 def _arguments(call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr] | None:
@@ -144,17 +157,30 @@ def _arguments(call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr] | 
 def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """The switch of diffusers: its default is torch's own function."""
     if is_guarded(script, call, "xformers"):
-        yield RULE.at(script, call, "xformers needs CUDA", severity=INFO, effort=LOW)
+        yield RULE.finding(
+            script,
+            call,
+            "xformers fails without CUDA: use torch's own attention, the default",
+            severity=INFO,
+            effort=LOW,
+        )
     elif script.is_statement(call):
         statement = script.statement(call)
-        yield RULE.at(
-            script, call, "xformers needs CUDA: the default is torch's own", remove(statement)
+        yield RULE.finding(
+            script,
+            call,
+            "xformers fails without CUDA: remove this, because torch's own attention is the default",
+            remove(statement),
         )
     else:
-        yield RULE.at(script, call, "xformers needs CUDA: the default is torch's own")
+        yield RULE.finding(
+            script,
+            call,
+            "xformers fails without CUDA: remove this, because torch's own attention is the default",
+        )
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flash_attention_2"`, wherever it is written."""
     if not script.source.mentions("flash_attention"):
@@ -165,17 +191,24 @@ def implementation(script: Script) -> Iterator[Finding]:
         if _is_chosen(script, node) and not is_guarded(script, node, "flash_attn"):
             quote = script.segment(node)[:1]
             edit: Edit = Replace(node, f"{quote}sdpa{quote}")
-            yield RULE.at(script, node, f"`{node.value}` needs CUDA", edit, safety=SAFE)
+            yield RULE.finding(
+                script, node, f"`{node.value}` fails without CUDA: use `sdpa`", edit, safety=SAFE
+            )
     for call, _ in script.index.of(ast.Call):
         for argument in call.keywords:
             if argument.arg == "use_flash_attention_2" and _is_true(argument.value):
                 # The old spelling; torch's own function is what is used without it.
                 edit = Replace(argument.value, "False")
-                yield RULE.at(script, argument.value, "flash attention needs CUDA", edit)
+                yield RULE.finding(
+                    script,
+                    argument.value,
+                    "flash attention fails without CUDA: use torch's own attention (sdpa)",
+                    edit,
+                )
 
 
 def _is_chosen(script: Script, node: ast.Constant) -> bool:
-    """Whether `node` is given as the implementation: to a parameter, key or variable of that name."""
+    """True if `node` is given as the implementation: to a parameter, key or variable of that name."""
     child: ast.AST = node
     parent = script.parent(node)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):
@@ -231,6 +264,6 @@ def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-@RULE.rest
-def flash_attention(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def flash_attention(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

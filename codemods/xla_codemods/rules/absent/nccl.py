@@ -2,15 +2,15 @@
 
 XLA compiles collectives into the graph. `torch.distributed` and the runtime's collectives are the way to other
 devices; options of NCCL's process groups are dropped, and questions whether NCCL is there answered yes by a build
-that has no device are not to be branched on (xla-facts section 2).
+that has no device are not to be branched on.
 
 ```python
 import torch
 import torch.distributed as dist
 
-def exchange(tensors, options=dist.ProcessGroupNCCL.Options()):
-    torch.cuda.nccl.all_reduce(tensors)
-    return torch.cuda.comm.broadcast(tensors[0], [0, 1])
+def exchange(tensors, options=dist.ProcessGroupNCCL.Options()):  # XLA911
+    torch.cuda.nccl.all_reduce(tensors)  # XLA911
+    return torch.cuda.comm.broadcast(tensors[0], [0, 1])  # XLA911
 ```
 
 So has a mesh of CUDA devices, over which torch's DTensor shards: XLA shards by SPMD (`torch_xla.distributed.spmd`).
@@ -18,7 +18,7 @@ So has a mesh of CUDA devices, over which torch's DTensor shards: XLA shards by 
 ```python
 from torch.distributed.device_mesh import init_device_mesh
 
-mesh = init_device_mesh("cuda", (2, 4))
+mesh = init_device_mesh("cuda", (2, 4))  # XLA911
 ```
 
 A module of one's own of that name is not NCCL:
@@ -37,14 +37,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from ...syntax import keyword
-from .leftovers import leftovers
+from ...analysis.syntax import keyword
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA911", "nccl", effort=HIGH)
 
@@ -65,10 +65,10 @@ _MESHES = tuple(
 def mesh(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = call.args[0] if call.args else keyword(call, "device_type")
     if isinstance(device, ast.Constant) and device.value == "cuda":
-        message = "a mesh of CUDA devices: XLA shards by SPMD (`torch_xla.distributed.spmd`)"
-        yield RULE.at(script, call, message, effort=HIGH)
+        message = "a mesh of CUDA devices fails on XLA: use SPMD (`torch_xla.distributed.spmd`)"
+        yield RULE.finding(script, call, message, effort=HIGH)
 
 
-@RULE.rest
-def nccl(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def nccl(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -8,10 +8,10 @@ device that the script runs on; for load, temperature and power there are the ve
 import subprocess
 import pynvml
 
-pynvml.nvmlInit()
-handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-print(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-print(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv"]))
+pynvml.nvmlInit()  # XLA905
+handle = pynvml.nvmlDeviceGetHandleByIndex(0)  # XLA905
+print(pynvml.nvmlDeviceGetMemoryInfo(handle).used)  # XLA905
+print(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv"]))  # XLA905
 ```
 
 A text that speaks of it does not ask it:
@@ -27,13 +27,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import MEDIUM, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA905", "nvml", effort=MEDIUM)
 
@@ -54,9 +54,9 @@ _RUNNERS = (
 def command(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and _runs_nvidia_smi(call.args[0]):
         message = (
-            "there is no `nvidia-smi` on an XLA host: ask the runtime, or the vendor's monitor"
+            "there is no `nvidia-smi` on an XLA host: use `xla.memory_info()`, or the vendor's tool"
         )
-        yield RULE.at(script, call, message)
+        yield RULE.finding(script, call, message)
 
 
 def _runs_nvidia_smi(node: ast.expr) -> bool:
@@ -75,6 +75,6 @@ def _runs_nvidia_smi(node: ast.expr) -> bool:
     return False
 
 
-@RULE.rest
-def nvml(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest)
+@RULE.fallback
+def nvml(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled)

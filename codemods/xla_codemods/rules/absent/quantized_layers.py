@@ -6,7 +6,16 @@ Use the layer of torch.nn, in bfloat16: `torch.nn.Linear(..., dtype=torch.bfloat
 import bitsandbytes as bnb
 
 def layer(size):
-    return bnb.nn.Linear8bitLt(size, size, has_fp16_weights=False)
+    return bnb.nn.Linear8bitLt(size, size, has_fp16_weights=False)  # XLA914
+```
+
+Layers of torch stay.
+
+```python
+import torch
+
+def layer(size):
+    return torch.nn.Linear(size, size, dtype=torch.bfloat16)
 ```
 """
 
@@ -15,16 +24,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA914", "quantized-layers", effort=HIGH)
 
 
-@RULE.rest
-def quantized_layers(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def quantized_layers(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

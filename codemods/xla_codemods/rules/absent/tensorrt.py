@@ -6,7 +6,16 @@ It is no part of training. On XLA the model runs as it is; on Inferentia `torch_
 import torch_tensorrt
 
 def deploy(model, sample):
-    return torch_tensorrt.compile(model, inputs=[sample])
+    return torch_tensorrt.compile(model, inputs=[sample])  # XLA908
+```
+
+torch's own compiler is another rule's.
+
+```python
+import torch
+
+def deploy(model, sample):
+    return torch.jit.trace(model, sample)
 ```
 """
 
@@ -15,16 +24,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA908", "tensorrt", effort=HIGH)
 
 
-@RULE.rest
-def tensorrt(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def tensorrt(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -7,8 +7,17 @@ the compiler's flags (`--auto-cast-type=fp8_e4m3`), not of the script.
 import transformer_engine.pytorch as te
 
 def layer(size):
-    with te.fp8_autocast(enabled=True):
-        return te.Linear(size, size)
+    with te.fp8_autocast(enabled=True):  # XLA910
+        return te.Linear(size, size)  # XLA910
+```
+
+Layers of torch stay.
+
+```python
+import torch
+
+def layer(size):
+    return torch.nn.Linear(size, size)
 ```
 """
 
@@ -17,16 +26,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from .leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA910", "transformer-engine", effort=HIGH)
 
 
-@RULE.rest
-def transformer_engine(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def transformer_engine(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

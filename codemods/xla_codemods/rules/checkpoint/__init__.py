@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from ...rule import Rule
-from . import assign, device_state, downloaded, export, load, pretrained, safetensors_file, save
+from ...symptoms import LIKELY, POSSIBLE, REMOTE, Behind
 
-RULES: tuple[Rule, ...] = (
-    save.RULE,
-    load.RULE,
-    device_state.RULE,
-    assign.RULE,
-    export.RULE,
-    downloaded.RULE,
-    safetensors_file.RULE,
-    pretrained.RULE,
-)
+BEHIND: Behind = {
+    "other state": LIKELY,
+    "initial weights": POSSIBLE,
+    "parameters": POSSIBLE,
+    "metric": REMOTE,
+}

@@ -1,6 +1,6 @@
 """`load_state_dict(assign=True)` puts the parameters where the state is.
 
-On a model that is on the device it leaves them on the CPU, silently until the next operation (xla-facts 1.47): a
+On a model that is on the device it leaves them on the CPU, silently until the next operation (fact 1.47): a
 checkpoint is loaded to the CPU. Without `assign` it is copied to the parameters, into their data type, so the fix is
 unsafe. A model that was built on the meta device needs `assign`; move it afterwards.
 
@@ -32,12 +32,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropArgument
-from ...findings import UNSAFE, WARNING, Finding
+from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA704", "assign", severity=WARNING)
 
@@ -52,5 +52,5 @@ def assign(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         if argument.value.value is not True or not script.accelerated:
             continue
         if not any(word in script.source.text for word in _META):
-            message = "this leaves the parameters on the CPU, where the checkpoint is"
-            yield RULE.at(script, call, message, DropArgument(call, argument), safety=UNSAFE)
+            message = "with `assign=True` the parameters end up on the CPU, where the checkpoint is: leave it out, or load to the device"
+            yield RULE.finding(script, call, message, DropArgument(call, argument), safety=UNSAFE)

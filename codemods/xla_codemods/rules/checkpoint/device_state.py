@@ -1,7 +1,7 @@
 """A state that is loaded from the device comes to share buffers with it.
 
 `target.load_state_dict(model.state_dict())` copies tensor by tensor; on XLA such a copy and its source share one buffer
-after the next step mark, and the next update of one takes it from the other, whose next use fails (xla-facts 3.12).
+after the next step mark, and the next update of one takes it from the other, whose next use fails (fact 3.12).
 `xla.clone_state` copies without sharing.
 
 ```diff
@@ -43,19 +43,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
+from ...analysis.nodes import walk
+from ...analysis.scopes import Binding
+from ...analysis.syntax import keyword
 from ...edits import Replace
-from ...findings import Finding
-from ...known import RUNTIME
-from ...names import Binding
-from ...nodes import walk
+from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA703", "device-state")
 
@@ -73,11 +73,9 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
         return
     if _is_on_the_device(script, state, scope, ast.unparse(call.func.value)):
-        message = (
-            "the copy would share buffers with its source, and the next update break one of them"
-        )
+        message = "on XLA the copy shares the memory of its source, and fails after the next update: use `xla.clone_state`"
         edit = Replace(state, f"{script.xla}.clone_state({{0}})", (state,))
-        yield RULE.at(script, call, message, edit)
+        yield RULE.finding(script, call, message, edit)
 
 
 def _may_be_a_module(script: Script, node: ast.expr) -> bool:
@@ -90,7 +88,7 @@ def _may_be_a_module(script: Script, node: ast.expr) -> bool:
 def _is_on_the_device(
     script: Script, node: ast.expr, scope: Scope, target: str, depth: int = 0
 ) -> bool:
-    """Whether `node` is the state dict of a module in memory other than `target`, or a copy of one."""
+    """True if `node` is the state dict of a module in memory other than `target`, or a copy of one."""
     if depth > _DEPTH:
         return False
     if isinstance(node, ast.Call):

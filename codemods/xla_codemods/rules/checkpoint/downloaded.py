@@ -1,6 +1,6 @@
 """Weights from a model zoo are loaded with torch's own `map_location`.
 
-It names no XLA device (xla-facts 1.44). On the CPU the state dict does as well: `load_state_dict` copies it to the
+It names no XLA device (fact 1.44). On the CPU the state dict does as well: `load_state_dict` copies it to the
 parameters' device.
 
 ```diff
@@ -35,26 +35,26 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.map_locations import is_cpu, names_cuda
+from ...analysis.syntax import keyword
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .locations import is_cpu, names_cuda
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA706", "downloaded")
 
-_MESSAGE = "no map_location names an XLA device"
+_MESSAGE = '`map_location` cannot name an XLA device: use "cpu"'
 
 
 @RULE.call("torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = keyword(call, "map_location")
     if location is not None and not is_cpu(location) and script.accelerated:
-        yield RULE.at(script, call, _MESSAGE, Replace(location, '"cpu"'))
+        yield RULE.finding(script, call, _MESSAGE, Replace(location, '"cpu"'))
 
 
 @RULE.call("torch.jit.load")
@@ -62,4 +62,4 @@ def scripted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
     if location is not None and names_cuda(script, location):
         moved = Replace(call, f"{{0}}.to({script.xla}.xla_device())", (call,))
-        yield RULE.at(script, call, _MESSAGE, Replace(location, '"cpu"'), moved)
+        yield RULE.finding(script, call, _MESSAGE, Replace(location, '"cpu"'), moved)

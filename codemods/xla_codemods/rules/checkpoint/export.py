@@ -1,14 +1,29 @@
 """A model is exported from the CPU.
 
-torch.onnx.export and torch.jit.save fail on XLA tensors, or bake the device into the file. Move the model and its
-example inputs to the CPU before: `model.cpu()`, or export a copy of it.
+torch.onnx.export and torch.jit.save fail on XLA tensors, or bake the device into the file. `xla.on_cpu` gives copies on
+the CPU; the model stays where it is.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def export(model, x, path):
+     model.eval()
+-    x = x.cuda()
+-    torch.onnx.export(model, (x, None), path)
++    x = x.to(xla.xla_device())
++    torch.onnx.export(xla.on_cpu(model), (xla.on_cpu(x), None), path)
+```
+
+What is traced already knows its device:
 
 ```python
 import torch
 from xla_migrate import runtime as xla
 
 def export(model, x, path):
-    torch.onnx.export(model.to(xla.xla_device()), x, path)
+    traced = torch.jit.script(model.to(xla.xla_device()))
+    torch.jit.save(traced, path)  # XLA705
 ```
 
 `torch.jit.trace`, and TensorBoard's `add_graph`, which uses it, fail on convolutions on XLA that gradients are recorded of.
@@ -41,16 +56,19 @@ def export(model, x, path):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
-from ...nodes import walk
+from ...analysis.nodes import walk
+from ...edits import Edit, Replace
+from ...finding import MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA705", "export", effort=MEDIUM)
 
@@ -62,14 +80,28 @@ _NAMES = (
     "torch.jit.save",
     "torch.export.save",
 )
+_ONNX = frozenset({"torch.onnx.export", "torch.onnx.utils.export"})
+_EXPORTED = frozenset({"args", "kwargs"})
 
 
 @RULE.call(*_NAMES)
 def export(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and not _is_on_the_cpu(script, call):
         name = script.dotted(call.func, scope)
-        message = f"{name} needs a model and inputs on the CPU: move them there before"
-        yield RULE.at(script, call, message)
+        message = f"{name} fails with a model or inputs on XLA: move them to the CPU first"
+        yield RULE.finding(script, call, message, *_copies(script, call, name))
+
+
+def _copies(script: Script, call: ast.Call, name: str | None) -> Iterator[Edit]:
+    """Copies of the model and its inputs are exported, where it can be seen which they are."""
+    if name not in _ONNX or any(isinstance(a, ast.Starred) for a in call.args[:2]):
+        return
+    given = [*call.args[:2], *(k.value for k in call.keywords if k.arg in _EXPORTED)]
+    if call.args and not isinstance(script.value(call.args[0]).definition, ast.FunctionDef):
+        parts = [part for a in given for part in (a.elts if isinstance(a, ast.Tuple) else [a])]
+        for argument in parts:
+            if not isinstance(argument, ast.Constant):
+                yield Replace(argument, f"{script.xla}.on_cpu({{0}})", (argument,))
 
 
 @RULE.call("torch.jit.trace", "torch.jit.trace_module")
@@ -91,15 +123,27 @@ def add_graph(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 def _traced(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     if not script.accelerated or script.training.is_inference(call):
         return
-    if not _is_on_the_cpu(script, call):
-        message = (
-            f"`{name}` fails on convolutions on XLA with gradients: put it under `torch.no_grad()`"
-        )
-        yield RULE.at(script, call, message, severity=WARNING)
+    if not (_is_on_the_cpu(script, call) or _is_a_loss(script, call.args)):
+        message = f"`{name}` fails on XLA for convolutions with gradients: call it under `torch.no_grad()`"
+        yield RULE.finding(script, call, message, severity=WARNING)
+
+
+_LOSS = Pattern(r"loss|criterion|metric|activation", re.IGNORECASE)
+
+
+def _is_a_loss(script: Script, args: list[ast.expr]) -> bool:
+    """What has no convolution: a loss, by its name or its class."""
+    if not args:
+        return False
+    value = script.value(args[0]).definition
+    made = value.name if isinstance(value, (ast.ClassDef, ast.FunctionDef)) else ""
+    return any(_LOSS.search(text) for text in (ast.unparse(args[0]), made))
 
 
 def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:
-    """Whether the function around `call` moves something to the CPU before it, or in it."""
+    """True if the function around `call` moves something to the CPU before it, or in it."""
+    if any(isinstance(n, ast.Attribute) and n.attr == "on_cpu" for n in walk(call)):
+        return True
     function = script.function(call) or script.tree
     for node in walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -1,6 +1,6 @@
 """No `map_location` names an XLA device.
 
-`torch.load(path, map_location=device)` fails on XLA, and a CUDA checkpoint fails without one (xla-facts 1.44).
+`torch.load(path, map_location=device)` fails on XLA, and a CUDA checkpoint fails without one (fact 1.44).
 `xla.load` takes every form of it, and files that were saved on CUDA, XLA and the CPU: checkpoints come as CPU tensors,
 which `load_state_dict` copies to the parameters' device.
 
@@ -50,21 +50,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.map_locations import is_cpu, located, names_cuda
+from ...analysis.inference.values import DATASET, HOST
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ...findings import ERROR, WARNING, Finding
+from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import DATASET, HOST
-from .locations import is_cpu, located, names_cuda
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA702", "load")
+RULE = Rule("XLA702", "load", shows_accelerator=False)
 
 _NAMES = ("torch.load", "torch.serialization.load")
-_MESSAGE = "no map_location names an XLA device, and a CUDA checkpoint needs a CUDA device"
+_MESSAGE = "`torch.load` fails on an XLA host for an XLA `map_location` and for CUDA checkpoints: use `xla.load`"
 _KNOWN = frozenset(
     {
         *_NAMES,
@@ -95,7 +95,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
     given = location is not None and not _is_none(location)
     severity = ERROR if given else WARNING  # without one it depends on where the file comes from
-    yield RULE.at(script, call, _MESSAGE, *edits, severity=severity)
+    yield RULE.finding(script, call, _MESSAGE, *edits, severity=severity)
 
 
 def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> bool:
@@ -112,7 +112,7 @@ def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> b
 
 
 def _was_just_saved(script: Script, call: ast.Call) -> bool:
-    """Whether the same function has written the buffer that it reads: `torch.save(x, b); b.seek(0); torch.load(b)`."""
+    """True if the same function has written the buffer that it reads: `torch.save(x, b); b.seek(0); torch.load(b)`."""
     match call.args:
         case [ast.Name(id=name), *_]:
             home = script.function(call)
@@ -145,7 +145,7 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         if is_cpu(location) or not script.accelerated:
             return
         edits = list(located(script, location)) if location is not None else []
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.load"), *edits)
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.load"), *edits)
 
 
 @RULE.node(ast.keyword, named=("map_location",))
@@ -158,7 +158,9 @@ def elsewhere(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findi
         return
     first = script.dotted(call.args[0], scope) if call.args else None
     if first not in _NAMES and script.value(call.func, scope).definition is None:
-        yield RULE.at(script, node.value, 'no map_location names an XLA device: use "cpu"')
+        yield RULE.finding(
+            script, node.value, '`map_location` cannot name an XLA device: use "cpu"'
+        )
 
 
 def _loads_samples(script: Script, call: ast.Call) -> bool:

@@ -43,6 +43,19 @@ def keep(model, tokenizer, processor, config, device):
         part.save_pretrained("out")
     tokenizer.save_pretrained("out")
 ```
+
+Nor is there anything to do for a state, or a model, that has been brought to the CPU:
+
+```python
+import torch
+
+def keep(model, folder, device):
+    model.to(device)
+    state = {name: value.cpu() for name, value in model.state_dict().items()}
+    model.save_pretrained(folder, state_dict=state)
+    model.cpu()
+    model.save_pretrained(folder)
+```
 """
 
 from __future__ import annotations
@@ -52,16 +65,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import last_name
+from ...analysis.devices.specs import last_name
+from ...analysis.inference.values import HOST, MODULE
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import Rule
-from ...values import HOST, MODULE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA708", "save-pretrained")
 
@@ -78,13 +91,17 @@ def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     model = call.func.value
     if not (script.accelerated or script.uses_accelerate) or not _is_model(script, model, scope):
         return
+    if _is_on_the_host(script, call, scope):
+        return
     holes = [model, *(a.value if isinstance(a, ast.Starred) else a for a in call.args)]
     holes += (k.value for k in call.keywords)
     heads = ["", *("*" if isinstance(a, ast.Starred) else "" for a in call.args)]
     heads += (f"{k.arg}=" if k.arg else "**" for k in call.keywords)
     given = ", ".join(f"{head}{{{k}}}" for k, head in enumerate(heads))
     edit = Replace(call, f"{script.xla}.save_pretrained({given})", tuple(holes))
-    yield RULE.at(script, call, "safetensors cannot read XLA tensors", edit)
+    yield RULE.finding(
+        script, call, "safetensors fails on XLA tensors: use `xla.save_pretrained`", edit
+    )
 
 
 @RULE.method("push_to_hub")
@@ -96,7 +113,50 @@ def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         advice = (
             f"`{script.xla}.save_pretrained` it, then upload the folder (`HfApi().upload_folder`)"
         )
-        yield RULE.at(script, call, f"safetensors cannot read XLA tensors: {advice}")
+        yield RULE.finding(script, call, f"safetensors fails on XLA tensors: {advice}")
+
+
+def _is_on_the_host(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True if the tensors that are written are on the CPU: the state that is given, or the model, moved right before."""
+    state = next((k.value for k in call.keywords if k.arg == "state_dict"), None)
+    if state is not None:
+        return _is_made_on_the_host(script, state, scope)
+    statement = script.statement(call)
+    block = script.block(statement)
+    assert isinstance(call.func, ast.Attribute)
+    model = ast.unparse(call.func.value)
+    before = block[: block.index(statement)]
+    return any(ast.unparse(s) in _moves_of(model) for s in before[-_NEAR:])
+
+
+_NEAR = 3  # statements
+_MOVES = ("{0}.cpu()", "{0}.to('cpu')", "{0} = {0}.cpu()", "{0} = {0}.to('cpu')")
+
+
+def _moves_of(model: str) -> set[str]:
+    return {move.format(model) for move in _MOVES}
+
+
+def _is_made_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """`{k: v.cpu() for k, v in ...}`, or a name that stands for nothing else."""
+    if isinstance(node, ast.DictComp):
+        match node.value:
+            case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
+                return True
+            case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value="cpu"), *_]):
+                return True
+        return False
+    if not isinstance(node, ast.Name):
+        return False
+    found = scope.find(node.id)
+    bindings = found[1] if found is not None else []
+    return bool(bindings) and all(
+        b.how == "assign"
+        and not b.path
+        and isinstance(b.value, ast.DictComp)
+        and _is_made_on_the_host(script, b.value, scope)
+        for b in bindings
+    )
 
 
 def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:

@@ -30,14 +30,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA707", "safetensors-file")
 
@@ -50,14 +50,16 @@ def save_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     on_host = isinstance(tensors, ast.Name) and _has_host_copy(script, tensors, scope)
     if _is_state_dict(tensors) or (isinstance(tensors, ast.Name) and not on_host):
         edit = Replace(tensors, "{{k: v.cpu() for k, v in {0}.items()}}", (tensors,))
-        yield RULE.at(script, call, "safetensors cannot read XLA tensors", edit)
+        yield RULE.finding(
+            script, call, "safetensors fails on XLA tensors: move them to the CPU first", edit
+        )
 
 
 @RULE.call("safetensors.torch.save_model", "safetensors.torch.load_model")
 def whole_model(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated:
-        message = "safetensors cannot read XLA tensors: use save_file and load_file with a state dict on the CPU"
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        message = "safetensors fails on XLA tensors: use save_file and load_file with a state dict on the CPU"
+        yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.call("safetensors.torch.load_file", "safetensors.safe_open")
@@ -67,7 +69,9 @@ def load_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         device = call.args[-1]
     if script.devices.spec(device) is not None and device is not None:
         edit = Replace(device, f"{script.xla}.device_type()")
-        yield RULE.at(script, device, "names a CUDA device", edit)
+        yield RULE.finding(
+            script, device, "a CUDA device fails on an XLA host: load to the CPU", edit
+        )
 
 
 def _is_state_dict(node: ast.expr) -> bool:
@@ -79,7 +83,7 @@ def _is_state_dict(node: ast.expr) -> bool:
 
 
 def _has_host_copy(script: Script, node: ast.Name, scope: Scope) -> bool:
-    """Whether the name is bound to something that already went to the CPU, or to nothing that is seen."""
+    """True if the name is bound to something that already went to the CPU, or to nothing that is seen."""
     found = scope.find(node.id)
     if found is None:
         return True

@@ -1,7 +1,7 @@
 """`torch.save` of XLA tensors makes a file that only XLA hosts can load.
 
 `xla.save` writes CPU tensors, in state dicts, parameters, modules and optimizers alike, so that plain PyTorch loads the
-file anywhere (xla-facts 1.42, 1.43). It replaces a file only when the new one is complete, and with several replicas
+file anywhere (facts 1.42, 1.43). It replaces a file only when the new one is complete, and with several replicas
 all of them call it and one writes.
 
 ```diff
@@ -43,27 +43,29 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...as_made import is_as_made
+from ...analysis.devices.map_locations import is_cpu
+from ...analysis.inference.values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
+from ...analysis.nodes import walk
+from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.training.ranks import guard, is_of_host, mentions_rank
+from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ...findings import INFO, WARNING, Finding
-from ...nodes import walk
+from ...finding import INFO, WARNING, Finding
 from ...patterns import Pattern
-from ...ranks import guard, is_of_host, mentions_rank
 from ...rule import Rule
-from ...syntax import is_handed_on, keyword
-from ...values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
-from .locations import is_cpu
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA701", "save", severity=WARNING)
+RULE = Rule("XLA701", "save", of_step="file", severity=WARNING, shows_accelerator=False)
 
 _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
-_MESSAGE = "a file of XLA tensors loads on XLA hosts only"
-_ON_THE_HOST = "every replica would write this file"
+_MESSAGE = "a file of XLA tensors loads only where torch_xla is installed: use `xla.save`"
+_ON_THE_HOST = (
+    "with several XLA devices every process writes this file: write it with the first process only"
+)
 _ON_CPU = Pattern(r"[\w.]+\.device(?:\.type == 'cpu'| == torch\.device\('cpu'\))")
 _SAVES_A_MODEL = Pattern(
     r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
@@ -91,13 +93,13 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _each_writes(script, call, file, scope):
         edits.append(AddArgument(call, "master_only=False"))
     if _was_brought_back(script, call, saved):
-        yield RULE.at(script, call, _ON_THE_HOST, *edits, severity=INFO)
+        yield RULE.finding(script, call, _ON_THE_HOST, *edits, severity=INFO)
     else:
-        yield RULE.at(script, call, _MESSAGE, *edits)
+        yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
-    """Whether `saved` is a module, or its state dict, that the block has moved to the CPU before: `model.cpu()`."""
+    """True if `saved` is a module, or its state dict, that the block has moved to the CPU before: `model.cpu()`."""
     match saved:
         case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]):
             pass
@@ -143,7 +145,7 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     if script.uses_accelerate or not (script.trains or script.runs_accelerated):
         return
     if is_handed_on(node, script.parents):
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))
 
 
 def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
@@ -154,7 +156,7 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 
 def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
-    """Whether `file` is a buffer, which every replica that asks for one wants filled."""
+    """True if `file` is a buffer, which every replica that asks for one wants filled."""
     if not isinstance(file, ast.Name):
         return False
     found = scope.find(file.id)
@@ -166,7 +168,7 @@ def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
 
 
 def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: Scope) -> bool:
-    """Whether replicas write files of their own, or others than the first one write."""
+    """True if replicas write files of their own, or others than the first one write."""
     named = [file] if file is not None else []
     if isinstance(file, ast.Name) and (found := scope.find(file.id)) is not None:
         named += [binding.value for binding in found[1] if isinstance(binding.value, ast.expr)]
@@ -197,7 +199,7 @@ def _is_under_such_a_guard(script: Script, call: ast.Call) -> bool:
 
 
 def _concerns(script: Script, call: ast.Call, saved: ast.expr) -> bool:
-    """Whether the file computes, or this saves what another one has computed: a state dict, a checkpoint."""
+    """True if the file computes, or this saves what another one has computed: a state dict, a checkpoint."""
     if script.trains or script.runs_accelerated:
         return True
     function = script.function(call)

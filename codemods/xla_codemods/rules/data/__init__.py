@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ...rule import Rule
-from . import device_in_dataset, device_loader, non_blocking, pin_memory, prefetcher
+from ...symptoms import LIKELY, POSSIBLE, Behind
 
-RULES: tuple[Rule, ...] = (
-    device_loader.RULE,
-    pin_memory.RULE,
-    non_blocking.RULE,
-    prefetcher.RULE,
-    device_in_dataset.RULE,
-)
+BEHIND: Behind = {
+    "loss": LIKELY,
+    "metric": LIKELY,
+    "same steps": POSSIBLE,
+    "printed metrics": POSSIBLE,
+}

@@ -1,7 +1,7 @@
 """A dataset that puts samples on the device stalls the loader.
 
-Each sample is a transfer of its own, and in a worker process, which must not touch the device, the loader hangs
-(xla-facts 3.36). Samples stay on the host; the device loader moves whole batches.
+Each sample is a transfer of its own, and in a worker process, which must not touch the device, the loader hangs.
+Samples stay on the host; the device loader moves whole batches.
 
 ```diff
  import torch
@@ -43,7 +43,7 @@ A dataset whose batches feed a loop in another file keeps its moves, which work 
 To be fast, take them out and move the batches in that loop.
 
 A dataset of tensors that are on the device is cut up there, sample by sample: each index is a part of the graph, so
-each batch is a new one (xla-facts 3.31). Keep the tensors on the host; what to do, a person decides:
+each batch is a new one (fact 3.31). Keep the tensors on the host; what to do, a person decides:
 
 ```diff
  import torch
@@ -51,8 +51,8 @@ each batch is a new one (xla-facts 3.31). Keep the tensors on the host; what to 
 +from xla_migrate import runtime as xla
 
  def load(x, y):
--    return TensorDataset(torch.tensor(x).cuda(), torch.tensor(y).cuda())
-+    return TensorDataset(torch.tensor(x).to(xla.xla_device()), torch.tensor(y).to(xla.xla_device()))
+-    return TensorDataset(torch.tensor(x).cuda(), torch.tensor(y).cuda())  # XLA405
++    return TensorDataset(torch.tensor(x).to(xla.xla_device()), torch.tensor(y).to(xla.xla_device()))  # XLA405
 ```
 
 What a dataset does on the host stays:
@@ -72,41 +72,38 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import ACCEL, TENSOR
 from ...edits import Replace
-from ...findings import MEDIUM, WARNING, Finding
-from ...rule import Rule
-from ...values import ACCEL, TENSOR
+from ...finding import MEDIUM, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA405", "device-in-dataset")
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def device_in_dataset(script: Script) -> Iterator[Finding]:
     taken = script.training.moves_left_to_loops
     for call in script.training.feeding.moves_in_loading:
         assert isinstance(call.func, ast.Attribute)
-        message = "samples are put on the device one by one, in the loader"
+        message = "this moves samples to the device one by one in the loader, which is slow and hangs in worker processes: move whole batches in the loop"
         if call in taken:
-            yield RULE.at(script, call, message, Replace(call, "{0}", (call.func.value,)))
+            yield RULE.finding(script, call, message, Replace(call, "{0}", (call.func.value,)))
         else:
-            message += ": move whole batches in the loop that they feed"
-            yield RULE.at(script, call, message, effort=MEDIUM, severity=WARNING)
+            yield RULE.finding(script, call, message, effort=MEDIUM, severity=WARNING)
 
 
-_CUT_UP = (
-    "each sample is cut out on the device, each batch a new graph: keep the data set on the host"
-)
+_CUT_UP = "indexing samples on the device makes XLA compile for every batch: keep the data set on the host"
 
 
 @RULE.call("torch.utils.data.TensorDataset")
 def tensors(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`TensorDataset(x.cuda(), y.cuda())`."""
     if any(_is_on_device(script, argument) for argument in call.args):
-        yield RULE.at(script, call, _CUT_UP, effort=MEDIUM)
+        yield RULE.finding(script, call, _CUT_UP, effort=MEDIUM)
 
 
 @RULE.node(ast.FunctionDef)
@@ -120,7 +117,7 @@ def held(script: Script, method: ast.FunctionDef, scope: Scope) -> Iterator[Find
             case ast.Subscript(value=ast.Attribute() as whole, slice=ast.Name(id=name)) if (
                 name == index and _is_on_device(script, whole)
             ):
-                yield RULE.at(script, node, _CUT_UP, effort=MEDIUM)
+                yield RULE.finding(script, node, _CUT_UP, effort=MEDIUM)
                 return
 
 

@@ -57,7 +57,7 @@ Where a flag decides whether the batch is moved, it decides about the loader:
 +        xla.optimizer_step(optimizer)
 ```
 
-So is what torch itself loops over, which would be one graph of the whole epoch (xla-facts 3.32):
+So is what torch itself loops over, which would be one graph of the whole epoch (fact 3.32):
 
 ```diff
  import torch
@@ -84,25 +84,32 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import DEVICE_LOADER
+from ...analysis.syntax import keyword
+from ...analysis.training.loaders import Driver
+from ...analysis.training.training import Loop
+from ...analysis.training.transfer_flags import flag_of_moves
 from ...edits import Replace
-from ...feeding import Driver
-from ...findings import WARNING, Finding
-from ...rule import Rule
-from ...syntax import keyword
-from ...training import Loop
-from ...values import DEVICE_LOADER
-from .flags import flag_of_moves
+from ...finding import WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import REMOTE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 _MOVES = (".to(", ".cuda(", "device")
 
-RULE = Rule("XLA401", "device-loader", severity=WARNING)
+RULE = Rule(
+    "XLA401",
+    "device-loader",
+    of_step="turn",
+    severity=WARNING,
+    behind={"static shapes": REMOTE, "launches": REMOTE},
+)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def device_loader(script: Script) -> Iterator[Finding]:
     seen = set()
     for loop in script.training.loops:
@@ -116,7 +123,12 @@ def device_loader(script: Script) -> Iterator[Finding]:
             ):
                 seen.add(driver.node)
                 edit = _wrapped(script, loop, driver)
-                yield RULE.at(script, driver.node, "batches are moved by the loop itself", edit)
+                yield RULE.finding(
+                    script,
+                    driver.node,
+                    "XLA does not run the steps of this loop one by one: iterate over `xla.MpDeviceLoader`, which moves batches and marks steps",
+                    edit,
+                )
 
 
 @RULE.call("torch.optim.swa_utils.update_bn")
@@ -126,7 +138,12 @@ def update_bn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         return
     if not script.value(loader, scope).has(DEVICE_LOADER):
         edit = Replace(loader, f"{script.xla}.MpDeviceLoader({{0}})", (loader,))
-        yield RULE.at(script, loader, "torch's loop over the batches cuts no graph", edit)
+        yield RULE.finding(
+            script,
+            loader,
+            "torch's loop over the batches becomes one XLA graph of all batches: give it an `xla.MpDeviceLoader`",
+            edit,
+        )
 
 
 def _wrapped(script: Script, loop: Loop, driver: Driver) -> Replace:
@@ -138,6 +155,6 @@ def _wrapped(script: Script, loop: Loop, driver: Driver) -> Replace:
 
 
 def _may_move(script: Script, loop: Loop) -> bool:
-    """Whether anything on the loop's lines looks like a move: asked before anything is evaluated."""
+    """True if anything on the loop's lines looks like a move: asked before anything is evaluated."""
     lines = script.source.lines[loop.node.lineno - 1 : loop.node.end_lineno]
     return any(word in line for line in lines for word in _MOVES)

@@ -26,12 +26,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropArgument
-from ...findings import INFO, Finding
+from ...finding import INFO, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA403", "non-blocking", severity=INFO)
 
@@ -40,9 +40,9 @@ RULE = Rule("XLA403", "non-blocking", severity=INFO)
 def non_blocking(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for argument in call.keywords:
         if argument.arg == "non_blocking":
-            yield RULE.at(
+            yield RULE.finding(
                 script,
                 argument,
-                "`non_blocking` means nothing on XLA",
+                "`non_blocking` has no effect on XLA: leave it out",
                 DropArgument(call, argument),
             )

@@ -48,14 +48,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import CLASS, INSTANCE, LOADER, TENSOR
 from ...edits import DropArgument, DropEntry, Replace, remove
-from ...findings import WARNING, Finding
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...values import CLASS, INSTANCE, LOADER, TENSOR
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA402", "pin-memory", severity=WARNING)
 
@@ -82,9 +82,19 @@ def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         and [ast.unparse(target) for target in statement.targets] == [ast.unparse(owner)]
     ):
         edit = remove(script.statement(call))
-        yield RULE.at(script, call, "only CUDA pins host memory", edit)
+        yield RULE.finding(
+            script,
+            call,
+            "pinned memory has no use on XLA, and fails without CUDA: leave it out",
+            edit,
+        )
     else:
-        yield RULE.at(script, call, "only CUDA pins host memory", Replace(call, "{0}", (owner,)))
+        yield RULE.finding(
+            script,
+            call,
+            "pinned memory has no use on XLA, and fails without CUDA: leave it out",
+            Replace(call, "{0}", (owner,)),
+        )
 
 
 @RULE.node(ast.keyword, named=_ARGUMENTS)
@@ -93,7 +103,12 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
     if isinstance(call, ast.Call) and not _is_off(argument.value):
         if _takes_pinning(script, call, scope):
             edit = DropArgument(call, argument)
-            yield RULE.at(script, argument, f"`{argument.arg}` is for CUDA", edit)
+            yield RULE.finding(
+                script,
+                argument,
+                f"`{argument.arg}` is for CUDA and has no use on XLA: leave it out",
+                edit,
+            )
 
 
 @RULE.node(ast.Dict)
@@ -103,7 +118,12 @@ def pinning_entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Find
         return
     for key, value in zip(node.keys, node.values):
         if isinstance(key, ast.Constant) and key.value in _ARGUMENTS and not _is_off(value):
-            yield RULE.at(script, key, f"`{key.value}` is for CUDA", DropEntry(node, key))
+            yield RULE.finding(
+                script,
+                key,
+                f"`{key.value}` is for CUDA and has no use on XLA: leave it out",
+                DropEntry(node, key),
+            )
 
 
 @RULE.node(ast.Assign)
@@ -113,7 +133,12 @@ def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Fin
         case [ast.Subscript(slice=ast.Constant(value=str(key)))] if (
             key in _ARGUMENTS and not _is_off(node.value)
         ):
-            yield RULE.at(script, node, f"`{key}` is for CUDA", remove(node))
+            yield RULE.finding(
+                script,
+                node,
+                f"`{key}` is for CUDA and has no use on XLA: leave it out",
+                remove(node),
+            )
 
 
 def _is_off(node: ast.expr) -> bool:

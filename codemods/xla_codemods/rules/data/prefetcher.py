@@ -47,15 +47,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import DEVICE_LOADER
+from ...analysis.nodes import walk
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...nodes import walk
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...values import DEVICE_LOADER
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA404", "prefetcher", severity=WARNING)
 
@@ -79,4 +79,9 @@ def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Fin
         loader = call.args[0]
         if not script.value(loader).has(DEVICE_LOADER):
             edit = Replace(loader, f"{script.xla}.MpDeviceLoader({{0}})", (loader,))
-            yield RULE.at(script, call, "prefetching on a CUDA stream", edit)
+            yield RULE.finding(
+                script,
+                call,
+                "prefetching on a CUDA stream fails on an XLA host: use `xla.MpDeviceLoader`, which loads ahead",
+                edit,
+            )

@@ -1,7 +1,7 @@
 """`torch.accelerator` knows nothing of XLA devices: on an XLA host it names CUDA, or nothing.
 
 `current_accelerator()` is `device("cuda")` with a CUDA build of torch and None with a CPU build, and the script goes
-on without an accelerator (xla-facts 1.4).
+on without an accelerator (fact 1.4).
 
 ```diff
  import torch
@@ -31,10 +31,8 @@ on without an accelerator (xla-facts 1.4).
 accelerate's `Accelerator` is another thing, and supports XLA itself:
 
 ```python
-from accelerate import Accelerator
-
-accelerator = Accelerator()
-print(accelerator.device)
+def main(accelerator):
+    print(accelerator.device)
 ```
 """
 
@@ -45,21 +43,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA110", "accelerator-module")
 
-_MESSAGE = "`torch.accelerator` does not know XLA devices"
+_MESSAGE = "`torch.accelerator` does not know XLA devices: use the runtime's functions"
 
 
 @RULE.call("torch.accelerator.current_accelerator")
 def current_accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call):
+    if script.device_literals.is_inside(call):
         return
     parent = script.parent(call)
     edit: Edit
@@ -67,9 +65,9 @@ def current_accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterato
         edit = Replace(parent, f"{script.xla}.device_type()")
     else:
         edit = Replace(call, f"{script.xla}.xla_device()")
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.reference("torch.accelerator.current_accelerator")
 def current_accelerator_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.xla_device"))
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.xla_device"))

@@ -49,15 +49,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import is_device_name
+from ...analysis.devices.specs import is_device_name
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.scopes import FunctionNode
 from ...edits import InsertBefore
-from ...findings import WARNING, Finding
-from ...known import RUNTIME
-from ...names import FunctionNode
-from ...rule import Rule
+from ...finding import WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA117", "command-device", severity=WARNING)
 
@@ -65,7 +65,7 @@ _RUNNERS = frozenset({"fire.Fire", "typer.run", "tyro.cli", "defopt.run"})
 _MAKERS = ("typer.Option", "typer.Argument")
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def command_device(script: Script) -> Iterator[Finding]:
     if not script.source.mentions("typer", "fire", "tyro", "defopt"):
         return
@@ -75,8 +75,8 @@ def command_device(script: Script) -> Iterator[Finding]:
                 continue
             text = f"{parameter.arg} = {script.xla}.device_type({parameter.arg})"
             if not any(ast.unparse(statement) == text for statement in function.body):
-                message = "the device comes from the command line and may say CUDA"
-                yield RULE.at(script, parameter, message, InsertBefore(_first(function), text))
+                message = "a device that is given on the command line as CUDA fails on XLA: convert it with `xla.xla_device`"
+                yield RULE.finding(script, parameter, message, InsertBefore(_first(function), text))
 
 
 def _commands(script: Script) -> Iterator[FunctionNode]:
@@ -114,7 +114,7 @@ def _names_the_accelerator(script: Script, default: ast.expr) -> bool:
             return True
         if dotted in _MAKERS and default.args:
             return _names_the_accelerator(script, default.args[0])
-    return script.places.spec(default) is not None
+    return script.device_literals.spec(default) is not None
 
 
 def _first(function: FunctionNode) -> ast.stmt:

@@ -75,21 +75,23 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import CLASS, INSTANCE, MODULE, TENSOR
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import CLASS, INSTANCE, MODULE, TENSOR
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA101", "cuda-method")
 
 _FUNCTIONS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
-_FUNCTION = "`cuda` moves to a CUDA device"
+_FUNCTION = (
+    "`cuda` moves to a CUDA device, which an XLA host does not have: use `.to(xla.xla_device())`"
+)
 
 
 @RULE.method("cuda")
@@ -105,16 +107,16 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             scope.node.body, (ast.Call, ast.IfExp)
         ):
             return  # `map_location=lambda storage, location: storage.cuda()` is XLA702's
-        message = (
-            "a storage has no `to`: what is loaded so is loaded with a device for `map_location`"
-        )
-        yield RULE.at(script, call, message)
+        message = "`cuda` of a storage fails on an XLA host: give `torch.load` a device as `map_location` instead"
+        yield RULE.finding(script, call, message)
         return
     text, holes = script.devices.given(device_argument(call))
     text = text.replace("{0}", "{1}")
     device = script.devices.placed(call, text)
     edit = Replace(call, f"{{0}}.to({device})", (owner, *holes))
-    yield RULE.at(script, call, "`.cuda()` needs a CUDA device", edit)
+    yield RULE.finding(
+        script, call, "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`", edit
+    )
 
 
 @RULE.reference(*_FUNCTIONS)
@@ -129,24 +131,24 @@ def cuda_function(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
     text = f"lambda x: x.to({script.xla}.xla_device())"
     alone = isinstance(parent, (ast.Call, ast.keyword, ast.Assign, ast.Return))
     if not alone or _is_called_with_more(script, parent):
-        yield RULE.at(script, node, _FUNCTION)
+        yield RULE.finding(script, node, _FUNCTION)
     else:
-        yield RULE.at(script, node, _FUNCTION, Replace(node, text))
+        yield RULE.finding(script, node, _FUNCTION, Replace(node, text))
 
 
 def _partial(script: Script, call: ast.Call, node: ast.expr) -> Iterator[Finding]:
     """Bound arguments other than `non_blocking` are left to a person."""
     if call.args != [node] or any(k.arg != "non_blocking" for k in call.keywords):
-        yield RULE.at(script, node, _FUNCTION)
+        yield RULE.finding(script, node, _FUNCTION)
         return
     to = f"{script.segment(node).rpartition('.')[0]}.to"
     edits = [DropArgument(call, k) for k in call.keywords]
     device = AddArgument(call, f"device={script.xla}.xla_device()")
-    yield RULE.at(script, node, _FUNCTION, Replace(node, to), *edits, device)
+    yield RULE.finding(script, node, _FUNCTION, Replace(node, to), *edits, device)
 
 
 def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
-    """Whether what the function is bound to is called with more than what it moves."""
+    """True if what the function is bound to is called with more than what it moves."""
     if not isinstance(parent, ast.Assign):
         return False
     names = {ast.unparse(target) for target in parent.targets}
@@ -155,12 +157,12 @@ def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
 
 
 def _is_asked_about(script: Script, node: ast.expr) -> bool:
-    """Whether something is asked of the function itself: its documentation, whether it is another."""
+    """True if something is asked of the function itself: its documentation, whether it is another."""
     parent = script.parent(node)
     return isinstance(parent, (ast.Attribute, ast.Compare, ast.Delete))
 
 
-@RULE.node(ast.Call, named=("getattr",))
+@RULE.node(ast.Call, named=("getattr",), mentions=("cuda",))
 def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(x, "cuda")()`; without the call it may be a flag of that name."""
     around = script.parent(call)
@@ -171,12 +173,12 @@ def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             if script.dotted(owner, scope) or _has_its_own(script, owner, scope):
                 return
             if not _takes_torchs_arguments(around):
-                yield RULE.at(script, around, _FUNCTION)
+                yield RULE.finding(script, around, _FUNCTION)
                 return
             text, holes = script.devices.given(device_argument(around))
             text = text.replace("{0}", "{1}")
             edit = Replace(around, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
-            yield RULE.at(script, around, _FUNCTION, edit)
+            yield RULE.finding(script, around, _FUNCTION, edit)
 
 
 @RULE.call("operator.methodcaller")
@@ -185,21 +187,21 @@ def named(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value="cuda")] if _takes_torchs_arguments(call):
             text = f"lambda x: x.to({script.xla}.xla_device())"
-            yield RULE.at(script, call, _FUNCTION, Replace(call, text))
+            yield RULE.finding(script, call, _FUNCTION, Replace(call, text))
         case [ast.Constant(value="cuda"), *_]:
-            yield RULE.at(script, call, _FUNCTION)
+            yield RULE.finding(script, call, _FUNCTION)
 
 
 @RULE.call(*_FUNCTIONS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`torch.Tensor.cuda(x)`."""
     if len(call.args) != 1 or not _takes_torchs_arguments(call):
-        yield RULE.at(script, call, _FUNCTION)
+        yield RULE.finding(script, call, _FUNCTION)
         return
     text, holes = script.devices.given(keyword(call, "device"))
     text = text.replace("{0}", "{1}")
     edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (call.args[0], *holes))
-    yield RULE.at(script, call, _FUNCTION, edit)
+    yield RULE.finding(script, call, _FUNCTION, edit)
 
 
 def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:
@@ -216,7 +218,7 @@ def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:
 
 
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
-    """Whether `owner` is of a local class that is no tensor, no module, or defines `cuda` on its own."""
+    """True if `owner` is of a local class that is no tensor, no module, or defines `cuda` on its own."""
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
         return not value.has(MODULE) or _inherits_it(script, value.definition)
@@ -226,7 +228,7 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
 
 
 def _inherits_it(script: Script, definition: ast.AST | None) -> bool:
-    """Whether what `super().cuda()` calls is in this file: of another class than nn.Module."""
+    """True if what `super().cuda()` calls is in this file: of another class than nn.Module."""
     bases = definition.bases if isinstance(definition, ast.ClassDef) else []
     parents = [script.value(base).definition for base in bases]
     return any(
@@ -236,7 +238,7 @@ def _inherits_it(script: Script, definition: ast.AST | None) -> bool:
 
 
 def _takes_torchs_arguments(call: ast.Call) -> bool:
-    """Whether `call` is given what torch's `cuda` takes: a device, `non_blocking`, `memory_format`."""
+    """True if `call` is given what torch's `cuda` takes: a device, `non_blocking`, `memory_format`."""
     if len(call.args) > 2 or any(isinstance(a, ast.Starred) for a in call.args):
         return False
     return all(k.arg in {"device", "non_blocking", "memory_format"} for k in call.keywords)

@@ -31,7 +31,7 @@
 ```
 
 Modules are then initialised on the device, from its own generator: the numbers are others than those drawn on the
-CPU from the same seed (xla-facts 1.33), as they are with CUDA. `torch.Tensor(...)` obeys a default type but not a
+CPU from the same seed (fact 1.33), as they are with CUDA. `torch.Tensor(...)` obeys a default type but not a
 default device, so what it makes is moved:
 
 ```diff
@@ -58,21 +58,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import asks_availability
+from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.tensor_types import cuda_type, host_type
+from ...analysis.inference.values import DEVICE, GIVEN
+from ...analysis.syntax import keyword
 from ...edits import Edit, Replace, ReplaceStatement
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...tensor_types import cuda_type, host_type
-from ...values import DEVICE, GIVEN
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA109", "default-device")
 
-_MESSAGE = "the default is a CUDA device"
+_MESSAGE = "a CUDA device as the default makes every new tensor fail on an XLA host: use `xla.xla_device()`"
 
 
 @RULE.call("torch.set_default_device")
@@ -80,13 +80,13 @@ def set_default_device(script: Script, call: ast.Call, scope: Scope) -> Iterator
     device = call.args[0] if call.args else keyword(call, "device")
     if device is None:
         return
-    spec = script.places.spec(device)
+    spec = script.device_literals.spec(device)
     if spec is not None:
         text, holes = script.devices.device(spec)
-        yield RULE.at(script, call, _MESSAGE, Replace(device, text, holes))
+        yield RULE.finding(script, call, _MESSAGE, Replace(device, text, holes))
     elif script.devices.is_index(device) or _is_given(script, device):
         edit = Replace(device, f"{script.xla}.xla_device({{0}})", (device,))
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 def _is_given(script: Script, device: ast.expr) -> bool:
@@ -109,8 +109,10 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
         or len(types) != 1
         or (len(chosen) == 2 and chosen[0] is not types[0].node)
     ):
-        yield RULE.at(
-            script, call, "the default tensor type is CUDA's: set a default device instead"
+        yield RULE.finding(
+            script,
+            call,
+            "a CUDA tensor type as the default fails on an XLA host: set a default device instead",
         )
         return
     torch = script.spell("torch", scope)
@@ -122,8 +124,12 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
     if types[0].dtype != "float32":
         lines += f"\n{torch}.set_default_dtype({torch}.{types[0].dtype})"
     edit = ReplaceStatement(script.statement(call), lines, holes)
-    yield RULE.at(
-        script, call, "the default tensor type is CUDA's", edit, *_moved(script, call, torch)
+    yield RULE.finding(
+        script,
+        call,
+        "a CUDA tensor type as the default fails on an XLA host: use `torch.set_default_device`",
+        edit,
+        *_moved(script, call, torch),
     )
 
 
@@ -139,7 +145,12 @@ def _set_back(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     torch = script.spell("torch", scope)
     lines = f'{torch}.set_default_device("cpu")\n{torch}.set_default_dtype({torch}.{host.dtype})'
     edit = ReplaceStatement(script.statement(call), lines)
-    yield RULE.at(script, call, "the default device is still the accelerator here", edit)
+    yield RULE.finding(
+        script,
+        call,
+        "with a default device instead of a default tensor type new tensors here are still made on the accelerator: reset the default device",
+        edit,
+    )
 
 
 def _settings(script: Script) -> list[ast.Call]:

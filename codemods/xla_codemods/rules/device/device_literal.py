@@ -21,7 +21,7 @@ Any other condition stays, and an index is handed on: it means something on mach
 
  def place(rank, use_cuda):
 -    first = torch.device("cuda" if use_cuda else "cpu")
-+    first = torch.device(xla.xla_device() if use_cuda else "cpu")
++    first = xla.xla_device() if use_cuda else torch.device("cpu")
 -    second = torch.device(f"cuda:{rank}")
 +    second = xla.xla_device(rank)
      return first, second
@@ -55,52 +55,76 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import Spec, leaves
+from ...analysis.devices.literal_context import SINK
+from ...analysis.devices.specs import Spec, leaves
+from ...analysis.inference.values import DEVICE, HOST, STRING
+from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
-from ...findings import Finding
-from ...place import SINK
-from ...rule import Rule
-from ...syntax import keyword
-from ...values import DEVICE, HOST, STRING
+from ...finding import Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA104", "device-literal")
 
-_MESSAGE = "names a CUDA device"
+_MESSAGE = "a CUDA device fails on an XLA host: use `xla.xla_device()`"
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def sinks(script: Script) -> Iterator[Finding]:
     """Strings that a torch call takes for a device, and choices between devices."""
-    for placed in script.places.all:
+    for placed in script.device_literals.all:
         if placed.of_devices or placed.place == SINK:
             text, holes = script.devices.device(placed.spec)
             node = placed.spec.node
-            yield RULE.at(script, node, _MESSAGE, Replace(node, text, holes))
+            yield RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
 
 
 @RULE.call("torch.device")
 def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     first = call.args[0] if call.args else keyword(call, "type") or keyword(call, "device")
-    if first is None or script.places.is_inside(call):
+    if first is None or script.device_literals.is_inside(call):
         return
     spec = _with_index(script, call, first)
     if spec is not None:
-        yield RULE.at(script, call, _MESSAGE, _whole(script, call, first, spec))
+        yield RULE.finding(script, call, _MESSAGE, _whole(script, call, first, spec))
         return
     parts = list(leaves(first))
     specs = [spec for part in parts if (spec := script.devices.spec(part)) is not None]
     if specs and all(_is_plain(script, part) for part in parts):
+        choice = _choice(script, call, first)
+        if choice is not None:
+            yield RULE.finding(script, call, _MESSAGE, choice)
+            return
         edits = [Replace(spec.node, *script.devices.device(spec)) for spec in specs]
-        yield RULE.at(script, call, _MESSAGE, *edits)
+        yield RULE.finding(script, call, _MESSAGE, *edits)
+
+
+def _choice(script: Script, call: ast.Call, first: ast.expr) -> Edit | None:
+    """`xla.xla_device() if flag else torch.device("cpu")` for `torch.device("cuda" if flag else "cpu")`."""
+    around = script.parent(call)
+    stands_alone = isinstance(around, (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword))
+    if not isinstance(first, ast.IfExp) or len(call.args) + len(call.keywords) != 1:
+        return None
+    both = [first.body, first.orelse]
+    specs = [script.devices.spec(part) for part in both]
+    cpu = [isinstance(part, ast.Constant) and part.value == "cpu" for part in both]
+    if not stands_alone or not any(specs) or not all(s or c for s, c in zip(specs, cpu)):
+        return None
+    texts = []
+    for spec in specs:
+        text, holes = script.devices.device(spec) if spec else ("", ())
+        if holes:
+            return None
+        texts.append(text or f'{script.segment(call.func)}("cpu")')
+    return Replace(call, f"{texts[0]} if {{0}} else {texts[1]}", (first.test,))
 
 
 def _with_index(script: Script, call: ast.Call, first: ast.expr) -> Spec | None:
     """What `torch.device("cuda", 1)` says: a string, or a choice by availability, and perhaps an index."""
-    spec = script.places.spec(first)
+    spec = script.device_literals.spec(first)
     index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
     if spec is None or index is None:
         return spec
@@ -111,13 +135,13 @@ def _with_index(script: Script, call: ast.Call, first: ast.expr) -> Spec | None:
 
 def _whole(script: Script, call: ast.Call, first: ast.expr, spec: Spec) -> Edit:
     """The device instead of the call; where it is too early for a device, its name instead of the string."""
-    if spec.ordinal in (None, 0) and script.places.is_early(call):
+    if spec.ordinal in (None, 0) and script.device_literals.is_early(call):
         return Replace(first, *script.devices.string(spec))
     return Replace(call, *script.devices.device(spec))
 
 
 def _is_plain(script: Script, part: ast.expr) -> bool:
-    """Whether torch.device takes it as it will be: a string that is spelled out, or a device already."""
+    """True if torch.device takes it as it will be: a string that is spelled out, or a device already."""
     if isinstance(part, ast.Constant) or script.devices.spec(part) is not None:
         return True
     value = script.value(part)

@@ -1,17 +1,17 @@
 """A module of device functions that is chosen at run time cannot be followed.
 
 `getattr(torch, device_type)` and `torch.get_device_module(device)` fail on XLA: there is no `torch.xla`
-(xla-facts 1.3). The runtime's functions are the same for every device: call them instead.
+(fact 1.3). The runtime's functions are the same for every device: call them instead.
 
 ```python
 import torch
 
 def synchronize(device):
-    torch.get_device_module(device).synchronize()
-    getattr(torch, device.type).empty_cache()
+    torch.get_device_module(device).synchronize()  # XLA115
+    getattr(torch, device.type).empty_cache()  # XLA115
 ```
 
-`getattr(torch, "cuda")` and a second name for the module are followed:
+`getattr(torch, "cuda")`, what falls back to `torch.cuda`, and a second name for the module are followed:
 
 ```diff
  import torch
@@ -20,6 +20,21 @@ def synchronize(device):
  cuda = torch.cuda
 -print(cuda.is_available(), getattr(torch, "cuda").device_count())
 +print(xla.is_available(), xla.device_count())
+
+ def wait(device):
+     module = getattr(torch, device.type, torch.cuda)
+-    module.synchronize()
+-    getattr(torch, device.type, torch.cuda).empty_cache()
++    xla.synchronize()
+```
+
+Other things of torch that are chosen by name stay.
+
+```python
+import torch
+
+def activation(name, x):
+    return getattr(torch, name)(x) + getattr(torch.nn.functional, "relu")(x)
 ```
 """
 
@@ -29,22 +44,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA115", "device-module", effort=MEDIUM)
 
 
 @RULE.call("torch.get_device_module")
 def get_device_module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, "XLA has no device module: call the runtime's functions")
+    yield RULE.finding(
+        script, call, "torch has no device module for XLA: call the runtime's functions"
+    )
 
 
-@RULE.node(ast.Call, named=("getattr",))
+@RULE.node(ast.Call, named=("getattr",), mentions=("getattr(torch",))
 def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(torch, device.type)`."""
     match call:
@@ -52,20 +69,32 @@ def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             not isinstance(name, ast.Constant) and script.dotted(owner, scope) == "torch"
         ):
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
-            if script.devices.is_device(base):
-                message = "there is no `torch.xla`: call the runtime's functions"
-                yield RULE.at(script, call, message)
+            if script.devices.is_device(base) and not _is_followed(script, call, scope):
+                message = "torch has no module `torch.xla`: call the runtime's functions"
+                yield RULE.finding(script, call, message)
+
+
+def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True if each use of the module was taken for one of torch.cuda, which it falls back to."""
+    if script.dotted(call, scope) != "torch.cuda":
+        return False
+    match script.parent(call):
+        case ast.Attribute():
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return scope.dotted(name) == "torch.cuda"
+    return False
 
 
 @RULE.reference("torch.cuda")
 def module_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The module kept, returned or chosen."""
     parent = script.parent(node)
-    message = "which functions are called through it cannot be told: call the runtime's"
+    message = "torch has no device module for XLA, and not every use of this one was found: call the runtime's functions"
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]) if scope.dotted(name) == "torch.cuda":
             return
         case ast.Assign() | ast.Return() | ast.Dict():
-            yield RULE.at(script, node, message)
+            yield RULE.finding(script, node, message)
         case ast.IfExp(test=test) if test is not node:
-            yield RULE.at(script, node, message)
+            yield RULE.finding(script, node, message)

@@ -28,15 +28,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import is_guarded
-from ...devices import device_argument
+from ...analysis.devices.availability import is_guarded
+from ...analysis.devices.specs import device_argument
 from ...edits import Edit, Replace, remove
-from ...findings import INFO, MEDIUM, Finding
+from ...finding import INFO, MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA113", "device-properties")
 
@@ -45,13 +45,12 @@ _SHOWING = frozenset(["print", "info", "debug", "warning", "log", "write", "str"
 
 @RULE.call("torch.cuda.get_device_properties")
 def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "XLA devices have no CUDA properties"
+    message = "`get_device_properties` fails on an XLA host: use `xla.device_name()` and `xla.memory_info()`"
     edits = _of_properties(script, call)
     if edits is None:
-        message += "; the runtime tells `device_name()` and `memory_info()`"
         yield _by_hand(script, call, message)
     else:
-        yield RULE.at(script, call, message, *edits)
+        yield RULE.finding(script, call, message, *edits)
 
 
 def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
@@ -95,7 +94,7 @@ def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -
 
 
 def _is_stable(script: Script, argument: ast.expr | None) -> bool:
-    """Whether the device that is asked can be named again where its properties are used."""
+    """True if the device that is asked can be named again where its properties are used."""
     return (
         argument is None
         or script.devices.is_current(argument)
@@ -120,19 +119,52 @@ def _property(
 
 @RULE.call("torch.cuda.get_device_capability")
 def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "XLA devices have no compute capability"
+    message = (
+        "XLA devices have no compute capability: use `xla.is_bf16_supported()` to test for bfloat16"
+    )
     asked = _asked_for_eight(script, call)
     if asked is not None and _chooses_bfloat16(script, asked):
         edit = Replace(asked, f"{script.xla}.is_bf16_supported()")
-        yield RULE.at(script, call, message, edit)
+        yield RULE.finding(script, call, message, edit)
+    elif not is_guarded(script, call) and _is_only_shown(script, call):
+        text, holes = script.devices.given(device_argument(call))
+        edit = Replace(call, f"{script.xla}.device_name({text})", holes)
+        said = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
+        yield RULE.finding(script, call, said, edit)
     else:
-        yield _by_hand(script, call, message + "; for bfloat16 ask `is_bf16_supported()`")
+        yield _by_hand(script, call, message)
+
+
+def _is_only_shown(script: Script, call: ast.Call) -> bool:
+    """True if what `call` gives is printed or logged, also through a variable, and nothing else."""
+    parent = script.parent(call)
+    if not (isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name)):
+        return _is_shown(script, call)
+    name, scope = parent.targets[0].id, script.index.scope(parent)
+    found = scope.find(name)
+    if len(parent.targets) > 1 or found is None or len(found[1]) != 1:
+        return False
+    if scope.node is script.tree and script.is_imported_elsewhere(name):
+        return False
+    reads = [
+        node
+        for node, other in script.index.of(ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load) and other.find(name) == found
+    ]
+    return bool(reads) and all(_is_shown(script, node) for node in reads)
+
+
+def _is_shown(script: Script, node: ast.expr) -> bool:
+    parent = script.parent(node)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return getattr(parent.func, "id", getattr(parent.func, "attr", "")) in _SHOWING
+    return isinstance(parent, ast.FormattedValue)
 
 
 def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
     """No fix; where a question for CUDA guards the place, it is not reached on XLA."""
     severity = INFO if is_guarded(script, call) else None
-    return RULE.at(script, call, message, severity=severity, effort=MEDIUM)
+    return RULE.finding(script, call, message, severity=severity, effort=MEDIUM)
 
 
 def _asked_for_eight(script: Script, call: ast.Call) -> ast.expr | None:

@@ -1,7 +1,7 @@
 """`torch.cuda.is_available()` is False on an XLA host, and the script goes on without an accelerator.
 
 Nothing fails: the CPU is chosen, no device is counted, float16 is preferred. `torch.accelerator` says the same
-(xla-facts 1.4). The runtime answers for the accelerator that there is.
+(fact 1.4). The runtime answers for the accelerator that there is.
 
 ```diff
  import torch
@@ -49,15 +49,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import chooses_kernels, chooses_tests, is_guarded, is_one_of_many
-from ...devices import INDEX_OF_CURRENT, device_argument, last_name
+from ...analysis.devices.availability import (
+    chooses_kernels,
+    chooses_tests,
+    is_guarded,
+    is_one_of_many,
+)
+from ...analysis.devices.literal_context import is_for_an_engine
+from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove
-from ...findings import WARNING, Finding
+from ...finding import WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA102", "device-query")
 
@@ -79,20 +85,26 @@ _INDICES = (
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
 )
-_NONE = "is False on an XLA host"
+_NONE = "is False on an XLA host: use `xla.is_available()`"
 
 
 @RULE.call(*_AVAILABLE)
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call) or chooses_kernels(script, call) or _pins(script, call):
+    if is_for_an_engine(script, call):
+        script.settled.add(
+            call.func
+        )  # which knows CUDA's devices, and on an XLA host takes the other
         return
-    if chooses_tests(script, call):
+    if script.device_literals.is_inside(call):
+        return
+    if chooses_kernels(script, call) or _pins(script, call) or chooses_tests(script, call):
+        script.settled.add(call.func)
         return
     message = f"`{_written(call.func)}()` {_NONE}"
     if is_one_of_many(script, call):
-        yield RULE.at(script, call, message, severity=WARNING)
+        yield RULE.finding(script, call, message, severity=WARNING)
     else:
-        yield RULE.at(script, call, message, Replace(call, f"{script.xla}.is_available()"))
+        yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.is_available()"))
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
@@ -109,74 +121,83 @@ def _pins(script: Script, call: ast.Call) -> bool:
 def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The function handed on, or (as a flag) tested without being called."""
     if chooses_kernels(script, node) or not isinstance(getattr(node, "ctx", None), ast.Load):
+        script.settled.add(node)
         return
     called = "()" if script.dotted(node, scope) == "torch.has_cuda" else ""
     edit = Replace(node, f"{script.xla}.is_available{called}")
-    yield RULE.at(script, node, f"`{_written(node)}` {_NONE}", edit)
+    yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
 
 
 @RULE.call("torch.cuda.is_availble", "torch.cuda.is_avaliable", "torch.cuda.is_avaialble")
 def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"`{_written(call.func)}` does not exist, on CUDA either; `is_available` is meant"
-    yield RULE.at(script, call, message)
+    message = f"`{_written(call.func)}` does not exist in torch: use `is_available`"
+    yield RULE.finding(script, call, message)
 
 
 @RULE.call(*_COUNTS)
 def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call) or chooses_kernels(script, call) or is_guarded(script, call):
+    if script.device_literals.is_inside(call):
         return
-    message = f"`{_written(call.func)}()` is 0 on an XLA host"
+    if chooses_kernels(script, call) or is_guarded(script, call):
+        script.settled.add(call.func)
+        return
+    message = f"`{_written(call.func)}()` is 0 on an XLA host: use `xla.device_count()`"
     asked, answer = _asked_whether_any(script, call)
     if is_one_of_many(script, call):
-        yield RULE.at(script, call, message, severity=WARNING)
+        yield RULE.finding(script, call, message, severity=WARNING)
     elif asked is None:
-        yield RULE.at(script, call, message, Replace(call, f"{script.xla}.device_count()"))
+        yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.device_count()"))
     else:
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
-        yield RULE.at(script, call, message, Replace(asked, text))
+        yield RULE.finding(script, call, message, Replace(asked, text))
 
 
 @RULE.reference(*_COUNTS)
 def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    message = f"`{_written(node)}()` is 0 on an XLA host"
-    yield RULE.at(script, node, message, Replace(node, f"{script.xla}.device_count"))
+    message = f"`{_written(node)}()` is 0 on an XLA host: use `xla.device_count`"
+    yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.device_count"))
 
 
 @RULE.call(*_INDICES)
 def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(call)
     if isinstance(parent, ast.Call) and _stays(script, parent):
+        script.settled.add(call.func)
         return
     device = f"{script.xla}.xla_device()"
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
-    message = f"`{_written(call.func)}()` fails without a CUDA driver"
-    yield RULE.at(script, call, message, Replace(call, text))
+    message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
+    yield RULE.finding(script, call, message, Replace(call, text))
 
 
 @RULE.reference("torch.cuda.current_device")
 def current_device_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    message = "`torch.cuda.current_device` fails without a CUDA driver"
-    yield RULE.at(script, node, message, Replace(node, f"{script.xla}.xla_device"))
+    message = "`torch.cuda.current_device` fails on an XLA host: use `xla.xla_device`"
+    yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.xla_device"))
 
 
 @RULE.call("torch.cuda.get_device_name")
 def device_name(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"{script.xla}.device_name({text})", holes)
-    yield RULE.at(script, call, "`get_device_name` fails without a CUDA driver", edit)
+    yield RULE.finding(
+        script, call, "`get_device_name` fails on an XLA host: use `xla.device_name`", edit
+    )
 
 
 @RULE.reference("torch.cuda.get_device_name")
 def device_name_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     edit = Replace(node, f"{script.xla}.device_name")
-    yield RULE.at(script, node, "`get_device_name` fails without a CUDA driver", edit)
+    yield RULE.finding(
+        script, node, "`get_device_name` fails on an XLA host: use `xla.device_name`", edit
+    )
 
 
 @RULE.call("torch.cuda.init", "torch.cuda._lazy_init")
 def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"`{_written(call.func)}()` fails without a CUDA driver"
+    message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
     edit = remove(script.statement(call)) if script.is_statement(call) else Replace(call, "None")
-    yield RULE.at(script, call, message, edit)
+    yield RULE.finding(script, call, message, edit)
 
 
 def _asked_whether_any(script: Script, call: ast.Call) -> tuple[ast.expr | None, bool]:
@@ -212,7 +233,7 @@ def _is_test(script: Script, node: ast.expr) -> bool:
 
 
 def _wants_number(script: Script, call: ast.Call) -> bool:
-    """Whether the index is computed with, compared or printed, where a device would not do."""
+    """True if the index is computed with, compared or printed, where a device would not do."""
     parent = script.parent(call)
     if isinstance(parent, (ast.BinOp, ast.Compare, ast.FormattedValue)):
         return True
@@ -227,7 +248,7 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
 
 
 def _stays(script: Script, call: ast.Call) -> bool:
-    """Whether `call` is one of torch.cuda's that no rule replaces."""
+    """True if `call` is one of torch.cuda's that no rule replaces."""
     return (script.dotted(call.func) or "") in {
         "torch.cuda.get_device_properties",
         "torch.cuda.get_device_capability",

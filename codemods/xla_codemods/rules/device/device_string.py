@@ -48,6 +48,30 @@ One with an index is the name of that device:
      return torch.ones(2).to(location)
 ```
 
+So does what a program says that computes nothing with torch, and that none with torch loads: a launcher, a generator of code.
+
+```python
+import argparse
+import subprocess
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda")
+
+if __name__ == "__main__":
+    subprocess.run(["python", "train.py", "--device", parser.parse_args().device])
+```
+
+A simulator, or a library that computes by itself, has devices of its own, and none of XLA's:
+
+```python
+import gymnasium
+import torch
+from xla_migrate import runtime as xla
+
+envs = gymnasium.make("Ant-v4", sim_device="cuda:0", num_envs=64)  # XLA105
+model = torch.nn.Linear(2, 2).to(xla.xla_device())
+```
+
 Words that are no devices stay: members of an enumeration, keys, choices, file names, messages.
 
 ```python
@@ -68,22 +92,33 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import chooses_tests
+from ...analysis.devices.availability import chooses_tests
+from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
+from ...analysis.devices.non_device_calls import is_of_an_engine
+from ...analysis.host_programs import is_program_without_torch
+from ...analysis.inference.values import DEVICE, HOST
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, Edit, Replace
-from ...findings import UNSAFE, WARNING, Finding
-from ...place import KEPT, MAYBE, NAME
-from ...rule import Rule
-from ...syntax import keyword
+from ...finding import UNSAFE, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA105", "device-string")
 
+_ENGINE = (
+    "this names a device to a library that has devices of its own, and none of XLA's: give it one that this host has "
+    '("cpu"), and move what it returns to `xla.xla_device()`'
+)
 
-@RULE.whole
+
+@RULE.file(mentions=IN_TRAINING)
 def device_string(script: Script) -> Iterator[Finding]:
-    for placed in script.places.all:
+    if script.device_literals.all and is_program_without_torch(script):
+        return  # what it says is read by others
+    for placed in script.device_literals.all:
         if placed.of_devices or chooses_tests(script, placed.spec.node):
             continue
         spec = placed.spec
@@ -91,16 +126,46 @@ def device_string(script: Script) -> Iterator[Finding]:
         if option is not None:
             yield from _of_choice(script, spec.node, option)
             continue
+        if placed.place == ENGINE:
+            choice = script.parent(spec.node)
+            if not (isinstance(choice, ast.IfExp) and is_for_an_engine(script, choice.test)):
+                yield _of_an_engine(script, spec.node)
+            continue
         edit = Replace(spec.node, *script.devices.string(spec))
         if placed.place == NAME:
             edits = (edit, *_of_option(script, spec.node))
-            yield RULE.at(script, spec.node, "names a CUDA device", *edits)
+            yield RULE.finding(
+                script,
+                spec.node,
+                "the name of a CUDA device fails on an XLA host: use `xla.device_type()`",
+                *edits,
+            )
         elif placed.place == MAYBE:
-            message = "hands the name of a CUDA device to a function that this file does not show"
-            yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+            message = "this gives the name of a CUDA device to a function from elsewhere, which may fail on an XLA host: use `xla.device_type()`"
+            yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
         elif placed.place == KEPT and spec.ordinal is not None:
-            message = "names a CUDA device; where it goes cannot be told"
-            yield RULE.at(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+            message = "the name of a CUDA device fails on an XLA host where it is used as a device: use `xla.device_type()`"
+            yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+
+
+@RULE.node(ast.keyword, named=("device", "rl_device", "sim_device"), mentions=IN_TRAINING)
+def handed_on(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`gym.make("Ant", sim_device=device)`: a name for torch's device."""
+    call = script.parent(argument)
+    if not isinstance(call, ast.Call) or not isinstance(argument.value, (ast.Name, ast.Attribute)):
+        return
+    dotted = script.dotted(call.func, scope)
+    if not is_of_an_engine(dotted) or (
+        script.project is not None and script.project.has(dotted or "")
+    ):
+        return
+    value = script.value(argument.value, scope)
+    if value.has(DEVICE) and not value.has(HOST):
+        yield _of_an_engine(script, argument.value)
+
+
+def _of_an_engine(script: Script, node: ast.expr) -> Finding:
+    return RULE.finding(script, node, _ENGINE, severity=WARNING)
 
 
 def _choosing_option(script: Script, default: ast.expr) -> ast.Call | None:
@@ -118,7 +183,12 @@ def _of_choice(script: Script, default: ast.expr, option: ast.Call) -> Iterator[
     """Click itself refuses what is no choice; so the user goes on choosing "cuda", which means the accelerator."""
     if keyword(option, "callback") is None:
         text = f"callback=lambda context, option, chosen: {script.xla}.device_type(chosen)"
-        yield RULE.at(script, default, "names a CUDA device", AddArgument(option, text))
+        yield RULE.finding(
+            script,
+            default,
+            "the name of a CUDA device fails on an XLA host: use `xla.device_type()`",
+            AddArgument(option, text),
+        )
 
 
 # What makes an option something else than one value.

@@ -50,22 +50,33 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
+from ...analysis.devices.availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.inference.values import (
+    ARGUMENTS,
+    CLASS,
+    DEVICE,
+    GIVEN,
+    INSTANCE,
+    MODULE,
+    STRING,
+    TENSOR,
+)
+from ...analysis.nodes import walk
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...known import RUNTIME
-from ...nodes import walk
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...values import ARGUMENTS, CLASS, DEVICE, GIVEN, INSTANCE, MODULE, STRING, TENSOR
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA107", "device-test")
 
-_MESSAGE = "tests for CUDA, which is False on XLA"
-_UNKNOWN = "tests for CUDA, of what cannot be told"
+_MESSAGE = "this test for CUDA is False on XLA: use `xla.is_accelerator`"
+_UNKNOWN = (
+    "this test for CUDA is False on XLA, and what is tested is not known: use `xla.is_accelerator`"
+)
 
 
 @RULE.node(ast.Attribute, named=("is_cuda",))
@@ -86,7 +97,7 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
     if len(node.ops) != 1 or not _speaks_of_cuda(node):
         return
-    if script.places.is_inside(node) or chooses_kernels(script, node):
+    if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
     if _is_beside_xla(script, node):
         return
@@ -97,7 +108,12 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
         if _says_cuda(script, right):
             yield from _test(script, node, left, isinstance(op, ast.NotEq))
         elif _says_another(script, right) and script.devices.is_device(left):
-            yield RULE.at(script, node, "tests for one of several CUDA devices", severity=WARNING)
+            yield RULE.finding(
+                script,
+                node,
+                "this tests for one of several CUDA devices, which is False on XLA: test for the rank, or use `xla.is_accelerator`",
+                severity=WARNING,
+            )
     elif isinstance(op, (ast.In, ast.NotIn)):
         negated = isinstance(op, ast.NotIn)
         if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
@@ -107,7 +123,7 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             yield from _among(script, node, left, right.elts, negated)
 
 
-@RULE.method("startswith")
+@RULE.method("startswith", mentions=("cuda", "gpu"))
 def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if len(call.args) != 1 or chooses_kernels(script, call):
@@ -128,10 +144,8 @@ def matched(script: Script, node: ast.Match, scope: Scope) -> Iterator[Finding]:
         for pattern in walk(case.pattern):
             match pattern:
                 case ast.MatchValue(value=ast.Constant(value="cuda")):
-                    message = (
-                        "this case is not taken on XLA: add one for `xla`, or ask `is_accelerator`"
-                    )
-                    yield RULE.at(script, pattern, message)
+                    message = "this case is not taken on XLA: add one for `xla`, or use `xla.is_accelerator`"
+                    yield RULE.finding(script, pattern, message)
 
 
 def _test(
@@ -145,7 +159,7 @@ def _test(
         text = f"{'not ' if negated else ''}{script.xla}.is_accelerator({{0}})"
         yield _finding(script, node, text, (asked,))
     elif unknown:
-        yield RULE.at(script, node, _UNKNOWN, severity=WARNING)
+        yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 
 
 def _among(
@@ -166,11 +180,13 @@ def _among(
         text = f'{no}({text} or {{1}} == "cpu")'
         yield _finding(script, node, text, (asked, subject))
     else:
-        yield RULE.at(script, node, "XLA is not among these", severity=WARNING)
+        yield RULE.finding(
+            script, node, 'XLA is not among these devices: add "xla"', severity=WARNING
+        )
 
 
 def _is_beside_xla(script: Script, node: ast.expr) -> bool:
-    """Whether the test asks for XLA as well: `x.is_cuda or x.device.type in ("xla", "cpu")`."""
+    """True if the test asks for XLA as well: `x.is_cuda or x.device.type in ("xla", "cpu")`."""
     around = script.parent(node)
     return (
         isinstance(around, ast.BoolOp)
@@ -182,8 +198,13 @@ def _is_beside_xla(script: Script, node: ast.expr) -> bool:
 def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, ...]) -> Finding:
     """The test at `node`, which becomes `text`; among kernels it may choose one of CUDA's, and a person decides."""
     if is_among_kernels(script, node):
-        return RULE.at(script, node, f"{_MESSAGE}, beside kernels of CUDA's", severity=WARNING)
-    return RULE.at(script, node, _MESSAGE, Replace(node, text, holes))
+        return RULE.finding(
+            script,
+            node,
+            f"{_MESSAGE}, unless the branch is for CUDA kernels only",
+            severity=WARNING,
+        )
+    return RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
 
 
 def _rest(elements: list[ast.expr]) -> list[str] | None:
@@ -257,7 +278,7 @@ def _asked_type(script: Script, owner: ast.expr) -> tuple[ast.expr | None, bool]
 
 
 def _is_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
-    """Whether `owner.is_cuda` is something that the script itself keeps under that name."""
+    """True if `owner.is_cuda` is something that the script itself keeps under that name."""
     value = script.value(owner, scope)
     if value.kinds & {ARGUMENTS, GIVEN, CLASS, STRING}:
         return True

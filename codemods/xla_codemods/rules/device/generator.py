@@ -2,7 +2,7 @@
 
 `xla.generator()` is one on CUDA, and elsewhere one of the CPU: right for loaders, samplers and `randperm`. A random
 function with an XLA tensor or `device=` takes it but draws from the device's one generator, which `xla.manual_seed`
-seeds (xla-facts 1.33): where it is handed to such a one, or where that cannot be told, the fix is unsafe.
+seeds (fact 1.33): where it is handed to such a one, or where that cannot be told, the fix is unsafe.
 
 ```diff
  import torch
@@ -42,15 +42,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
 from ...edits import Replace
-from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
-from ...values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA112", "generator")
 
@@ -64,28 +64,28 @@ def generator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if device is None:
         return
     value = script.value(device, scope)
-    if script.places.spec(device) is None and value.has(DEVICE) and value.has(HOST):
+    if script.device_literals.spec(device) is None and value.has(DEVICE) and value.has(HOST):
         return
     if isinstance(device, ast.Constant) and script.devices.spec(device) is None:
         return
-    message = "XLA has no generators of its own"
-    if script.places.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
+    message = "`torch.Generator` fails for XLA devices: use a generator of the CPU"
+    if script.device_literals.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
         if script.devices.is_device(device):
             edit = Replace(call, f"{script.xla}.generator({{0}})", (device,))
             safety = SAFE if _draws_on_host(script, call) else UNSAFE
-            yield RULE.at(script, call, message, edit, safety=safety, severity=WARNING)
+            yield RULE.finding(script, call, message, edit, safety=safety, severity=WARNING)
         return
-    spec = script.places.spec(device)
+    spec = script.device_literals.spec(device)
     text, holes = script.devices.given(device) if spec is None else script.devices.index(spec)
     edit = Replace(call, f"{script.xla}.generator({text})", holes)
     if _draws_on_host(script, call):
-        yield RULE.at(script, call, message, edit, safety=SAFE)
+        yield RULE.finding(script, call, message, edit, safety=SAFE)
     else:
-        yield RULE.at(script, call, message, edit, safety=UNSAFE, effort=MEDIUM)
+        yield RULE.finding(script, call, message, edit, safety=UNSAFE, effort=MEDIUM)
 
 
 def _draws_on_host(script: Script, call: ast.Call) -> bool:
-    """Whether every use of the generator in the file is a loader, a sampler, or another taker that draws on the host."""
+    """True if every use of the generator in the file is a loader, a sampler, or another taker that draws on the host."""
     node: ast.AST = call
     parent = script.parent(call)
     while isinstance(parent, ast.Attribute):  # `.manual_seed(0)` returns the generator

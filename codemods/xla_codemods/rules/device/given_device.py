@@ -91,13 +91,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import asks_availability
-from ...devices import device_argument, is_device_name, leaves, named_like_a_device
-from ...edits import Edit, Replace
-from ...findings import WARNING, Finding
-from ...rule import Rule
-from ...syntax import keyword
-from ...values import (
+from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.specs import (
+    GIVEN_BY_SETTINGS_OR_INDEX,
+    device_argument,
+    is_device_name,
+    leaves,
+    named_like_a_device,
+)
+from ...analysis.inference.values import (
     ARGUMENTS,
     DEVICE,
     DTYPE,
@@ -109,22 +111,26 @@ from ...values import (
     STRING,
     TENSOR,
 )
+from ...analysis.syntax import is_cuda_string, keyword
+from ...edits import Edit, Replace
+from ...finding import WARNING, Finding
+from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA111", "given-device", severity=WARNING)
 
-_MESSAGE = "the device comes from outside and may say CUDA"
+_MESSAGE = "a device that is given as CUDA fails on an XLA host: convert it with `xla.xla_device`"
 
 
 @RULE.call("torch.device")
 def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     given = call.args[0] if call.args else keyword(call, "type") or keyword(call, "device")
-    if given is None or isinstance(given, ast.Starred) or script.places.is_inside(call):
+    if given is None or isinstance(given, ast.Starred) or script.device_literals.is_inside(call):
         return
-    if script.places.spec(given) is not None or not _is_open(script, given):
+    if script.device_literals.spec(given) is not None or not _is_open(script, given):
         return
     if _is_compared_with_another(script, call):
         return
@@ -135,7 +141,7 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         edits.append(Replace(call, text, (given, index)))
     else:
         edits.append(Replace(call, f"{script.xla}.xla_device({{0}})", (given,)))
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
@@ -165,7 +171,7 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield from found
 
 
-@RULE.node(ast.keyword, named=("device",))
+@RULE.node(ast.keyword, named=("device",), mentions=GIVEN_BY_SETTINGS_OR_INDEX)
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(2, device=args.device)`."""
     call = script.parent(argument)
@@ -179,12 +185,15 @@ def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
     if not isinstance(given, (ast.Attribute, ast.Subscript)):
         return
     value = script.value(given)
+    if _is_member(script, given):
+        yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
+        return
     if _is_from_elsewhere(script, given):
-        yield RULE.at(script, given, _MESSAGE, _as_device(script, given))
+        yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
     if not value.has(GIVEN) or not script.devices.is_device(given):
         return
     if not value.has(DEVICE) and not _is_made_device(script, given):
-        yield RULE.at(script, given, _MESSAGE, _as_device(script, given))
+        yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
 
 
 @RULE.node(ast.Assign)
@@ -206,11 +215,11 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
             whole = _told(script, assign, part)
             if whole is not None:
                 edit = Replace(whole, f"{script.xla}.device_type({{0}})", (whole,))
-                yield RULE.at(script, part, _MESSAGE, edit)
+                yield RULE.finding(script, part, _MESSAGE, edit)
         elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
             text = "device_type" if chosen else "xla_device"
             edit = Replace(part, f"{script.xla}.{text}({{0}})", (part,))
-            yield RULE.at(script, part, _MESSAGE, edit)
+            yield RULE.finding(script, part, _MESSAGE, edit)
 
 
 def _is_named(part: ast.expr) -> bool:
@@ -267,12 +276,29 @@ def _is_from_elsewhere(script: Script, part: ast.expr) -> bool:
     return not known and script.dotted(owner) is None and not _is_made_device(script, part)
 
 
+def _is_member(script: Script, given: ast.expr) -> bool:
+    """`Kind.CUDA.value`, of an enumeration of this file whose member is `CUDA = "cuda"`."""
+    if isinstance(given, ast.Attribute) and given.attr == "value":
+        given = given.value
+    if not isinstance(given, ast.Attribute):
+        return False
+    owner = script.value(given.value).definition
+    return isinstance(owner, ast.ClassDef) and any(
+        isinstance(member, ast.Assign)
+        and ast.unparse(member.targets[0]) == given.attr
+        and isinstance(member.value, ast.Constant)
+        and is_cuda_string(str(member.value.value))
+        and any("Enum" in ast.unparse(base) for base in owner.bases)
+        for member in owner.body
+    )
+
+
 def _as_device(script: Script, given: ast.expr) -> Edit:
     return Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
 
 
 def _is_made_device(script: Script, given: ast.expr) -> bool:
-    """Whether the file puts a torch.device in its place: `args.device = torch.device(...)`."""
+    """True if the file puts a torch.device in its place: `args.device = torch.device(...)`."""
     text = ast.unparse(given)
     short = ".".join(text.split(".")[-2:])  # `args.device` and `self.args.device` are one
     for statement, scope in script.index.of(ast.Assign):
@@ -284,7 +310,7 @@ def _is_made_device(script: Script, given: ast.expr) -> bool:
 
 
 def _is_open(script: Script, node: ast.expr) -> bool:
-    """Whether `node` can be what the file does not say: not a literal, nor a device, nor the host."""
+    """True if `node` can be what the file does not say: not a literal, nor a device, nor the host."""
     return any(_is_unknown(script, part) for part in leaves(node))
 
 
@@ -324,7 +350,7 @@ def _is_field(script: Script, part: ast.Attribute) -> bool:
 
 
 def _is_settings(node: ast.expr) -> bool:
-    """Whether `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
+    """True if `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return name.lower().lstrip("_") in _SETTINGS
 
@@ -335,7 +361,7 @@ _SETTINGS = frozenset(
 
 
 def _is_parameter(script: Script, part: ast.expr) -> bool:
-    """Whether `part` is a parameter, for which other files may pass anything."""
+    """True if `part` is a parameter, for which other files may pass anything."""
     if not isinstance(part, ast.Name):
         return False
     found = script.index.scope(part).find(part.id)
@@ -345,14 +371,14 @@ def _is_parameter(script: Script, part: ast.expr) -> bool:
 def _inner(script: Script, node: ast.expr) -> Iterator[Edit]:
     """Names of CUDA devices inside, which become names of the accelerator."""
     for part in _choices(script, node):
-        spec = script.places.spec(part)
+        spec = script.device_literals.spec(part)
         if spec is not None:
             yield Replace(part, *script.devices.string(spec))
 
 
 def _choices(script: Script, node: ast.expr) -> Iterator[ast.expr]:
     """The branches of `node`, down to choices that are wholes."""
-    if script.places.spec(node) is not None:
+    if script.device_literals.spec(node) is not None:
         yield node
     elif isinstance(node, ast.IfExp):
         yield from _choices(script, node.body)

@@ -34,6 +34,48 @@ So is one that a name stands for that may be the host, too:
      return model.to(device), model.to(dev)
 ```
 
+A function of the project that moves to its parameter `device` is handed a device:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def accuracy(model, x, device):
+     return model(x.to(device)).mean()
+
+ def run(model, x, rank):
+-    return accuracy(model, x, device=rank)
++    return accuracy(model, x, device=xla.xla_device(rank))
+```
+
+Where the function does something else with the number, it becomes a device where something is moved. So do numbers that are kept
+in attributes, options and dicts, and those of processes, which other modules may start:
+
+```diff
+ import torch
+-import torch.multiprocessing as mp
++from xla_migrate import runtime as xla
+
+ def work(place, size):
+     print("process", place, "of", size)
+-    return torch.nn.Linear(2, 2).to(place)
++    return torch.nn.Linear(2, 2).to(xla.xla_device(place))
+
+-mp.spawn(work, args=(2,), nprocs=2)
++xla.launch(work, args=(2,), nprocs=2)
+```
+
+What a library takes a number for, it knows alone:
+
+```python
+import torch
+import whisper
+from xla_migrate import runtime as xla
+
+model = whisper.load_model("base", device=0)  # XLA106
+head = torch.nn.Linear(2, 2).to(xla.xla_device())
+```
+
 Data types, devices, and `to` of other things stay:
 
 ```python
@@ -50,29 +92,46 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...availability import asks_availability
-from ...devices import Spec, device_argument, leaves, named_like_a_device
+from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.non_device_calls import NO_DEVICES
+from ...analysis.devices.numbers import Numbers
+from ...analysis.devices.specs import (
+    GIVEN_BY_SETTINGS_OR_INDEX,
+    Spec,
+    device_argument,
+    is_host,
+    leaves,
+    named_like_a_device,
+)
+from ...analysis.devices.uses import makes_tensors
+from ...analysis.inference.values import CLASS, DATASET, DTYPE, INSTANCE, MODULE, TENSOR
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...rule import Rule
-from ...values import CLASS, DATASET, INSTANCE, MODULE, TENSOR
+from ...finding import WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA106", "integer-device")
 
-_MESSAGE = "a number is taken for a CUDA device"
+_MESSAGE = "torch takes a number as a device for a CUDA device, which fails on an XLA host: use `xla.xla_device`"
+
+_OF_OTHERS = (
+    "this gives the number of a CUDA device to a function from elsewhere, which fails on an XLA host if it takes it for one: "
+    "give it `xla.xla_device()`"
+)
+# Libraries whose devices are microphones, cameras, or their own affair.
+_OTHER_DEVICES = frozenset("cuml evdev lightgbm pyaudio serial sounddevice usb xgboost".split())
 
 
 @RULE.method("to", "to_empty")
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     index = device_argument(call)
-    if index is None or script.places.is_chosen(index) or not _brings_torch(script):
+    if index is None or script.device_literals.is_chosen(index) or not _brings_torch(script):
         return
-    found = list(_numbered(script, index))
+    found = list(_numbered(script, index)) or list(_followed(script, index))
     if found:
         kinds = script.value(call.func.value, scope).kinds
         if not kinds & {INSTANCE, CLASS, DATASET} or kinds & {MODULE, TENSOR}:
@@ -85,11 +144,11 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     if script.devices.is_index(call.args[0]):
         text, holes = script.devices.device(_spec(call.args[0]))
-        yield RULE.at(script, call, _MESSAGE, Replace(call, text, holes))
+        yield RULE.finding(script, call, _MESSAGE, Replace(call, text, holes))
 
 
 def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
-    """Whether `node` stands behind `if isinstance(node, str):`."""
+    """True if `node` stands behind `if isinstance(node, str):`."""
     child: ast.AST = node
     asked = f"isinstance({ast.unparse(node)}, str)"
     for ancestor in script.ancestors(node):
@@ -100,38 +159,84 @@ def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
     return False
 
 
-@RULE.node(ast.keyword, named=("device",))
+@RULE.node(ast.keyword, named=("device",), mentions=GIVEN_BY_SETTINGS_OR_INDEX)
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`device=rank`."""
     call = script.parent(argument)
     if not isinstance(call, ast.Call):
         return
     dotted = script.dotted(call.func, scope)
-    if dotted is None:
-        if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("new_"):
-            yield from _numbered(script, argument.value)
-    elif dotted == "transformers.pipeline":
-        yield from _of_pipeline(script, argument.value)
-    elif dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accel")):
-        yield from _numbered(script, argument.value)
+    value = argument.value
+    if dotted == "transformers.pipeline":
+        yield from _of_pipeline(script, value)
+    elif makes_tensors(call, scope):
+        yield from list(_numbered(script, value)) or _followed(script, value)
+    elif not (dotted or "").startswith("torch."):
+        yield from _given_to_others(script, call, value, dotted)
+
+
+def _given_to_others(
+    script: Script, call: ast.Call, index: ast.expr, dotted: str | None
+) -> Iterator[Finding]:
+    """`whisper.load_model("base", device=0)`: a library of whose devices nothing is known."""
+    if not script.accelerated or not _brings_torch(script) or script.value(call.func).definition:
+        return
+    if dotted is None and not isinstance(call.func, ast.Attribute):
+        return  # a function that the file is given
+    if script.cached(Numbers).is_of_the_project(call):
+        return
+    if dotted is not None and (dotted.partition(".")[0] in NO_DEVICES | _OTHER_DEVICES):
+        return
+    numbers = index.elts if isinstance(index, (ast.List, ast.Tuple)) else [index]
+    if any(isinstance(number, ast.UnaryOp) for number in numbers):
+        return  # -1 is the host, or a choice of the library's
+    if numbers and all(map(script.devices.is_index, numbers)):
+        yield RULE.finding(script, index, _OF_OTHERS, severity=WARNING)
+
+
+@RULE.file(mentions=IN_TRAINING)
+def handed(script: Script) -> Iterator[Finding]:
+    """`accuracy(model, x, rank)`, of a function of the project that moves to what it is given."""
+    if not _brings_torch(script):
+        return
+    for index in script.cached(Numbers).made_devices():
+        text, holes = script.devices.device(_spec(index))
+        yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
+
+
+def _followed(script: Script, given: ast.expr) -> Iterator[Finding]:
+    """A device that is a number somewhere: it becomes a device where something is moved to it."""
+    if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+        return
+    value = script.value(given)
+    if value.kinds & {DTYPE, TENSOR} or not _brings_torch(script):
+        return
+    if isinstance(given, ast.Call) and script.dotted(given.func) is not None:
+        return
+    numbers = script.cached(Numbers)
+    if numbers.is_number(given):
+        text = f"{script.xla}.xla_device({{0}})"
+        if isinstance(given, ast.Name) and numbers.may_be_none(given):
+            text = f"None if {given.id} is None else {text}"
+        yield RULE.finding(script, given, _MESSAGE, Replace(given, text, (given,)))
 
 
 @RULE.node(ast.Assign)
 def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]:
     """`device = rank` in one branch, `device = "cpu"` in the other."""
     (target, *others) = assign.targets
-    if others or not named_like_a_device(target) or script.places.is_chosen(assign.value):
+    if others or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
         return
     parts = [
         p for p in leaves(assign.value) if isinstance(p, (ast.Name, ast.Attribute, ast.Constant))
     ]
     indices = [p for p in parts if script.devices.is_index(p)]
     if indices and any(
-        _is_host(part) for value in _given(script, target, scope) for part in leaves(value)
+        is_host(part) for value in _given(script, target, scope) for part in leaves(value)
     ):
         for index in indices:
             text, holes = script.devices.device(_spec(index))
-            yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+            yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
 
 
 def _given(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:
@@ -143,13 +248,6 @@ def _given(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]
                 yield assign.value
 
 
-def _is_host(node: ast.expr) -> bool:
-    """`"cpu"`, `torch.device("cpu")`."""
-    if isinstance(node, ast.Call) and len(node.args) == 1:
-        node = node.args[0]
-    return isinstance(node, ast.Constant) and node.value == "cpu"
-
-
 def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
     """What `pipeline(device=...)` is given: to transformers, -1 is the CPU."""
     match index:
@@ -157,11 +255,11 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
             asks_availability(script, test) and ast.unparse(otherwise) == "-1"
         ):
             text, holes = script.devices.device(Spec(index, number))
-            yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+            yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
         case ast.Constant():
             yield from _numbered(script, index)
         case _ if script.devices.is_index(index):
-            yield RULE.at(script, index, _MESSAGE, severity=WARNING)
+            yield RULE.finding(script, index, _MESSAGE, severity=WARNING)
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
@@ -169,11 +267,11 @@ def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
             if ".get_dtype(" in script.source.text:
                 return  # nodes of a compiler's graph, whose `get_device` gives a torch.device
-            yield RULE.at(script, index, _MESSAGE, Replace(index, "{0}.device", (owner,)))
+            yield RULE.finding(script, index, _MESSAGE, Replace(index, "{0}.device", (owner,)))
             return
-    if script.devices.is_index(index):
+    if script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):
         text, holes = script.devices.device(_spec(index))
-        yield RULE.at(script, index, _MESSAGE, Replace(index, text, holes))
+        yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
 
 
 def _spec(index: ast.expr) -> Spec:
@@ -183,7 +281,7 @@ def _spec(index: ast.expr) -> Spec:
 
 
 def _brings_torch(script: Script) -> bool:
-    """Whether the file imports torch, so that `.to(0)` can be a tensor's."""
+    """True if the file imports torch, so that `.to(0)` can be a tensor's."""
     return any(
         (script.module.dotted(name) or "").partition(".")[0] in {"torch", "transformers", "timm"}
         for name in script.module.bindings

@@ -43,14 +43,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
+from ...analysis.devices.specs import device_argument
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA103", "set-device")
 
@@ -76,12 +76,22 @@ def device_context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
 def device_of(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1:
         edit = Replace(call, f"{script.xla}.device_index({{0}}.device)", (call.args[0],))
-        yield RULE.at(script, call, "chooses a CUDA device", edit)
+        yield RULE.finding(
+            script,
+            call,
+            "choosing a CUDA device fails on an XLA host: use `xla.set_device` or `xla.device_index`",
+            edit,
+        )
 
 
 @RULE.reference(*_SETTERS)
 def set_device_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, "chooses a CUDA device", Replace(node, f"{script.xla}.set_device"))
+    yield RULE.finding(
+        script,
+        node,
+        "choosing a CUDA device fails on an XLA host: use `xla.set_device` or `xla.device_index`",
+        Replace(node, f"{script.xla}.set_device"),
+    )
 
 
 def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
@@ -91,5 +101,13 @@ def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     text, holes = script.devices.given(given)
     if isinstance(given, ast.Call) and script.devices.spec(given) is None:
         text, holes = "{0}", (given,)  # torch.cuda.current_device(), torch.device(...), a rank
+    match given:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+            text, holes = "{0}.device", (owner,)  # the number is -1 where it is the host's
     edit = Replace(call, f"{script.xla}.{name}({text or 0})", holes)
-    yield RULE.at(script, call, f"`{ast.unparse(call.func)}` chooses a CUDA device", edit)
+    yield RULE.finding(
+        script,
+        call,
+        f"`{ast.unparse(call.func)}` fails on an XLA host: use `xla.set_device` or `xla.device_index`",
+        edit,
+    )

@@ -12,8 +12,8 @@ model is divided by sharding it (SPMD), not by placing its layers; that is for a
          super().__init__()
 -        self.first = first.to("cuda:0")
 +        self.first = first.to(xla.xla_device())
--        self.second = second.to("cuda:1")
-+        self.second = second.to(xla.xla_device(1))
+-        self.second = second.to("cuda:1")  # XLA114
++        self.second = second.to(xla.xla_device(1))  # XLA114
 ```
 
 One device other than the first is still one device:
@@ -40,43 +40,51 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
-from ...findings import HIGH, Finding
-from ...known import RUNTIME
-from ...nodes import walk
-from ...place import NAME, SINK
-from ...rule import Rule
-from ...syntax import keyword
-from ...values import CLASS, INSTANCE, MODULE, TENSOR
+from ...analysis.devices.literal_context import NAME, SINK
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.inference.values import CLASS, INSTANCE, MODULE, TENSOR
+from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
+from ...finding import HIGH, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA114", "several-devices", effort=HIGH)
 
 _SETS = frozenset({"torch.cuda.set_device", f"{RUNTIME}.set_device"})
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def several_devices(script: Script) -> Iterator[Finding]:
     first: dict[int, ast.expr] = {}
     for node, index in _placements(script):
         if isinstance(index, int):
             first.setdefault(index, node)
         elif _counts_devices(script, index):
-            yield RULE.at(script, node, "one process uses several devices; on XLA it drives one")
+            yield RULE.finding(
+                script,
+                node,
+                "this uses several devices in one process, and an XLA process has one: start one process per device, or use SPMD",
+            )
             return
     if len(first) > 1 and not any(
         script.dotted(c.func, s) in _SETS for c, s in script.index.of(ast.Call)
     ):
         node = first[max(first)]
-        yield RULE.at(script, node, "a second device in one process; on XLA it drives one")
+        yield RULE.finding(
+            script,
+            node,
+            "this uses a second device in one process, and an XLA process has one: put everything on one device, or use SPMD",
+        )
 
 
 def _placements(script: Script) -> Iterator[tuple[ast.expr, int | ast.expr]]:
     """What is put on a device, or names one, with its index."""
-    for placed in script.places.all:
+    for placed in script.device_literals.all:
         spec = placed.spec
         if placed.place == SINK or placed.of_devices:
             yield spec.node, 0 if spec.ordinal is None else spec.ordinal
@@ -103,7 +111,7 @@ def _called(
         if given is None:
             yield call, 0
     elif dotted == "torch.device" and given is not None:
-        spec = script.places.spec(given)
+        spec = script.device_literals.spec(given)
         index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
         if spec is None:
             return
@@ -120,7 +128,7 @@ def _called(
 
 
 def _is_anothers(script: Script, owner: ast.expr) -> bool:
-    """Whether `owner` is of a local class that is no tensor and no module, or has its own `cuda`."""
+    """True if `owner` is of a local class that is no tensor and no module, or has its own `cuda`."""
     kinds = script.value(owner).kinds
     return script.defines(owner, "cuda") or (
         bool(kinds & {INSTANCE, CLASS}) and not kinds & {MODULE, TENSOR}
@@ -128,7 +136,7 @@ def _is_anothers(script: Script, owner: ast.expr) -> bool:
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:
-    """Whether `index` runs through `range(torch.cuda.device_count())`."""
+    """True if `index` runs through `range(torch.cuda.device_count())`."""
     if not isinstance(index, ast.Name):
         return False
     found = script.index.scope(index).find(index.id)

@@ -79,15 +79,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...availability import asks_availability
+from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
 from ...edits import Edit, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA116", "tensor-type-name")
 
@@ -118,15 +118,13 @@ def tensor_type_name(script: Script, node: ast.expr, scope: Scope) -> Iterator[F
     if edits is None:
         yield _by_hand(script, node, found)
     else:
-        message = f"`{ast.unparse(target)}` stands for a type that no XLA tensor has"
-        yield RULE.at(script, node, message, *edits)
+        message = f"`{ast.unparse(target)}` names a CUDA tensor type, which fails on an XLA host: use a type of torch and a device"
+        yield RULE.finding(script, node, message, *edits)
 
 
 def _by_hand(script: Script, node: ast.expr, found: TensorType) -> Finding:
-    message = (
-        f"a name for `torch.cuda.{found.kind}`: use `torch.{found.kind}`, and move what it makes"
-    )
-    return RULE.at(script, node, message, effort=MEDIUM)
+    message = f"`torch.cuda.{found.kind}` under another name fails on an XLA host: use `torch.{found.kind}`, and move the result to the device"
+    return RULE.finding(script, node, message, effort=MEDIUM)
 
 
 def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
@@ -173,7 +171,7 @@ def _given(script: Script, statement: ast.Assign) -> _Given | None:
 
 
 def _same(name: str, one: Scope, other: Scope) -> bool:
-    """Whether `name` is the same variable in both scopes."""
+    """True if `name` is the same variable in both scopes."""
     a, b = one.find(name), other.find(name)
     return a is not None and b is not None and a[0] is b[0]
 

@@ -45,15 +45,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
+from ...analysis.inference.values import ARRAY, NUMBER
 from ...edits import Edit, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
-from ...values import ARRAY, NUMBER
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA108", "typed-tensor")
 
@@ -66,7 +66,7 @@ def constructed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     options = f"dtype={torch}.{found.dtype}, device={script.xla}.xla_device()"
     edit: Edit
     if call.keywords:
-        yield RULE.at(script, call, _message(found), effort=MEDIUM)
+        yield RULE.finding(script, call, _message(found), effort=MEDIUM)
         return
     if not call.args:
         edit = Replace(call, f"{torch}.empty(0, {options})")
@@ -77,7 +77,7 @@ def constructed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         edit = Replace(call, f"{torch}.empty({sizes}, {options})", tuple(call.args))
     else:
         edit = _on_host_first(script, call, found, torch)
-    yield RULE.at(script, call, _message(found), edit)
+    yield RULE.finding(script, call, _message(found), edit)
 
 
 def _is_data(script: Script, argument: ast.expr) -> bool:
@@ -102,7 +102,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     found = cuda_type(script, given)
     if found is not None:
         text = f"{{0}}.to({script.xla}.xla_device(), {torch}.{found.dtype})"
-        yield RULE.at(script, call, _message(found), Replace(call, text, (call.func.value,)))
+        yield RULE.finding(script, call, _message(found), Replace(call, text, (call.func.value,)))
     elif isinstance(given, ast.IfExp):
         found, other = cuda_type(script, given.body), host_type(script, given.orelse)
         if found is not None and other is not None and found.kind == other.kind:
@@ -110,7 +110,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             edit = Replace(
                 call, f"{{0}}.to({device}, {torch}.{found.dtype})", (call.func.value, given.test)
             )
-            yield RULE.at(script, call, _message(found), edit)
+            yield RULE.finding(script, call, _message(found), edit)
 
 
 @RULE.reference(*CUDA_TYPES)
@@ -122,13 +122,13 @@ def referred(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     match parent:
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as x, kind]) if kind is node:
             text, holes = _is_of_type(script, x, found, scope)
-            yield RULE.at(script, node, _message(found), Replace(parent, text, holes))
+            yield RULE.finding(script, node, _message(found), Replace(parent, text, holes))
         case _:
-            yield RULE.at(script, node, _message(found), effort=MEDIUM)
+            yield RULE.finding(script, node, _message(found), effort=MEDIUM)
 
 
 def _is_dealt_with(script: Script, node: ast.expr, parent: ast.AST | None) -> bool:
-    """Whether another check looks at the place: `.type(...)`, a default type, a name for the type; or an annotation."""
+    """True if another check looks at the place: `.type(...)`, a default type, a name for the type; or an annotation."""
     if isinstance(parent, ast.IfExp):
         parent = script.parent(parent)
     if isinstance(parent, ast.Call):
@@ -155,7 +155,7 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             if found is not None:
                 text, holes = _is_of_type(script, x, found, scope)
                 no = "not " if isinstance(op, ast.NotEq) else ""
-                yield RULE.at(script, node, _message(found), Replace(node, no + text, holes))
+                yield RULE.finding(script, node, _message(found), Replace(node, no + text, holes))
 
 
 def _is_of_type(
@@ -166,4 +166,4 @@ def _is_of_type(
 
 
 def _message(found: TensorType) -> str:
-    return f"no XLA tensor is a `torch.cuda.{found.kind}`"
+    return f"`torch.cuda.{found.kind}` fails on an XLA host, and no XLA tensor has this type: use a data type and a device"

@@ -1,4 +1,4 @@
-"""Whether NCCL is there says nothing of XLA devices.
+"""True if NCCL is there says nothing of XLA devices.
 
 torch built for CUDA says that NCCL is available on machines without CUDA too; the group's backend is torch_xla's or gloo. What
 such a test wants to know is whether tensors for collectives live on an accelerator.
@@ -16,6 +16,26 @@ such a test wants to know is whether tensors for collectives live on an accelera
      return backend, x, dist.get_rank()
 ```
 
+The group's backend has another name than the user has chosen: an assertion that they are one goes, and other tests are for a
+person.
+
+```diff
+ import torch.distributed as dist
+
+ def setup(args):
+-    assert dist.get_backend() == args.backend, "wrong backend"
+-    if dist.get_backend() != args.backend:
+-        raise RuntimeError("wrong backend")
+     return dist.get_rank()
+```
+
+```python
+import torch.distributed as dist
+
+def setup(args, x):
+    return x.cpu() if dist.get_backend() == args.backend else x  # XLA608
+```
+
 The user's own choice is still what it was:
 
 ```python
@@ -31,17 +51,27 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Replace
-from ...findings import Finding
+from ...analysis.nodes import walk
+from ...analysis.syntax import is_elif, is_pure
+from ...edits import Edit, Replace, remove
+from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA608", "backend-test")
 
+_OTHER_NAME = (
+    "the process group of XLA devices has no backend that is called `nccl`, so that this test fails or takes the other branch: "
+    "ask `xla.is_available()`, or leave the test out"
+)
+_ASSERTED = (
+    "the process group of XLA devices has a backend of another name than the one that was asked for, so that this raises: "
+    "leave it out"
+)
 _OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*nccl", re.IGNORECASE)
 
 
@@ -57,17 +87,155 @@ def is_nccl_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     function = script.function(call)
     if function is not None and _OF_TESTS.search(function.name):
         return  # `def requires_nccl(): return skip_if(not is_nccl_available())`
-    yield RULE.at(script, call, "NCCL is CUDA's", Replace(call, f"{script.xla}.is_available()"))
+    yield RULE.finding(
+        script,
+        call,
+        "torch's test for NCCL says nothing of XLA devices: use `xla.is_available()`",
+        Replace(call, f"{script.xla}.is_available()"),
+    )
 
 
-@RULE.call("torch.distributed.get_backend")
+@RULE.call("torch.distributed.get_backend", "torch.distributed.distributed_c10d.get_backend")
 def get_backend(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    compare = script.parent(call)
-    match compare:
-        case ast.Compare(ops=[ast.Eq() | ast.NotEq() as op], left=left, comparators=[right]):
-            other = right if left is call else left
-            if not (isinstance(other, ast.Constant) and other.value == "nccl"):
+    if _is_of_a_host_group(call):
+        return
+    for name, is_sure in _names(script, call):
+        for finding in _asked(script, name):
+            yield finding if is_sure else finding._replace(edits=(), safety=None)
+
+
+def _is_of_a_host_group(call: ast.Call) -> bool:
+    """`get_backend(gloo_group)`: the runtime's groups of the host keep theirs."""
+    return any("gloo" in ast.unparse(given) for given in (*call.args, *call.keywords))
+
+
+def _names(script: Script, call: ast.Call) -> Iterator[tuple[ast.expr, bool]]:
+    """`call`, as text too (`str(dist.get_backend()).lower()`), and the uses of its name; each with whether it is that alone."""
+    node: ast.expr = call
+    while True:
+        match parent := script.parent(node):
+            case ast.Call(func=ast.Name(id="str"), args=[given]) if given is node:
+                node = parent
+            case ast.Attribute(attr="lower" | "upper" | "strip") if isinstance(
+                around := script.parent(parent), ast.Call
+            ):
+                node = around
+            case ast.NamedExpr(target=named):
+                yield parent, False  # the name is bound there, and would be lost
+                yield from _uses(script, named)
                 return
-            negation = "" if isinstance(op, ast.Eq) else "not "
-            edit = Replace(compare, f"{negation}{script.xla}.is_available()")
-            yield RULE.at(script, compare, "the backend is not NCCL on XLA devices", edit)
+            case _:
+                break
+    yield node, True
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        if isinstance(target := parent.targets[0], ast.Name):
+            yield from _uses(script, target)
+
+
+def _uses(script: Script, target: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
+    found = script.index.scope(target).find(target.id)
+    if found is None:
+        return
+    for name, scope in script.index.of(ast.Name):
+        if name.id == target.id and isinstance(name.ctx, ast.Load):
+            if scope.find(name.id) == found:
+                yield name, len(found[1]) == 1
+
+
+def _asked(script: Script, backend: ast.expr) -> Iterator[Finding]:
+    """What is asked of the name of the group's backend."""
+    parent = script.parent(backend)
+    match parent:
+        case ast.Compare(ops=[op], left=left, comparators=[right]):
+            yield from _compared(script, parent, op, right if left is backend else left)
+        case ast.Match(subject=subject, cases=cases) if subject is backend:
+            if any("nccl" in ast.unparse(case.pattern).lower() for case in cases):
+                yield RULE.finding(script, backend, _OTHER_NAME)
+        case ast.Attribute(attr="startswith" | "endswith" | "find" | "index" | "count"):
+            yield RULE.finding(script, backend, _OTHER_NAME)
+        case ast.Subscript(slice=index) if index is backend:
+            yield RULE.finding(script, backend, _OTHER_NAME)  # `{"nccl": ...}[dist.get_backend()]`
+
+
+def _compared(
+    script: Script, compare: ast.Compare, op: ast.cmpop, other: ast.expr
+) -> Iterator[Finding]:
+    others = other.elts if isinstance(other, (ast.List, ast.Tuple, ast.Set)) else [other]
+    known = [_backend(script, o) for o in others]
+    if "nccl" not in known and None not in known:
+        return  # False, as it was, unless the host's backend is meant
+    within = isinstance(op, (ast.In, ast.NotIn)) and len(others) == len(known)
+    if known == ["nccl"] and (within is (others != [other])):
+        negation = "not " if isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot)) else ""
+        edit = Replace(compare, f"{negation}{script.xla}.is_available()")
+        yield RULE.finding(
+            script,
+            compare,
+            "this test is False on XLA devices, which have no NCCL backend: use the runtime's test",
+            edit,
+        )
+        return
+    dropped = _without_assertion(script, compare, op)
+    if dropped is not None:
+        yield RULE.finding(script, compare, _ASSERTED, dropped)
+    else:
+        yield RULE.finding(script, compare, _OTHER_NAME)
+
+
+def _without_assertion(script: Script, compare: ast.Compare, op: ast.cmpop) -> Edit | None:
+    """The edit that leaves out an assertion, or its part, that the group has the backend which was asked for."""
+    parent = script.parent(compare)
+    whole: ast.expr = compare
+    if isinstance(parent, ast.BoolOp):
+        whole, parent = parent, script.parent(parent)
+    match parent:
+        case ast.Assert(test=test) if test is whole and isinstance(op, (ast.Eq, ast.In, ast.Is)):
+            return _without_part(script, parent, whole, compare, ast.And)
+        case ast.If(test=test, body=[ast.Raise()], orelse=[]) if (
+            test is whole
+            and isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot))
+            and not is_elif(parent, script.parents)
+        ):
+            return _without_part(script, parent, whole, compare, ast.Or)
+    return None
+
+
+def _without_part(
+    script: Script,
+    statement: ast.stmt,
+    whole: ast.expr,
+    compare: ast.expr,
+    joined: type[ast.boolop],
+) -> Edit | None:
+    """All of `statement`, or what else its test asks by `and` (of what raises: by `or`)."""
+    if not isinstance(whole, ast.BoolOp):
+        return remove(statement)
+    rest = [value for value in whole.values if value is not compare]
+    if not isinstance(
+        whole.op, joined
+    ):  # `assert alone or get_backend() == backend`: holds, whatever the rest says
+        return remove(statement) if all(_only_asks(script, r) for r in rest) else None
+    return Replace(whole, "{0}", (rest[0],)) if len(rest) == 1 else None
+
+
+def _only_asks(script: Script, test: ast.expr) -> bool:
+    """True if leaving `test` out leaves nothing undone."""
+    calls = [node for node in walk(test) if isinstance(node, ast.Call)]
+    asking = all(
+        (script.dotted(c.func) or "").startswith(
+            ("torch.distributed.is_", "torch.distributed.get_")
+        )
+        for c in calls
+    )
+    return asking or is_pure(test)
+
+
+def _backend(script: Script, node: ast.expr) -> str | None:
+    """The backend that `node` surely is: `"nccl"`, `dist.Backend.NCCL`."""
+    if isinstance(node, ast.Constant):
+        return str(node.value).lower()
+    dotted = script.dotted(node) or ""
+    if dotted.startswith("torch.distributed.Backend."):
+        script.settled.add(node)
+        return dotted.rpartition(".")[2].lower()
+    return None

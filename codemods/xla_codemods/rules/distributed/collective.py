@@ -1,6 +1,6 @@
 """Collectives of `torch.distributed` on XLA tensors can do nothing at all, silently.
 
-Between processes on the CPU, gloo returns without an error and leaves the tensor as it was (xla-facts 3.9); on
+Between processes on the CPU, gloo returns without an error and leaves the tensor as it was (fact 3.9); on
 devices, object collectives and averaging fail (5.3). The runtime's collectives have the same arguments and
 work on every backend.
 
@@ -32,26 +32,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
+from ...analysis.training.process_groups import COLLECTIVES, is_host_backend
 from ...edits import DropArgument, Edit, Replace
-from ...findings import HIGH, Finding
+from ...finding import HIGH, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .process_group import is_host_backend
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA602", "collective")
+RULE = Rule("XLA602", "collective", of_step="turn")
 
-# The runtime has these under the same names, with the same arguments.
-COLLECTIVES = frozenset(
-    (
-        "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier "
-        "broadcast broadcast_object_list gather gather_object new_group reduce reduce_scatter "
-        "reduce_scatter_tensor scatter scatter_object_list"
-    ).split()
-)
 # No counterpart: point to point, and coalesced forms.
 _MISSING = frozenset(
     "send recv isend irecv batch_isend_irecv all_reduce_coalesced all_gather_coalesced".split()
@@ -75,18 +67,18 @@ def collective(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     devices = keyword(call, "device_ids")
     if name == "barrier" and devices is not None:
         edits.append(DropArgument(call, next(k for k in call.keywords if k.value is devices)))
-    yield RULE.at(script, call, _said(name), *edits)
+    yield RULE.finding(script, call, _said(name), *edits)
 
 
 def _said(name: str) -> str:
     """What `name` of torch.distributed does on XLA."""
     if name == "barrier":
-        return "`barrier` waits for the hosts, not for what the devices have still to do"
+        return "`barrier` waits for the processes, not for the XLA devices: use the runtime's `barrier`"
     if name == "new_group":
-        return "`new_group` makes a group that the runtime's collectives do not know"
+        return "a group made by `new_group` does not work with XLA tensors: use the runtime's `new_group`"
     if name.endswith(("_object", "_object_list")):
-        return f"`{name}` fails in XLA's process group, which sends tensors of the device alone"
-    return f"`{name}` may do nothing to XLA tensors"
+        return f"`{name}` fails in the process group of XLA, which takes XLA tensors only: use the runtime's function"
+    return f"`{name}` may leave XLA tensors unchanged without an error: use the runtime's function"
 
 
 @RULE.call(*_dotted(frozenset({"monitored_barrier"})))
@@ -96,19 +88,24 @@ def monitored_barrier(script: Script, call: ast.Call, scope: Scope) -> Iterator[
         return
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.barrier")]
     edits += (DropArgument(call, argument) for argument in call.keywords)
-    yield RULE.at(script, call, "`monitored_barrier` is gloo's, and not of XLA's group", *edits)
+    yield RULE.finding(
+        script,
+        call,
+        "`monitored_barrier` exists for gloo only and fails on XLA: use the runtime's `barrier`",
+        *edits,
+    )
 
 
 @RULE.call(*_dotted(_MISSING))
 def without_counterpart(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not _is_of_the_host(script):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-        message = f"`{name}` has no counterpart on XLA: send through all_gather or broadcast"
-        yield RULE.at(script, call, message, effort=HIGH)
+        message = f"`{name}` does not work on XLA: use all_gather or broadcast"
+        yield RULE.finding(script, call, message, effort=HIGH)
 
 
 def _is_of_the_host(script: Script) -> bool:
-    """Whether the script's only process groups are the CPU's: it hands CPU tensors to them."""
+    """True if the script's only process groups are the CPU's: it hands CPU tensors to them."""
     inits = [c for c, _ in script.index.calls_of("init_process_group")]
     backends = [c.args[0] if c.args else keyword(c, "backend") for c in inits]
     return bool(inits) and all(is_host_backend(b) for b in backends)

@@ -6,16 +6,27 @@ names in `state_dict`. On CUDA it is torch's.
 
 ```diff
  import os
--from torch.nn.parallel import DistributedDataParallel as DDP
+ from torch.nn.parallel import DistributedDataParallel as DDP
 +from xla_migrate import runtime as xla
 
  def wrap(model, local_rank):
 -    return DDP(model, device_ids=[local_rank], output_device=local_rank, find_unused_parameters=True)
 +    return xla.DistributedDataParallel(model, find_unused_parameters=True)
 
+ def unwrap(model: DDP):
+     return model.module if isinstance(model, DDP) else model
+```
+
+The runtime's class derives from torch's, and what asks about types keeps torch's: so it answers for models as well that
+a library or another module has wrapped. Exact types are two, the runtime's and torch's:
+
+```diff
+ from torch import nn
+ from torch.nn.parallel import DistributedDataParallel as DDP
+
  def unwrap(model):
--    return model.module if isinstance(model, DDP) else model
-+    return model.module if isinstance(model, xla.DistributedDataParallel) else model
+-    return model.module if type(model) in (nn.DataParallel, DDP) else model
++    return model.module if isinstance(model, (nn.DataParallel, DDP)) else model
 ```
 
 Hooks that send gradients in 16 bits have no effect on XLA, and no harm. Others, which change what is summed up, are left:
@@ -47,27 +58,36 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
+from ...analysis.type_tests import exact_type_test, is_about_types
 from ...edits import DropArgument, Edit, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA603", "data-parallel")
+RULE = Rule("XLA603", "data-parallel", of_step="wrapper")
 
 _NAMES = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.parallel.distributed.DistributedDataParallel",
     "apex.parallel.DistributedDataParallel",
 )
+_TORCHS = frozenset(
+    {
+        *_NAMES[:2],
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
 # Hooks that only say in which type gradients travel.
 _HARMLESS_HOOKS = frozenset({"allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"})
 # Positional parameters behind the module that concern CUDA devices.
 _DEVICES = ("device_ids", "output_device")
-_JOIN = "XLA replicas have to run the same number of steps: give them batches of equal number (drop_last=True)"
+_JOIN = "`join` does not work on XLA, where all processes must run the same number of steps: give each the same number of batches (drop_last=True)"
 _APEX = frozenset(
     (
         "message_size delay_allreduce shared_param allreduce_trigger_params retain_allreduce_buffers "
@@ -88,13 +108,53 @@ def wrapped(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             dropped.append(argument)
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.DistributedDataParallel")]
     edits += (DropArgument(call, argument) for argument in dropped)
-    yield RULE.at(script, call, "gradients are averaged over CUDA devices", *edits)
+    yield RULE.finding(
+        script, call, "this wrapper fails on XLA devices: use `xla.DistributedDataParallel`", *edits
+    )
 
 
 @RULE.reference(*_NAMES)
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    is_apex = (script.dotted(node, scope) or "").startswith("apex.")
+    if is_about_types(script, node, scope):
+        if is_apex:
+            name = script.spell(_NAMES[0], scope)
+            yield RULE.finding(script, node, "apex needs CUDA", Replace(node, name))
+        return
+    if _is_in_an_exact_test(script, node) and not is_apex:
+        return
     edit = Replace(node, f"{script.xla}.DistributedDataParallel")
-    yield RULE.at(script, node, "it is the runtime's class that wraps models", edit)
+    yield RULE.finding(
+        script,
+        node,
+        "on XLA models are wrapped by the runtime's class: use `xla.DistributedDataParallel`",
+        edit,
+    )
+
+
+def _is_in_an_exact_test(script: Script, node: ast.expr) -> bool:
+    parent = script.parent(node)
+    if isinstance(parent, ast.Tuple):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.Compare) and exact_type_test(parent) is not None
+
+
+@RULE.node(ast.Compare, mentions=("dataparallel",))
+def exact_type(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
+    """`type(model) is DDP`."""
+    found = exact_type_test(node)
+    if found is None:
+        return
+    text, asked, classes = found
+    named = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+    if any(script.dotted(name, scope) in _TORCHS for name in named):
+        if text.startswith("not") and isinstance(script.parent(node), (ast.Compare, ast.BinOp)):
+            text = f"({text})"
+        message = (
+            "models may be wrapped by torch's class or by the runtime's, which derives from it: "
+            "ask for torch's"
+        )
+        yield RULE.finding(script, node, message, Replace(node, text, (asked, classes)))
 
 
 @RULE.method("register_comm_hook")
@@ -103,10 +163,10 @@ def hooked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = ast.unparse(hook).rpartition(".")[2] if hook is not None else "a hook"
     if name not in _HARMLESS_HOOKS:
         message = (
-            f"`{name}`: XLA averages gradients within the graph, without hooks; leave it out, or change the averages "
+            f"`{name}` has no effect on XLA, which averages gradients without hooks: leave it out, or change the gradients "
             "between backward and step"
         )
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.call(
@@ -115,10 +175,10 @@ def hooked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 )
 def sharded_optimizer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = (
-        "`ZeroRedundancyOptimizer` sends each parameter by itself, and gathers its state to XLA devices, to which torch "
-        "cannot load: use its `optimizer_class` itself, which takes the same steps, or shard with FSDP"
+        "`ZeroRedundancyOptimizer` is slow on XLA and fails when it gathers its state: "
+        "use its `optimizer_class` directly, which takes the same steps, or shard with FSDP"
     )
-    yield RULE.at(script, call, message, effort=MEDIUM)
+    yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.node(ast.withitem)
@@ -127,7 +187,7 @@ def joined(script: Script, item: ast.withitem, scope: Scope) -> Iterator[Finding
     match item.context_expr:
         case ast.Call(func=ast.Attribute(value=model, attr="join")) as call:
             if not (isinstance(model, ast.Constant) or script.uses_accelerate):
-                yield RULE.at(script, call, _JOIN, effort=MEDIUM)
+                yield RULE.finding(script, call, _JOIN, effort=MEDIUM)
         case ast.Call() as call:
             if script.dotted(call.func, scope) == "torch.distributed.algorithms.join.Join":
-                yield RULE.at(script, call, _JOIN, effort=MEDIUM)
+                yield RULE.finding(script, call, _JOIN, effort=MEDIUM)

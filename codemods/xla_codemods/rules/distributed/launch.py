@@ -19,6 +19,15 @@ function in this one.
 +    xla.launch(main, nprocs=world_size, args=(world_size,))
 ```
 
+`start_processes` is the same by another name; forked processes would share their parent's device:
+
+```python
+import torch.multiprocessing as mp
+
+def start(main):
+    mp.start_processes(main, nprocs=4, start_method="fork")  # XLA604
+```
+
 Processes that compute nothing on a device are none of its business:
 
 ```python
@@ -35,24 +44,43 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import Replace
-from ...findings import HIGH, WARNING, Finding
+from ...finding import HIGH, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA604", "launch")
+RULE = Rule("XLA604", "launch", shows_accelerator=False)
 
 
-@RULE.call("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
+@RULE.call(
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.spawn.spawn",
+    "torch.multiprocessing.start_processes",
+    "torch.multiprocessing.spawn.start_processes",
+)
 def spawn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _starts_a_helper(call):
         return
-    edit = Replace(call.func, f"{script.xla}.launch")
-    yield RULE.at(script, call, "processes are started per CUDA device", edit)
+    message = "this starts one process per CUDA device: use `xla.launch`"
+    if any(k.arg is None or k.arg not in _OF_LAUNCH for k in call.keywords) or _forks(call):
+        yield RULE.finding(script, call, f"{message}, which spawns processes", effort=HIGH)
+    else:
+        yield RULE.finding(script, call, message, Replace(call.func, f"{script.xla}.launch"))
+
+
+_OF_LAUNCH = frozenset({"fn", "args", "nprocs", "join", "daemon", "start_method"})
+
+
+def _forks(call: ast.Call) -> bool:
+    """A process that is forked has the parent's device, which works in one process alone."""
+    method = keyword(call, "start_method") or (call.args[5] if len(call.args) > 5 else None)
+    return method is not None and not (
+        isinstance(method, ast.Constant) and method.value in {"spawn", "forkserver"}
+    )
 
 
 def _starts_a_helper(call: ast.Call) -> bool:
@@ -67,5 +95,5 @@ def process(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Processes started by hand, in a script that connects them."""
     if not script.index.calls_of("init_process_group"):
         return
-    message = "start replicas with `xla.launch(fn, args)`: a process started by hand gets no device of its own"
-    yield RULE.at(script, call, message, severity=WARNING, effort=HIGH)
+    message = "a process that is started by hand gets no XLA device of its own: use `xla.launch(fn, args)`"
+    yield RULE.finding(script, call, message, severity=WARNING, effort=HIGH)

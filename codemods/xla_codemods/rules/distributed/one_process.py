@@ -49,38 +49,31 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ... import world_sizes
+from ...analysis.inference.values import DEVICE_LOADER, LOADER
+from ...analysis.loops import BACKWARD
+from ...analysis.training import world_sizes
+from ...analysis.training.loaders import is_called_a_loader
+from ...analysis.training.replicas import is_of_replicas
+from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import Replace
-from ...feeding import is_called_a_loader
-from ...findings import MEDIUM, WARNING, Finding
-from ...loops import BACKWARD
-from ...rule import Rule
-from ...values import DEVICE_LOADER, LOADER
-from . import fully_sharded
+from ...finding import MEDIUM, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA613", "one-process", effort=MEDIUM)
 
-_OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")
-_ONE = "SPMD has one process"
+_ONE = "SPMD runs one process for all devices"
 
 
-def is_of_replicas(script: Script) -> bool:
-    """Whether the script, or another module of its program, is one for several processes."""
-    if any(script.index.calls_of(name) for name in _OF_REPLICAS):
-        return True
-    return script.project is not None and script.project.mentions(*_OF_REPLICAS[:3])
-
-
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def one_process(script: Script) -> Iterator[Finding]:
     if script.parallel == "spmd":
         if not is_of_replicas(script):
             return
-    elif not fully_sharded.wraps(script):
+    elif not is_sharded_by_the_runtime(script):
         return
     yield from _counted(script)
     yield from _summed(script)
@@ -93,38 +86,36 @@ def _counted(script: Script) -> Iterator[Finding]:
     for use in world_sizes.uses(script):
         text = ast.unparse(use.whole)
         if use.means == world_sizes.DEVICES:
-            message = f"`{text}` means devices, and {_ONE}"
+            message = f"`{text}` counts processes, and {_ONE}: use `xla.data_parallel_size()`"
             edit = Replace(use.operand, f"{script.xla}.data_parallel_size()")
-            yield RULE.at(script, use.whole, message, edit)
+            yield RULE.finding(script, use.whole, message, edit)
         elif use.means == world_sizes.LOSS:
             message = (
-                f"`{text}` scales a loss for gradients that are averaged over processes: {_ONE}, whose loss is over "
-                "the batch of all devices"
+                f"`{text}` scales a loss for gradients averaged over processes, but {_ONE}, and its loss is over "
+                "the batch of all devices: remove the factor"
             )
-            yield RULE.at(script, use.whole, message)
+            yield RULE.finding(script, use.whole, message)
         else:
-            message = (
-                f"`{text}`: {_ONE}; where devices are meant, `xla.data_parallel_size()` counts them"
-            )
-            yield RULE.at(script, use.whole, message, severity=WARNING)
+            message = f"`{text}` counts processes, and {_ONE}: use `xla.data_parallel_size()` where devices are meant"
+            yield RULE.finding(script, use.whole, message, severity=WARNING)
 
 
 def _summed(script: Script) -> Iterator[Finding]:
     for node in world_sizes.summed_losses(script):
         message = (
-            f"a sum over the batch of all devices, where DDP averages its processes' sums: {_ONE}; divide by "
+            "this sums the loss over the batch of all devices, where DDP averages the sums of its processes: divide by "
             "`xla.data_parallel_size()`, or take the mean"
         )
-        yield RULE.at(script, node, message)
+        yield RULE.finding(script, node, message)
 
 
 def _gathered(script: Script) -> Iterator[Finding]:
     for call in world_sizes.gathered_losses(script):
         message = (
-            f"{_ONE}, whose loss is over the features of all devices: gradients flow to all of them, also where this "
-            "gathering gave none back for other processes' features"
+            "SPMD computes the loss over the features of all devices, so gradients flow to all of them, also where this "
+            "gathering gave none to features of other processes: check the scale of the loss"
         )
-        yield RULE.at(script, call, message, severity=WARNING)
+        yield RULE.finding(script, call, message, severity=WARNING)
 
 
 def _lengths(script: Script) -> Iterator[Finding]:
@@ -141,13 +132,11 @@ def _lengths(script: Script) -> Iterator[Finding]:
         (counted,) = call.args
         if _is_loader(script, counted, scope) and _last(counted) not in unfed:
             edit = Replace(counted, f"{script.xla}.MpDeviceLoader({{0}})", (counted,))
-            message = "these are batches of one device, and a step takes one for every device"
-            yield RULE.at(script, call, message, edit)
+            message = "this counts batches of one device, and a step under SPMD takes one for each device: count those of `xla.MpDeviceLoader`"
+            yield RULE.finding(script, call, message, edit)
         elif "sampler" in _last(counted).lower() and _is_divided(script.parent(call), call):
-            message = (
-                f"`{ast.unparse(call)}` is all of the data, and not one process's share: {_ONE}"
-            )
-            yield RULE.at(script, call, message, severity=WARNING)
+            message = f"`{ast.unparse(call)}` is the length of all data, because {_ONE}: divide by `xla.data_parallel_size()` where one share is meant"
+            yield RULE.finding(script, call, message, severity=WARNING)
 
 
 def _is_divided(parent: ast.AST | None, node: ast.expr) -> bool:
@@ -177,10 +166,10 @@ def _not_loaded(script: Script) -> Iterator[Finding]:
     training = [loop for loop in loops if BACKWARD in loop.effects]
     if training and not any(loop.fed for loop in loops) and not _prefetches(script):
         message = (
-            "nothing puts these batches together for all devices: give the loop a DataLoader through "
+            "under SPMD these batches are not put together for all devices: give the loop a DataLoader through "
             "`xla.MpDeviceLoader`, or draw the batch of all devices"
         )
-        yield RULE.at(script, training[0].node, message)
+        yield RULE.finding(script, training[0].node, message)
 
 
 def _prefetches(script: Script) -> bool:

@@ -63,15 +63,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
+from ...analysis.training.process_groups import is_host_backend
 from ...edits import DropArgument, Edit, Replace
-from ...findings import Finding
-from ...nodes import walk
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA601", "process-group")
 
@@ -88,21 +89,25 @@ def init_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.init_process_group")]
     if isinstance(backend, ast.Constant):
         edits.append(DropArgument(call, _argument(call, backend)))
-    yield RULE.at(script, call, "the NCCL backend needs CUDA devices", *edits)
+    yield RULE.finding(
+        script, call, "the NCCL backend fails on an XLA host: use `xla.init_process_group`", *edits
+    )
 
 
 @RULE.call("torch.distributed.get_default_backend_for_device")
 def default_backend(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """It knows no XLA devices; the runtime chooses the backend by itself."""
-    message = "no backend is known for XLA devices: `xla.init_process_group` chooses it"
+    message = (
+        "torch knows no backend for XLA devices: use `xla.init_process_group`, which chooses it"
+    )
     if _is_only_for_a_group(script, call):
-        yield RULE.at(script, call, message, Replace(call, "None"))
+        yield RULE.finding(script, call, message, Replace(call, "None"))
     else:
-        yield RULE.at(script, call, message)
+        yield RULE.finding(script, call, message)
 
 
 def _is_only_for_a_group(script: Script, call: ast.Call) -> bool:
-    """Whether what `call` gives is only handed to `init_process_group`, directly or by a name."""
+    """True if what `call` gives is only handed to `init_process_group`, directly or by a name."""
     parent = script.parent(call)
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]):
@@ -134,12 +139,9 @@ def destroy_process_group(script: Script, call: ast.Call, scope: Scope) -> Itera
     ):
         return
     edit = Replace(call.func, f"{script.xla}.destroy_process_group")
-    yield RULE.at(script, call, "the group is the runtime's", edit)
-
-
-def is_host_backend(node: ast.expr | None) -> bool:
-    """Whether `node` names a backend that has nothing to do with CUDA."""
-    return isinstance(node, ast.Constant) and node.value in {"gloo", "mpi", "ucc", "xla", "fake"}
+    yield RULE.finding(
+        script, call, "on XLA the runtime makes the process group: use its function", edit
+    )
 
 
 def _argument(call: ast.Call, value: ast.expr) -> ast.expr | ast.keyword:

@@ -2,16 +2,19 @@
 
 All replicas have to run the same graphs and join each collective. Under `if rank == 0:` the others never come.
 Saving needs no guard: `xla.save` is called by every replica and written by one; under a guard it is harmless as long as
-the step is marked before it, which the migration sees to (xla-facts 1.41).
+the step is marked before it, which the migration sees to (fact 1.41).
 
 ```diff
  import torch
  import torch.distributed as dist
+-from torch.nn.parallel import DistributedDataParallel
 +from xla_migrate import runtime as xla
 
  def train(model, optimizer, loader, device):
 -    dist.init_process_group("nccl")
 +    xla.init_process_group()
+-    model = DistributedDataParallel(model)
++    model = xla.DistributedDataParallel(model)
 -    for x, y in loader:
 +    for x, y in xla.MpDeviceLoader(loader):
          loss = model(x.to(device), y.to(device))
@@ -77,24 +80,24 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ... import known
-from ...alone import has_replicas, reads_averages
+from ...analysis.inference import library_types
+from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
+from ...analysis.nodes import walk
+from ...analysis.training.process_groups import COLLECTIVES
+from ...analysis.training.rank_divergence import has_replicas, reads_averages
+from ...analysis.training.ranks import Guard, guard
 from ...edits import InsertBefore
-from ...findings import MEDIUM, Finding
-from ...loops import BACKWARD, FORWARD, MARK, STEP
-from ...nodes import walk
+from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
-from ...ranks import Guard, guard
 from ...rule import Rule
-from .collective import COLLECTIVES
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
 
-_HOMES = ("torch.distributed.", f"{known.RUNTIME}.", "torch_xla.core.xla_model.")
+_HOMES = ("torch.distributed.", f"{library_types.RUNTIME}.", "torch_xla.core.xla_model.")
 _JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
@@ -104,13 +107,23 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
     if found is None:
         return
     yield from _averages_read(script, node)
+    yield from _cut_alone(script, node)
     rest = node.orelse
     if not rest and isinstance(node.body[-1], _LEAVES):
         block = script.block(node)
         rest = block[block.index(node) + 1 :]
     yield from _never_met(script, node, found, node.body, rest)
-    if rest is not node.orelse:
+    if rest is not node.orelse and not _is_of_a_mode(node.test):
         yield from _never_met(script, node, Guard(not found.first), rest, node.body)
+
+
+def _is_of_a_mode(test: ast.expr) -> bool:
+    """`args.export and rank == 0`: behind its return is what other modes do, in which none returns there."""
+    return (
+        isinstance(test, ast.BoolOp)
+        and isinstance(test.op, ast.And)
+        and any(guard(value) is None for value in test.values)
+    )
 
 
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
@@ -123,8 +136,8 @@ def _never_met(
     others = {name for _, name in _collectives(script, otherwise)}
     for call, name in _collectives(script, body):
         if name not in others and not _met_elsewhere(script, node, found, name):
-            message = f"`{name}` under a test of the rank: the other replicas never join, and the job hangs"
-            yield RULE.at(script, call, message)
+            message = f"`{name}` under a test of the rank hangs, because the other processes never call it: call it in all processes"
+            yield RULE.finding(script, call, message)
 
 
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -140,14 +153,51 @@ def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
         return
     if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):
         message = (
-            "this replica alone would launch what is averaged over all and read here, and wait for the others: the step "
-            "is cut before it"
+            "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
+            "before it"
         )
-        yield RULE.at(script, node, message, InsertBefore(node, f"{script.xla}.mark_step()"))
+        yield RULE.finding(script, node, message, InsertBefore(node, f"{script.xla}.mark_step()"))
+
+
+def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
+    """`if rank == 0: event.record()` within a step: this replica's step is two graphs, and that of the others one."""
+    if script.uses_accelerate or not any(
+        _cuts(script, part) for s in node.body for part in walk(s)
+    ):
+        return
+    block = script.block(node)
+    before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
+    effects = [script.training.effects_of([s]) for s in before]
+    since = max((i for i, found in enumerate(effects) if found & {FORWARD, BACKWARD}), default=None)
+    if since is None or any(MARK in found for found in effects[since:]):
+        return
+    ends = (BACKWARD, STEP)
+    if any(e in script.training.effects_of([s]) for s in behind for e in ends):
+        if has_replicas(script):
+            message = (
+                "this cuts the graph of the step in one process alone, whose launches then differ from those of the "
+                "others, and they hang: mark the step before it in all of them"
+            )
+            edit = InsertBefore(node, f"{script.xla}.mark_step()")
+            yield RULE.finding(script, node, message, edit)
+
+
+_WAITS = ("torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize")
+_EVENT = Pattern(r"event|start|end|begin|stop|tic|toc|timer", re.IGNORECASE)
+
+
+def _cuts(script: Script, node: ast.AST) -> bool:
+    """`start.record()` of an event, and waiting for the device."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="record")):
+            return script.source.mentions("event") and bool(_EVENT.search(ast.unparse(owner)))
+        case ast.Call(func=func):
+            return script.dotted(func) in _WAITS
+    return False
 
 
 def _synchronised(script: Script) -> bool:
-    """Whether the forward pass averages, too."""
+    """True if the forward pass averages, too."""
     calls = ("convert_sync_batchnorm", "SyncBatchNorm", "convert_syncbn_model")
     return any(script.index.calls_of(name) for name in calls)
 
@@ -166,7 +216,7 @@ def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Cal
 
 
 def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:
-    """Whether the replicas that this guard keeps out call the same collective under the opposite one."""
+    """True if the replicas that this guard keeps out call the same collective under the opposite one."""
     owner = script.function(node) or script.tree
     for other in walk(owner):
         if isinstance(other, ast.If) and other is not node:

@@ -18,22 +18,36 @@ on CUDA it is torch's.
 It uses one XLA device. To use several, wrap with `DistributedDataParallel` and start one process per device
 (`xla.launch`, `torchrun`), or migrate with `--parallel spmd`, where one process drives all devices.
 
-Where the type itself is compared, the runtime's is meant; `isinstance(model, nn.DataParallel)` stays true:
+Where the type itself is compared, torch's class and the runtime's, which derives from it, are both meant:
 
 ```diff
  import torch
  from torch import nn
-+from xla_migrate import runtime as xla
 
  def unwrap(model):
 -    return model.module if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel) else model
-+    return model.module if type(model) in (xla.DataParallel, xla.DistributedDataParallel) else model
++    return model.module if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)) else model
 
  def unwrap_one(model):
      return model.module if isinstance(model, nn.DataParallel) else model
 ```
 
-The function, which takes module and inputs at once, is left to a person; classes of other makes stay:
+The function takes module and inputs at once:
+
+```diff
+ import torch
+-from torch import nn
++from xla_migrate import runtime as xla
+
+ def forward(main, input, ngpu):
+     if input.size(0) > 1:
+-        return nn.parallel.data_parallel(main, input, range(ngpu))
++        return xla.DataParallel(main)(input)
+     return main(input)
+```
+
+Where the inputs may be one tensor or several, and with arguments by name, it is left to a person; classes of other makes
+stay:
 
 ```python
 from mylib import DataParallel
@@ -48,14 +62,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import TENSOR
+from ...analysis.syntax import is_handed_on
+from ...analysis.type_tests import exact_type_test
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import HIGH, Finding
 from ...rule import Rule
-from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA605", "single-process-data-parallel")
 
@@ -64,30 +80,84 @@ _CLASSES = (
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.data_parallel.DataParallel",
 )
-_MESSAGE = "`DataParallel` leaves inputs on the CPU, and uses one XLA device (DistributedDataParallel uses all)"
+_MESSAGE = "`DataParallel` leaves inputs on the CPU and uses one XLA device: use `xla.DataParallel`, or DistributedDataParallel for several devices"
 
 
 @RULE.call(*_CLASSES)
 def data_parallel(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.DataParallel"))
+    yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.DataParallel"))
 
 
 @RULE.reference(*_CLASSES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`wrap = nn.DataParallel`; `isinstance(model, nn.DataParallel)` stays true."""
     if is_handed_on(node, script.parents) or _is_compared(script, node):
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
 
 
 def _is_compared(script: Script, node: ast.expr) -> bool:
-    """`type(model) is nn.DataParallel`, `type(model) in (nn.DataParallel, ...)`."""
+    """`wrapper is nn.DataParallel`, `type(model) in CLASSES` where that cannot be `isinstance`."""
     parent = script.parent(node)
     if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
         parent = script.parent(parent)
-    return isinstance(parent, ast.Compare)
+    return isinstance(parent, ast.Compare) and exact_type_test(parent) is None
 
 
 @RULE.call("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "`data_parallel` needs CUDA devices: call the module itself"
-    yield RULE.at(script, call, message)
+    message = "`data_parallel` fails without CUDA: call `xla.DataParallel` of the module"
+    yield RULE.finding(script, call, message, *_called_at_once(script, call, scope))
+
+
+def _called_at_once(script: Script, call: ast.Call, scope: Scope) -> Iterator[Replace]:
+    """`xla.DataParallel(module)(inputs)`."""
+    named = {k.arg for k in call.keywords} - {"device_ids", "output_device", "dim"}
+    if len(call.args) < 2 or named or any(isinstance(a, ast.Starred) for a in call.args):
+        return
+    module, inputs = call.args[:2]
+    if isinstance(inputs, ast.Tuple):
+        holes = ", ".join(f"{{{k + 1}}}" for k in range(len(inputs.elts)))
+        yield Replace(call, f"{script.xla}.DataParallel({{0}})({holes})", (module, *inputs.elts))
+    elif script.value(inputs, scope).has(TENSOR) or _is_asked_as_a_tensor(script, inputs):
+        yield Replace(call, f"{script.xla}.DataParallel({{0}})({{1}})", (module, inputs))
+
+
+def _is_asked_as_a_tensor(script: Script, node: ast.expr) -> bool:
+    """True if something that only tensors have is asked of `node` in the same function: `input.is_cuda`."""
+    if not isinstance(node, ast.Name):
+        return False
+    function = script.function(node)
+    return any(
+        other.attr in _OF_TENSORS
+        and isinstance(other.value, ast.Name)
+        and other.value.id == node.id
+        and script.function(other) is function
+        for other, _ in script.index.of(ast.Attribute)
+    )
+
+
+_OF_TENSORS = frozenset({"data", "dim", "dtype", "is_cuda", "ndim", "shape", "size", "view"})
+
+
+_PIECES = (
+    "replicate",
+    "replicate.replicate",
+    "parallel_apply",
+    "parallel_apply.parallel_apply",
+    "scatter",
+    "scatter_gather.scatter",
+    "scatter_gather.scatter_kwargs",
+    "gather",
+    "scatter_gather.gather",
+)
+
+
+@RULE.call(*(f"torch.nn.parallel.{name}" for name in _PIECES))
+def pieces(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`DataParallel` by hand."""
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    message = (
+        f"`{name}` works on several CUDA devices of one process, and an XLA process has one: call the module itself, "
+        "or use DistributedDataParallel"
+    )
+    yield RULE.finding(script, call, message, effort=HIGH)

@@ -14,6 +14,27 @@ if __name__ == "__main__":
     xla.use_spmd(batch_per_device=True)
     model = xla.DistributedDataParallel(build().to(xla.xla_device()))
 ```
+
+A script for FSDP that does not say it:
+
+```diff
+ import torch
+-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
++from xla_migrate import runtime as xla
+
+ if __name__ == "__main__":
+-    model = FSDP(Net().cuda())
+-    for x, y in loader:
+-        loss = criterion(model(x.cuda()), y.cuda())
++    xla.use_spmd(batch_per_device=True)
++    model = xla.FullyShardedDataParallel(Net().to(xla.xla_device()))
++    for x, y in xla.MpDeviceLoader(loader):
++        loss = criterion(model(x.to(xla.xla_device())), y.to(xla.xla_device()))
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+         optimizer.zero_grad()
+```
 """
 
 from __future__ import annotations
@@ -22,33 +43,34 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
+from ...analysis.training.replicas import is_of_replicas
+from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import InsertBefore
-from ...findings import INFO, Finding
-from ...nodes import walk
-from ...rule import Rule
-from . import fully_sharded, one_process
+from ...finding import INFO, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA612", "spmd", severity=INFO)
 
 _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
-    shards = fully_sharded.wraps(script)
+    shards = is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
     first = _first_statement(script.tree)
     if first is None or script.index.calls_of("use_spmd"):
         return
-    shares = shards or one_process.is_of_replicas(script)
+    shares = shards or is_of_replicas(script)
     text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"
-    message = "one process is to drive all devices"
-    yield RULE.at(script, first, message, InsertBefore(first, text))
+    message = "SPMD has to be switched on before the first use of a device: call `xla.use_spmd()`"
+    yield RULE.finding(script, first, message, InsertBefore(first, text))
 
 
 def _first_statement(tree: ast.Module) -> ast.stmt | None:

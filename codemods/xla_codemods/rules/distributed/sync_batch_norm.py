@@ -27,13 +27,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.type_tests import is_about_types
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA609", "sync-batch-norm")
 
@@ -42,7 +43,7 @@ _CLASSES = (
     "torch.nn.modules.batchnorm.SyncBatchNorm",
     "apex.parallel.SyncBatchNorm",
 )
-_MESSAGE = "statistics are not taken over XLA replicas"
+_MESSAGE = "`SyncBatchNorm` of torch does not work over XLA devices: use the runtime's"
 
 
 @RULE.call(
@@ -51,18 +52,23 @@ _MESSAGE = "statistics are not taken over XLA replicas"
     "apex.parallel.convert_syncbn_model",
 )
 def convert(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(
+    yield RULE.finding(
         script, call, _MESSAGE, Replace(call.func, f"{script.xla}.convert_sync_batchnorm")
     )
 
 
 @RULE.call(*_CLASSES)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.SyncBatchNorm"))
+    yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.SyncBatchNorm"))
 
 
 @RULE.reference(*_CLASSES)
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if isinstance(script.parent(node), ast.Attribute):
         return
-    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.SyncBatchNorm"))
+    if is_about_types(script, node, scope):  # the runtime's derives from torch's
+        if (script.dotted(node, scope) or "").startswith("apex."):
+            name = script.spell("torch.nn.SyncBatchNorm", scope)
+            yield RULE.finding(script, node, "apex needs CUDA", Replace(node, name))
+        return
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.SyncBatchNorm"))

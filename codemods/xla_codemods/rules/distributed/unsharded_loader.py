@@ -25,6 +25,22 @@ def launch(dataset):
 
 launch([])
 ```
+
+One without is reported:
+
+```python
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+def train(index, model, dataset, optimizer):
+    loader = DataLoader(dataset, batch_size=8, shuffle=True, drop_last=True)  # XLA607
+    for x, y in xla.MpDeviceLoader(loader):
+        model(x, y).backward()
+        xla.optimizer_step(optimizer)
+        optimizer.zero_grad()
+
+xla.launch(train)
+```
 """
 
 from __future__ import annotations
@@ -34,14 +50,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
-from ...known import RUNTIME
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.syntax import keyword
+from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import Rule
-from ...syntax import keyword
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA607", "unsharded-loader", severity=WARNING, effort=MEDIUM)
 
@@ -55,7 +71,7 @@ _SHARDED = Pattern(
 )
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def unsharded_loader(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate or not _starts_replicas(script):
         return
@@ -67,10 +83,8 @@ def unsharded_loader(script: Script) -> Iterator[Finding]:
         if len(call.args) < 4 and not any(
             keyword(call, name) for name in ("sampler", "batch_sampler")
         ):
-            message = (
-                "every replica reads all of this: give the training loader a DistributedSampler"
-            )
-            yield RULE.at(script, call, message)
+            message = "with several XLA devices every process reads all of this data: give the training loader a DistributedSampler"
+            yield RULE.finding(script, call, message)
 
 
 def _starts_replicas(script: Script) -> bool:

@@ -11,7 +11,7 @@ def update(model, loss, lr):
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
     for p in model.parameters():
-        p.data.add_(p.grad, alpha=-lr)
+        p.data.add_(p.grad, alpha=-lr)  # XLA614
 ```
 
 A script that averages them, or leaves that to `DistributedDataParallel`, does so already:
@@ -34,14 +34,22 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import INFO, MEDIUM, WARNING, Finding
+from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA614", "update-by-hand", severity=INFO, effort=MEDIUM)
+RULE = Rule(
+    "XLA614",
+    "update-by-hand",
+    of_step="turn",
+    severity=INFO,
+    effort=MEDIUM,
+    in_training=True,
+    shows_accelerator=False,
+)
 
 _UPDATES = frozenset({"add_", "sub_", "copy_", "addcmul_", "addcdiv_"})
 _AVERAGES = (
@@ -62,20 +70,14 @@ def by_hand(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
     if _is_of_an_optimizer(script, node) or any(map(script.index.calls_of, _AVERAGES)):
         return
     several = any(map(script.index.calls_of, _STARTS))
-    message = (
-        "each replica updates its weights with gradients of its own"
-        if several
-        else "weights that are updated by hand: with several replicas, each would use gradients of its own"
-    )
-    advice = (
-        "average them first (`all_reduce`, divided by `world_size()`), or step with torch.optim.SGD"
-    )
+    message = "with several XLA devices each process updates its weights with its own gradients"
+    advice = "average them first (`all_reduce`, divided by `world_size()`), or use torch.optim.SGD"
     severity = WARNING if several else INFO
-    yield RULE.at(script, node, f"{message}: {advice}", severity=severity)
+    yield RULE.finding(script, node, f"{message}: {advice}", severity=severity)
 
 
 def _updates(script: Script, node: ast.Attribute) -> bool:
-    """Whether the parameter whose gradient `node` is, is changed by it in place."""
+    """True if the parameter whose gradient `node` is, is changed by it in place."""
     owner = ast.unparse(node.value)
     for above in script.ancestors(node):
         match above:

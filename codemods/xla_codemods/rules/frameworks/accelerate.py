@@ -4,7 +4,9 @@
 
 ```diff
  from accelerate import Accelerator
++from xla_migrate import runtime as xla
 
++xla.patch_accelerate()
 -accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="fp16")
 +accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="bf16")
 ```
@@ -14,23 +16,44 @@ also where it is the default of an option:
 ```diff
  import argparse
  from accelerate import Accelerator
++from xla_migrate import runtime as xla
 
  parser = argparse.ArgumentParser()
 -parser.add_argument("--mixed_precision", default="fp16", choices=["no", "fp16", "bf16"])
 +parser.add_argument("--mixed_precision", default="bf16", choices=["no", "fp16", "bf16"])
++xla.patch_accelerate()
  accelerator = Accelerator(mixed_precision=parser.parse_args().mixed_precision)
 ```
 
-`save_state`, `load_state` and `save_model` fail on XLA (xla-facts 7.4): save what `accelerator.get_state_dict(model)`
-gives with `accelerator.save`, and the optimizer's and scheduler's states with it. DeepSpeed's, Megatron's and torch's
-FSDP plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those are left to a person:
+`save_state`, `load_state` and `save_model` fail on XLA, whose tensors safetensors cannot read. The runtime's do the same
+by way of the host:
+
+```diff
+ from accelerate import Accelerator
++from xla_migrate import runtime as xla
+
++xla.patch_accelerate()
+ accelerator = Accelerator()
+ model, optimizer = accelerator.prepare(model, optimizer)
+-accelerator.load_state("checkpoint")
++xla.load_state(accelerator, "checkpoint")
+-accelerator.save_state(output_dir="checkpoint")
++xla.save_state(accelerator, output_dir="checkpoint")
+```
+
+DeepSpeed's, Megatron's and torch's FSDP plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those
+are left to a person, and checkpoints of scripts that use such a plugin:
 
 ```python
 from accelerate import Accelerator
+from accelerate.utils import MegatronLMPlugin
+from xla_migrate import runtime as xla
 
-accelerator = Accelerator()
+xla.patch_accelerate()
+
+accelerator = Accelerator(megatron_lm_plugin=MegatronLMPlugin(tp_degree=2))  # XLA802
 model, optimizer = accelerator.prepare(model, optimizer)
-accelerator.save_state("checkpoint")
+accelerator.save_state("checkpoint")  # XLA802
 ```
 
 A file of XLA tensors loads on XLA hosts only, so accelerate writes it:
@@ -38,7 +61,9 @@ A file of XLA tensors loads on XLA hosts only, so accelerate writes it:
 ```diff
  import torch
  from accelerate import Accelerator
++from xla_migrate import runtime as xla
 
++xla.patch_accelerate()
  accelerator = Accelerator()
  model = accelerator.prepare(model)
  if accelerator.is_main_process:
@@ -50,8 +75,10 @@ What is neutral stays:
 
 ```python
 from accelerate import Accelerator
+from xla_migrate import runtime as xla
 
 def main(args, model, optimizer, loader):
+    xla.patch_accelerate()
     accelerator = Accelerator(mixed_precision=args.mixed_precision, log_with="wandb")
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     for batch in loader:
@@ -69,27 +96,27 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_arguments import is_true, keyword_argument
+from ...analysis.inference.values import ACCELERATOR
+from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Replace
-from ...findings import HIGH, MEDIUM, WARNING, Finding
-from ...nodes import walk
+from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import ACCELERATOR
-from .arguments import is_true, keyword_argument
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA802", "accelerate")
 
-_HALF = "float16 needs a GradScaler, which reads from the device at every step: use bfloat16"
+_HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
 _PLUGINS = {
-    "DeepSpeedPlugin": "XLA has no DeepSpeed engine: shard with FSDPv2 under SPMD",
-    "FullyShardedDataParallelPlugin": "torch's FSDP knows no XLA devices: shard with FSDPv2 under SPMD",
-    "MegatronLMPlugin": "Megatron shards over NCCL: shard with SPMD",
-    "TorchTensorParallelPlugin": "torch's tensor parallelism knows no XLA devices: shard with SPMD",
+    "DeepSpeedPlugin": "DeepSpeed does not run on XLA: shard with FSDPv2 under SPMD",
+    "FullyShardedDataParallelPlugin": "torch's FSDP fails on XLA devices: shard with FSDPv2 under SPMD",
+    "MegatronLMPlugin": "Megatron needs NCCL and fails on XLA: shard with SPMD",
+    "TorchTensorParallelPlugin": "torch's tensor parallelism fails on XLA devices: shard with SPMD",
 }
 
 
@@ -97,19 +124,21 @@ _PLUGINS = {
 def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     precision = keyword(call, "mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
-        yield RULE.at(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
+        yield RULE.finding(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
     elif isinstance(precision, ast.Constant) and precision.value == "fp8":
-        yield RULE.at(
-            script, precision, "float8 needs NVIDIA's tensor cores: use bfloat16", effort=MEDIUM
+        yield RULE.finding(
+            script, precision, "float8 needs NVIDIA GPUs: use bfloat16", effort=MEDIUM
         )
     half = keyword_argument(call, "fp16")
     if half is not None and is_true(half.value) and precision is None:
         edits = (DropArgument(call, half), AddArgument(call, 'mixed_precision="bf16"'))
-        yield RULE.at(script, half.value, _HALF, *edits, severity=WARNING)
+        yield RULE.finding(script, half.value, _HALF, *edits, severity=WARNING)
     cpu = keyword(call, "cpu")
     if cpu is not None and is_true(cpu):
-        message = "ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
-        yield RULE.at(script, cpu, message, severity=WARNING)
+        message = (
+            "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
+        )
+        yield RULE.finding(script, cpu, message, severity=WARNING)
 
 
 @RULE.method("add_argument")
@@ -120,7 +149,7 @@ def option(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     named = any(isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args)
     default = keyword(call, "default")
     if named and isinstance(default, ast.Constant) and default.value == "fp16":
-        yield RULE.at(script, default, _HALF, Replace(default, '"bf16"'), severity=WARNING)
+        yield RULE.finding(script, default, _HALF, Replace(default, '"bf16"'), severity=WARNING)
 
 
 _OPTIONS = frozenset({"--mixed_precision", "--mixed-precision"})
@@ -131,16 +160,29 @@ _OPTIONS = frozenset({"--mixed_precision", "--mixed-precision"})
 )
 def plugin(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-    yield RULE.at(script, call, _PLUGINS[name], effort=HIGH)
+    yield RULE.finding(script, call, _PLUGINS[name], effort=HIGH)
 
 
 @RULE.method("save_state", "load_state", "save_model")
 def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if script.value(call.func.value, scope).has(ACCELERATOR):
-        name = call.func.attr
-        advice = "save `get_state_dict(model)` with `accelerator.save`, load it with `torch.load`"
-        yield RULE.at(script, call, f"`{name}` fails on XLA: {advice}", effort=MEDIUM)
+    if not script.value(call.func.value, scope).has(ACCELERATOR):
+        return
+    name = call.func.attr
+    if any(script.index.calls_of(plugin) for plugin in _PLUGINS):
+        advice = (
+            "save `get_state_dict(model)` with `accelerator.save`, and load it with `torch.load`"
+        )
+        yield RULE.finding(script, call, f"`{name}` fails on XLA: {advice}", effort=MEDIUM)
+        return
+    holes = [call.func.value, *(a.value if isinstance(a, ast.Starred) else a for a in call.args)]
+    holes += (k.value for k in call.keywords)
+    heads = ["", *("*" if isinstance(a, ast.Starred) else "" for a in call.args)]
+    heads += (f"{k.arg}=" if k.arg else "**" for k in call.keywords)
+    given = ", ".join(f"{head}{{{k}}}" for k, head in enumerate(heads))
+    edit = Replace(call, f"{script.xla}.{name}({given})", tuple(holes))
+    message = f"`{name}` fails on XLA: use `xla.{name}`"
+    yield RULE.finding(script, call, message, edit, effort=MEDIUM)
 
 
 @RULE.call("torch.save")
@@ -151,12 +193,12 @@ def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = _name_of_accelerator(script, scope)
     plain = len(call.args) <= 2 and all(k.arg == "f" for k in call.keywords)
     edits = (Replace(call.func, f"{name}.save"),) if name is not None and plain else ()
-    message = "a file of XLA tensors loads on XLA hosts only: let accelerate's or Fabric's `save` write it"
-    yield RULE.at(script, call, message, *edits, severity=WARNING)
+    message = "a file of XLA tensors loads only where torch_xla is installed: write it with accelerate's or Fabric's `save`"
+    yield RULE.finding(script, call, message, *edits, severity=WARNING)
 
 
 def _holds_states(script: Script, saved: ast.expr) -> bool:
-    """Whether what is saved are state dicts, by the calls in it or by those that gave it its name."""
+    """True if what is saved are state dicts, by the calls in it or by those that gave it its name."""
     if isinstance(saved, ast.Name):
         found = script.index.scope(saved).find(saved.id)
         values = [b.value for b in found[1] if not b.path] if found is not None else []

@@ -52,21 +52,22 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA809", "apex-norm")
 
 _HOMES = ("apex.normalization", "apex.normalization.fused_layer_norm")
 _LAYER = tuple(f"{home}.FusedLayerNorm" for home in _HOMES)
 _RMS = tuple(f"{home}.FusedRMSNorm" for home in _HOMES)
-_MESSAGE = "apex's kernel needs CUDA"
+_MESSAGE = "apex's normalisation fails without CUDA"
+_FIXED = f"{_MESSAGE}: use the equivalent in torch"
 
 
 @RULE.call(*_LAYER)
@@ -84,14 +85,14 @@ def rms_norm(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 def _made(script: Script, call: ast.Call, scope: Scope, norm: str, *edits: Edit) -> Finding:
     if len(call.args) > 3 or any(k.arg is None for k in call.keywords) or _has_star(call):
-        return RULE.at(script, call.func, f"{_MESSAGE}: use `{norm}`")
+        return RULE.finding(script, call.func, f"{_MESSAGE}: use `{norm}`")
     dropped = [
         DropArgument(call, argument)
         for argument in call.keywords
         if argument.arg == "memory_efficient"
     ]
     replaced = Replace(call.func, script.spell(norm, scope))
-    return RULE.at(script, call.func, _MESSAGE, replaced, *dropped, *edits)
+    return RULE.finding(script, call.func, _FIXED, replaced, *dropped, *edits)
 
 
 def _has_star(call: ast.Call) -> bool:
@@ -101,12 +102,12 @@ def _has_star(call: ast.Call) -> bool:
 @RULE.reference(*_LAYER)
 def class_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if isinstance(getattr(node, "ctx", None), ast.Load):
-        yield RULE.at(
-            script, node, _MESSAGE, Replace(node, script.spell("torch.nn.LayerNorm", scope))
+        yield RULE.finding(
+            script, node, _FIXED, Replace(node, script.spell("torch.nn.LayerNorm", scope))
         )
 
 
 @RULE.reference(*_RMS)
 def rms_class_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """Who calls it may leave `eps` out."""
-    yield RULE.at(script, node, f"{_MESSAGE}: use `torch.nn.RMSNorm`, with apex's `eps=1e-5`")
+    yield RULE.finding(script, node, f"{_MESSAGE}: use `torch.nn.RMSNorm`, with apex's `eps=1e-5`")

@@ -10,8 +10,22 @@ knows the rest of the script cannot do that: what is in the configuration file i
 import deepspeed
 
 def build(model, args):
-    engine, _, _, _ = deepspeed.initialize(args=args, model=model, model_parameters=model.parameters())
+    engine, _, _, _ = deepspeed.initialize(args=args, model=model, model_parameters=model.parameters())  # XLA804
     return engine
+```
+
+An import that only annotates stays.
+
+```python
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mylib.engine import DeepSpeedEngine
+
+def train(engine: DeepSpeedEngine, batch):
+    return engine(batch)
 ```
 """
 
@@ -20,16 +34,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
-from ...rule import Rest, Rule
-from ..absent.leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import HIGH, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA804", "deepspeed", effort=HIGH)
 
 
-@RULE.rest
-def deepspeed(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, HIGH)
+@RULE.fallback
+def deepspeed(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -39,14 +39,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_cuda_string, keyword
 from ...edits import Replace
-from ...findings import HIGH, SAFE, UNSAFE, Finding
+from ...finding import HIGH, SAFE, UNSAFE, Finding
 from ...rule import Rule
-from ...syntax import is_cuda_string, keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA807", "device-map")
 
@@ -77,21 +77,33 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
     match given:
         case ast.Constant(value=str(text)) if text in _AUTOMATIC:
             if _is_quantized(call):
-                message = "finds no XLA device, and leaves the model on the host"
-                yield RULE.at(script, given, message, effort=HIGH)
+                message = "`device_map` finds no XLA device and leaves the model on the CPU: give one device, `xla.xla_device()`"
+                yield RULE.finding(script, given, message, effort=HIGH)
             else:
-                message = "finds no XLA device, and leaves the model on the host"
-                yield RULE.at(script, given, message, Replace(given, whole), safety=UNSAFE)
+                message = "`device_map` finds no XLA device and leaves the model on the CPU: give one device, `xla.xla_device()`"
+                yield RULE.finding(script, given, message, Replace(given, whole), safety=UNSAFE)
         case ast.Constant(value=bool() | None):
             return
         case ast.Constant(value=int()):
-            yield RULE.at(script, given, "a CUDA device", Replace(given, whole), safety=SAFE)
+            yield RULE.finding(
+                script,
+                given,
+                "a CUDA device fails on an XLA host: use `xla.xla_device()`",
+                Replace(given, whole),
+                safety=SAFE,
+            )
         case ast.Dict(keys=[ast.Constant(value="")], values=[place]):
             if _is_cuda(script, place):
-                yield RULE.at(script, given, "a CUDA device", Replace(given, whole), safety=SAFE)
+                yield RULE.finding(
+                    script,
+                    given,
+                    "a CUDA device fails on an XLA host: use `xla.xla_device()`",
+                    Replace(given, whole),
+                    safety=SAFE,
+                )
         case ast.Dict(values=values) if any(_is_cuda(script, value) for value in values):
-            message = "spreads the model over CUDA devices: a process drives one XLA device"
-            yield RULE.at(script, given, message, effort=HIGH)
+            message = "this spreads the model over CUDA devices, and an XLA process has one device: put the model on one device, or use SPMD"
+            yield RULE.finding(script, given, message, effort=HIGH)
 
 
 def _is_cuda(script: Script, node: ast.expr) -> bool:

@@ -8,9 +8,19 @@ are `hvd`'s of nearly the same names.
 import horovod.torch as hvd
 
 def build(optimizer, model):
+    hvd.init()  # XLA805
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # XLA805
+    return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # XLA805
+```
+
+Another library by that short name stays.
+
+```python
+import mylib.averaging as hvd
+
+def build(optimizer):
     hvd.init()
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    return hvd.DistributedOptimizer(optimizer)
 ```
 """
 
@@ -19,16 +29,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
-from ...rule import Rest, Rule
-from ..absent.leftovers import leftovers
+from ...fallback import leftovers
+from ...finding import MEDIUM, Finding
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA805", "horovod", effort=MEDIUM)
 
 
-@RULE.rest
-def horovod(script: Script, rest: Rest) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, rest, MEDIUM)
+@RULE.fallback
+def horovod(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, MEDIUM)

@@ -43,7 +43,7 @@ on Trainium, and on the CPU, its XLA support finds no device.
 ```python
 import lightning as L
 
-trainer = L.Trainer(accelerator="auto", precision="16-mixed")
+trainer = L.Trainer(accelerator="auto", precision="16-mixed")  # XLA803
 ```
 
 A Trainer of one's own is not Lightning's:
@@ -61,15 +61,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_arguments import keyword_argument
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, RenameArgument, Replace
-from ...findings import HIGH, MEDIUM, Finding
+from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .arguments import keyword_argument
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA803", "lightning")
 
@@ -92,27 +92,31 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     accelerator = keyword(call, "accelerator")
     if _text(accelerator) in {"gpu", "cuda"}:
         assert accelerator is not None
-        message = "shuts Lightning's XLA support out"
-        yield RULE.at(script, accelerator, message, Replace(accelerator, '"auto"'))
+        message = 'this accelerator keeps Lightning from using XLA: use "auto"'
+        yield RULE.finding(script, accelerator, message, Replace(accelerator, '"auto"'))
     yield from _gpus(script, call, accelerator)
     strategy = keyword(call, "strategy")
     name = _text(strategy)
     if strategy is not None and name in _PLAIN:
-        yield RULE.at(script, strategy, "needs CUDA or the CPU", Replace(strategy, '"auto"'))
+        yield RULE.finding(
+            script, strategy, 'this strategy fails on XLA: use "auto"', Replace(strategy, '"auto"')
+        )
     elif strategy is not None and name and name.startswith(_SHARDED):
-        message = f'`{name}` needs CUDA: Lightning\'s own for XLA is "xla_fsdp"'
-        yield RULE.at(script, strategy, message, effort=HIGH)
+        message = f'`{name}` fails without CUDA: use "xla_fsdp"'
+        yield RULE.finding(script, strategy, message, effort=HIGH)
     elif strategy is not None and _is_made(script, strategy):
-        yield RULE.at(script, strategy, 'needs CUDA or the CPU: leave it to "auto"', effort=MEDIUM)
+        yield RULE.finding(
+            script, strategy, 'this strategy fails on XLA: use "auto"', effort=MEDIUM
+        )
     for name in _OLD:
         argument = keyword_argument(call, name)
         if argument is not None and not _is_off(argument.value):
-            message = f"`{name}` is of CUDA, in a spelling that Lightning 2 has no more"
-            yield RULE.at(script, argument.value, message, effort=MEDIUM)
+            message = f"`{name}` is for CUDA and does not exist in Lightning 2: use `accelerator` and `devices`"
+            yield RULE.finding(script, argument.value, message, effort=MEDIUM)
     precision = keyword(call, "precision")
     if precision is not None and _is_half(precision):
-        message = 'float16 needs a GradScaler: "bf16-mixed" on CUDA, "bf16-true" on TPU'
-        yield RULE.at(script, precision, message, effort=MEDIUM)
+        message = 'float16 needs a GradScaler and fails on XLA: use "bf16-mixed" on CUDA, "bf16-true" on TPU'
+        yield RULE.finding(script, precision, message, effort=MEDIUM)
 
 
 def _is_made(script: Script, strategy: ast.expr) -> bool:
@@ -130,9 +134,9 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
     gpus = keyword_argument(call, "gpus")
     if gpus is None or _is_off(gpus.value):
         return
-    message = "counts CUDA devices, in a spelling that Lightning 2 has no more"
+    message = "`gpus` counts CUDA devices and does not exist in Lightning 2: use `devices`"
     if keyword(call, "devices") is not None:
-        yield RULE.at(script, gpus.value, message)
+        yield RULE.finding(script, gpus.value, message)
         return
     edits: list[RenameArgument | AddArgument | Replace] = [RenameArgument(call, gpus, "devices")]
     if _text(accelerator) in {"ddp", "dp", "ddp2", "ddp_spawn"}:  # once the name of the strategy
@@ -140,7 +144,7 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
         edits.append(Replace(accelerator, '"auto"'))
     elif accelerator is None:
         edits = [RenameArgument(call, gpus, "devices"), AddArgument(call, 'accelerator="auto"')]
-    yield RULE.at(script, gpus.value, message, *edits)
+    yield RULE.finding(script, gpus.value, message, *edits)
 
 
 def _text(node: ast.expr | None) -> str | None:

@@ -7,8 +7,18 @@ not fit the device, shard it (FSDPv2 under SPMD).
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 def build(name):
-    config = BitsAndBytesConfig(load_in_4bit=True)
+    config = BitsAndBytesConfig(load_in_4bit=True)  # XLA808
     return AutoModelForCausalLM.from_pretrained(name, quantization_config=config)
+```
+
+Weights in bfloat16 stay.
+
+```python
+import torch
+from transformers import AutoModelForCausalLM
+
+def build(name):
+    return AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)
 ```
 """
 
@@ -18,13 +28,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
+from ...analysis.framework_arguments import is_true
+from ...finding import HIGH, Finding
 from ...rule import Rule
-from .arguments import is_true
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA808", "quantized-loading", effort=HIGH)
 
@@ -37,7 +47,7 @@ _CONFIGS = (
     "HqqConfig",
     "TorchAoConfig",
 )
-_MESSAGE = "quantised by CUDA kernels: load in bfloat16"
+_MESSAGE = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 
 
 @RULE.call(
@@ -50,7 +60,7 @@ _MESSAGE = "quantised by CUDA kernels: load in bfloat16"
     "accelerate.utils.BnbQuantizationConfig",
 )
 def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE)
+    yield RULE.finding(script, call, _MESSAGE)
 
 
 @RULE.node(ast.keyword, named=("load_in_8bit", "load_in_4bit"))
@@ -60,4 +70,4 @@ def loaded(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
         call = script.parent(argument)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if call.func.attr == "from_pretrained":
-                yield RULE.at(script, argument.value, _MESSAGE)
+                yield RULE.finding(script, argument.value, _MESSAGE)

@@ -14,12 +14,12 @@
 ```
 
 Random erasing, and CutMix by `Mixup`, write into a part of the batch that is another one each time: on XLA every new
-place is a new graph (xla-facts 3.31). Give `use_prefetcher=False`, so that both happen on the host, in the workers.
+place is a new graph (fact 3.31). Give `use_prefetcher=False`, so that both happen on the host, in the workers.
 
 ```python
 from timm.data import Mixup
 
-mix = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=10)
+mix = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=10)  # XLA806
 ```
 
 Mixing whole images is one graph:
@@ -37,18 +37,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import AddArgument
-from ...findings import MEDIUM, WARNING, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA806", "timm-loader")
 
-_MOVING = "a part of the batch is written at another place each time, a new graph on XLA"
+_MOVING = "this writes to another part of each batch, which makes XLA compile every time"
 
 
 @RULE.call("timm.data.create_loader", "timm.data.loader.create_loader")
@@ -60,18 +60,28 @@ def loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if keyword(call, "device") is None:
         edit = AddArgument(call, f"device={script.xla}.xla_device()")
-        yield RULE.at(script, call, "its batches go to a CUDA device", edit)
+        yield RULE.finding(
+            script,
+            call,
+            "timm's loader moves batches to a CUDA device, which fails on an XLA host: give it an XLA device",
+            edit,
+        )
     erasing = keyword(call, "re_prob")
     if prefetcher is None and isinstance(erasing, ast.Constant) and erasing.value:
         message = f"{_MOVING}: give `use_prefetcher=False`"
-        yield RULE.at(script, erasing, message, severity=WARNING, effort=MEDIUM)
+        yield RULE.finding(script, erasing, message, severity=WARNING, effort=MEDIUM)
 
 
 @RULE.call("timm.data.PrefetchLoader", "timm.data.loader.PrefetchLoader")
 def prefetcher(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if keyword(call, "device") is None and all(k.arg for k in call.keywords):
         edit = AddArgument(call, f"device={script.xla}.xla_device()")
-        yield RULE.at(script, call, "its batches go to a CUDA device", edit)
+        yield RULE.finding(
+            script,
+            call,
+            "timm's loader moves batches to a CUDA device, which fails on an XLA host: give it an XLA device",
+            edit,
+        )
 
 
 @RULE.call("timm.data.Mixup", "timm.data.mixup.Mixup")
@@ -80,4 +90,4 @@ def mixup(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     alpha = keyword(call, "cutmix_alpha")
     if isinstance(alpha, ast.Constant) and alpha.value:
         message = f"{_MOVING}: mix in the loader (`FastCollateMixup`)"
-        yield RULE.at(script, alpha, message, severity=WARNING, effort=MEDIUM)
+        yield RULE.finding(script, alpha, message, severity=WARNING, effort=MEDIUM)

@@ -35,12 +35,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA811", "timm-processes")
 
@@ -50,16 +50,26 @@ _INIT, _AVERAGES = "init_distributed_device", "ModelEmaV3"
 @RULE.call(f"timm.utils.{_INIT}", f"timm.utils.distributed.{_INIT}")
 def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edit = Replace(call.func, f"{script.xla}.{_INIT}")
-    yield RULE.at(script, call, "timm takes the local rank for the index of a CUDA device", edit)
+    yield RULE.finding(
+        script,
+        call,
+        "timm uses the local rank as the index of a CUDA device, which fails on an XLA host: use the runtime's function",
+        edit,
+    )
 
 
 @RULE.call(f"timm.utils.{_INIT}_so", f"timm.utils.distributed.{_INIT}_so")
 def init_of_values(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "timm takes the local rank for the index of a CUDA device: `xla.init_distributed_device(args)` does not"
-    yield RULE.at(script, call, message, effort=MEDIUM)
+    message = "timm uses the local rank as the index of a CUDA device, which fails on an XLA host: use `xla.init_distributed_device(args)`"
+    yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.call(f"timm.utils.{_AVERAGES}", f"timm.utils.model_ema.{_AVERAGES}")
 def averages(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edit = Replace(call.func, f"{script.xla}.{_AVERAGES}")
-    yield RULE.at(script, call, "XLA has no random generators, and timm makes one", edit)
+    yield RULE.finding(
+        script,
+        call,
+        "timm makes a random generator of the device, which fails on XLA: use the runtime's class",
+        edit,
+    )

@@ -1,6 +1,6 @@
 """The Trainer of transformers runs on XLA, but for some of its arguments.
 
-Its default optimizer is a fused AdamW, which raises on XLA (xla-facts 7.2), and so do `tf32=True`,
+Its default optimizer is a fused AdamW, which raises on XLA, and so do `tf32=True`,
 `torch_compile=True` and `ddp_backend="nccl"` (7.3). float16 needs a GradScaler, which costs a run and a host read per
 step: bfloat16 takes its place. TF32, the compiler and fused kernels stay where there is CUDA.
 
@@ -20,6 +20,7 @@ step: bfloat16 takes its place. TF32, the compiler and fused kernels stay where 
 +        torch_compile=xla.device_type() != "xla",
 +        optim="adamw_torch",
      )
++    xla.patch_accelerate()
      Trainer(model, arguments, train_dataset=dataset).train()
 ```
 
@@ -55,6 +56,17 @@ place there (see XLA509):
      return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
 ```
 
+The Trainer's FSDP does not train on XLA with transformers 5.23: with `fsdp` given, also for
+`fsdp_config={"xla": True, "xla_fsdp_v2": True}`, it makes a learning rate schedule for an optimizer that is not there
+yet, and raises. Without `fsdp` that configuration is ignored: two devices then hold the whole model each (tried with two
+devices of XLA:CPU). No form of it was found that shards.
+
+```python
+from transformers import TrainingArguments
+
+arguments = TrainingArguments("out", optim="adamw_torch", fsdp="full_shard")  # XLA801
+```
+
 Arguments that XLA runs as they are stay, and so do classes of one's own that are called the same:
 
 ```python
@@ -72,6 +84,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_arguments import (
+    ARGUMENTS,
+    OPTIMIZERS,
+    OTHER_OPTIMIZERS,
+    asks_runtime,
+    is_true,
+    keyword_argument,
+)
+from ...analysis.given_values import field_value
+from ...analysis.given_values import given as given_values
+from ...analysis.syntax import keyword
 from ...edits import (
     AddArgument,
     DropArgument,
@@ -81,33 +104,15 @@ from ...edits import (
     RenameArgument,
     Replace,
 )
-from ...findings import HIGH, MEDIUM, WARNING, Finding
+from ...finding import HIGH, MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .arguments import ARGUMENTS, asks_runtime, is_true, keyword_argument
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA801", "training-arguments")
 
-# What stands for an optimizer whose states or kernels are CUDA's.
-_OPTIMIZERS = {
-    "adamw_torch_fused": "adamw_torch",
-    "adamw_apex_fused": "adamw_torch",
-    "adamw_bnb_8bit": "adamw_torch",
-    "adamw_8bit": "adamw_torch",
-    "adamw_torch_8bit": "adamw_torch",
-    "adamw_torch_4bit": "adamw_torch",
-    "paged_adamw_32bit": "adamw_torch",
-    "paged_adamw_8bit": "adamw_torch",
-    "paged_adamw": "adamw_torch",
-    "rmsprop_bnb": "rmsprop",
-    "rmsprop_bnb_8bit": "rmsprop",
-    "rmsprop_bnb_32bit": "rmsprop",
-}
-_BITS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galore", "apollo")
 # Of older versions, about how float16 is done.
 _HALF_OPTIONS = frozenset({"half_precision_backend", "fp16_backend", "fp16_opt_level"})
 
@@ -137,15 +142,22 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
     given = keyword(call, "optim")
     if given is None:
         if all(k.arg for k in call.keywords):
-            message = "the default optimizer is a fused AdamW, which fails on XLA"
-            yield RULE.at(script, call, message, AddArgument(call, 'optim="adamw_torch"'))
+            message = 'the default optimizer is a fused AdamW, which fails on XLA: use `optim="adamw_torch"`'
+            yield RULE.finding(script, call, message, AddArgument(call, 'optim="adamw_torch"'))
         return
     name = _optimizer_name(script, given)
-    if name in _OPTIMIZERS:
-        edit = Replace(given, f'"{_OPTIMIZERS[name]}"')
-        yield RULE.at(script, given, f"`{name}` needs CUDA", edit)
-    elif name is not None and any(part in name for part in _BITS):
-        yield RULE.at(script, given, f"`{name}` needs CUDA: choose one of torch's", effort=MEDIUM)
+    if name in OPTIMIZERS:
+        edit = Replace(given, f'"{OPTIMIZERS[name]}"')
+        message = f"`{name}` fails without CUDA: use an optimizer of torch"
+        if "bit" in name and "32bit" not in name:
+            message += ", whose state in 32 bits takes more memory"
+            yield RULE.finding(script, given, message, edit, safety=UNSAFE)
+        else:
+            yield RULE.finding(script, given, message, edit)
+    elif name is not None and any(part in name for part in OTHER_OPTIMIZERS):
+        yield RULE.finding(
+            script, given, f"`{name}` fails without CUDA: use an optimizer of torch", effort=MEDIUM
+        )
 
 
 def _optimizer_name(script: Script, node: ast.expr) -> str | None:
@@ -156,7 +168,7 @@ def _optimizer_name(script: Script, node: ast.expr) -> str | None:
 
 
 def _half(script: Script, call: ast.Call) -> Iterator[Finding]:
-    message = "float16 needs a GradScaler, which reads from the device at every step: use bfloat16"
+    message = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
     for ours, theirs in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         half = keyword_argument(call, ours)
         if half is None or (isinstance(half.value, ast.Constant) and not half.value.value):
@@ -164,11 +176,11 @@ def _half(script: Script, call: ast.Call) -> Iterator[Finding]:
         edits = _as_bfloat16(call, half, theirs)
         if edits is None:
             continue
-        yield RULE.at(script, half.value, message, *edits)
+        yield RULE.finding(script, half.value, message, *edits)
         for option in call.keywords:
             if option.arg in _HALF_OPTIONS:
-                said = f"`{option.arg}` says how float16 is done"
-                yield RULE.at(script, option.value, said, DropArgument(call, option))
+                said = f"`{option.arg}` is an option of float16 only: remove it"
+                yield RULE.finding(script, option.value, said, DropArgument(call, option))
 
 
 def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] | None:
@@ -191,9 +203,9 @@ def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] |
 
 # Arguments that need CUDA, or fail on XLA: where they may stay on.
 _ONLY = {
-    "tf32": ('== "cuda"', "TF32 is NVIDIA's: this fails on XLA"),
-    "torch_compile": ('!= "xla"', "torch's compiler knows no XLA tensors"),
-    "use_liger_kernel": ('== "cuda"', "its kernels are triton's"),
+    "tf32": ('== "cuda"', "TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
+    "torch_compile": ('!= "xla"', "torch's compiler fails on XLA tensors: leave it out"),
+    "use_liger_kernel": ('== "cuda"', "Liger's kernels need Triton and fail on XLA: leave it out"),
 }
 
 
@@ -204,19 +216,21 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
             continue
         asked = f"{script.xla}.device_type() {where}"
         if is_true(given):
-            yield RULE.at(script, given, message, Replace(given, asked))
+            yield RULE.finding(script, given, message, Replace(given, asked))
         elif not isinstance(given, ast.Constant):
-            yield RULE.at(script, given, message, Replace(given, f"{{0}} and {asked}", (given,)))
+            yield RULE.finding(
+                script, given, message, Replace(given, f"{{0}} and {asked}", (given,))
+            )
     backend = keyword_argument(call, "ddp_backend")
     if (
         backend is not None
         and isinstance(backend.value, ast.Constant)
         and backend.value.value == "nccl"
     ):
-        yield RULE.at(
+        yield RULE.finding(
             script,
             backend.value,
-            "there is no NCCL on XLA: the Trainer knows the backend",
+            "the backend NCCL fails on XLA: leave it out, because the Trainer chooses the backend",
             DropArgument(call, backend),
         )
 
@@ -225,25 +239,28 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
     for name, advice in _BY_HAND.items():
         given = keyword(call, name)
         if given is not None and not (isinstance(given, ast.Constant) and not given.value):
-            yield RULE.at(script, given, advice, effort=HIGH)
+            yield RULE.finding(script, given, advice, effort=HIGH)
     for name in ("use_cpu", "no_cuda"):
         given = keyword(call, name)
         if given is not None and is_true(given):
-            message = (
-                "ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
-            )
-            yield RULE.at(script, given, message, severity=WARNING)
+            message = "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
+            yield RULE.finding(script, given, message, severity=WARNING)
     for name in ("gradient_checkpointing", "activation_checkpointing"):
         given = keyword(call, name)
-        if given is not None and is_true(given):
+        if given is not None and (is_true(given) or _may_be_true(script, call, name)):
             yield from _checkpointing(script, given)
 
 
 _BY_HAND = {
-    "deepspeed": "XLA has no DeepSpeed engine: shard with FSDPv2 (`fsdp_config={'xla': True, 'xla_fsdp_v2': True}`)",
-    "fsdp": "torch's FSDP knows no XLA devices: use `fsdp_config={'xla': True, 'xla_fsdp_v2': True}`",
-    "group_by_length": "batches of every length are a graph of their own: pad to a fixed length",
+    "deepspeed": "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "fsdp": "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "group_by_length": "XLA compiles once for every batch length: pad to a fixed length",
 }
+
+
+def _may_be_true(script: Script, call: ast.Call, name: str) -> bool:
+    """`gradient_checkpointing=args.gc`, where the command line may say so."""
+    return any(found.value is True for found in given_values(script, call, name))
 
 
 def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
@@ -253,8 +270,8 @@ def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
         "from transformers import modeling_utils\n"
         f"modeling_utils.checkpoint = {script.xla}.checkpoint"
     )
-    message = "torch's activation checkpointing fails on XLA"
-    yield RULE.at(script, node, message, InsertBefore(script.statement(node), patch))
+    message = "torch's activation checkpointing fails on XLA: use `xla.checkpoint` in transformers"
+    yield RULE.finding(script, node, message, InsertBefore(script.statement(node), patch))
 
 
 @RULE.call(
@@ -266,15 +283,34 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if kinds is None:
         return
     elements = kinds.elts if isinstance(kinds, (ast.Tuple, ast.List)) else [kinds]
-    if not any(script.dotted(element, scope) in ARGUMENTS for element in elements):
+    if not any(_takes_the_default(script, element, scope) for element in elements):
         return
     statement = script.parent(call)
-    message = "the default optimizer is a fused AdamW, which fails on XLA"
+    message = (
+        'the default optimizer is a fused AdamW, which fails on XLA: use `optim="adamw_torch"`'
+    )
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]):
             if f"{name}.set_defaults(" in script.source.text:
                 return
             edit = InsertAfter(statement, f'{name}.set_defaults(optim="adamw_torch")')
-            yield RULE.at(script, call, message, edit)
+            yield RULE.finding(script, call, message, edit)
         case _:
-            yield RULE.at(script, call, f"{message}: give `--optim adamw_torch`", severity=WARNING)
+            yield RULE.finding(
+                script,
+                call,
+                "the default optimizer is a fused AdamW, which fails on XLA: give `--optim adamw_torch`",
+                severity=WARNING,
+            )
+
+
+def _takes_the_default(script: Script, kind: ast.expr, scope: Scope) -> bool:
+    """True if `kind` is a class of arguments, or a local one that derives from it and names no optimizer."""
+    if script.dotted(kind, scope) in ARGUMENTS:
+        return True
+    definition = script.value(kind, scope).definition
+    if not isinstance(definition, ast.ClassDef):
+        return False
+    named = {field[0] for field in map(field_value, definition.body) if field}
+    bases = [script.dotted(base, scope) for base in definition.bases]
+    return any(base in ARGUMENTS for base in bases) and "optim" not in named

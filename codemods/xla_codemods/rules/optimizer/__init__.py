@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from ...rule import Rule
-from . import (
-    apex_clip_grad,
-    apex_optimizer,
-    bitsandbytes_optimizer,
-    capturable,
-    clip_foreach,
-    deepspeed_optimizer,
-    fused_argument,
-    slow_optimizer,
-    state_moved,
-    transformers_adamw,
-)
+from ...symptoms import LIKELY, POSSIBLE, REMOTE, Behind
 
-RULES: tuple[Rule, ...] = (
-    apex_optimizer.RULE,
-    bitsandbytes_optimizer.RULE,
-    deepspeed_optimizer.RULE,
-    fused_argument.RULE,
-    capturable.RULE,
-    transformers_adamw.RULE,
-    slow_optimizer.RULE,
-    state_moved.RULE,
-    apex_clip_grad.RULE,
-    clip_foreach.RULE,
-)
+BEHIND: Behind = {
+    "parameters": LIKELY,
+    "weights": LIKELY,
+    "option": LIKELY,
+    "gradient": POSSIBLE,
+    "other state": POSSIBLE,
+    "bf16": REMOTE,
+}

@@ -7,6 +7,14 @@
 -norm = clip_grad_norm_(model.parameters(), 1.0)
 +norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 ```
+
+torch's stays.
+
+```python
+from torch.nn.utils import clip_grad_norm_
+
+norm = clip_grad_norm_(model.parameters(), 1.0)
+```
 """
 
 from __future__ import annotations
@@ -15,14 +23,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_handed_on
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA309", "apex-clip-grad")
 
@@ -45,4 +53,6 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:
     edit = Replace(node, script.spell("torch.nn.utils.clip_grad_norm_", scope))
-    return RULE.at(script, node, "apex's kernel needs CUDA", edit)
+    return RULE.finding(
+        script, node, "apex's clip_grad_norm_ fails without CUDA: use torch's", edit
+    )

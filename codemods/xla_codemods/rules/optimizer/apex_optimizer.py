@@ -35,7 +35,16 @@ What an optimizer of torch cannot do is left to a person, and so are the optimiz
 import torch
 from apex.optimizers import FusedSGD
 
-optimizer = FusedSGD(model.parameters(), lr=0.1, momentum=0.9, wd_after_momentum=True)
+optimizer = FusedSGD(model.parameters(), lr=0.1, momentum=0.9, wd_after_momentum=True)  # XLA301
+```
+
+Optimizers of the same name from elsewhere stay.
+
+```python
+import torch
+from mylib.optimizers import FusedAdam
+
+optimizer = FusedAdam(model.parameters(), lr=1e-3)
 ```
 """
 
@@ -45,12 +54,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Edit, Replace
-from ...findings import MEDIUM, Finding
-from ...known import RUNTIME
-from ...rule import Rule
-from ...syntax import is_handed_on
-from .equivalents import (
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.syntax import is_handed_on
+from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
     ADAM,
     LAMB,
@@ -60,11 +66,15 @@ from .equivalents import (
     adam_by_mode,
     edits,
     stands_in,
+    told_of_import,
 )
+from ...edits import Edit, Replace
+from ...finding import MEDIUM, Finding
+from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA301", "apex-optimizer")
 
@@ -181,7 +191,12 @@ _WITHOUT = tuple(
 
 
 def _message(node_name: str, why: str = "") -> str:
-    return f"apex's {node_name} needs CUDA" + (f", and {why} has no counterpart" if why else "")
+    needs = f"apex's {node_name} fails without CUDA"
+    return (
+        f"{needs}, and torch has no equivalent of {why}: use an optimizer of torch without it"
+        if why
+        else f"{needs}: use the equivalent in torch"
+    )
 
 
 @RULE.call(*_ADAM_NAMES)
@@ -206,8 +221,8 @@ def _translated(
     try:
         made = edits(script, call, scope, equivalent, func)
     except NoCounterpart as reason:
-        return RULE.at(script, call, _message(name, str(reason)), effort=MEDIUM)
-    return RULE.at(script, call, _message(name), *made)
+        return RULE.finding(script, call, _message(name, str(reason)), effort=MEDIUM)
+    return RULE.finding(script, call, told_of_import(_message(name), equivalent), *made)
 
 
 @RULE.reference(*_ADAM_NAMES, *EQUIVALENTS)
@@ -219,16 +234,18 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
     name = dotted.rpartition(".")[2]
     equivalent = ADAMW_EQUIVALENT if dotted in _ADAM_NAMES else EQUIVALENTS[dotted]
     if not equivalent.target.startswith(RUNTIME) and stands_in(script, node, equivalent):
-        yield RULE.at(
-            script, node, _message(name), Replace(node, script.spell(equivalent.target, scope))
-        )
+        edit = Replace(node, script.spell(equivalent.target, scope))
+        yield RULE.finding(script, node, told_of_import(_message(name), equivalent), edit)
     else:
-        message = f"{_message(name)}: use {equivalent.target.replace(RUNTIME, script.xla)}"
-        yield RULE.at(script, node, message, effort=MEDIUM)
+        message = f"apex's {name} fails without CUDA: use {equivalent.target.replace(RUNTIME, script.xla)}"
+        yield RULE.finding(script, node, message, effort=MEDIUM)
 
 
 @RULE.call(*_WITHOUT)
 def without(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(
-        script, call, "apex.contrib's optimizers need CUDA: use one of torch.optim", effort=MEDIUM
+    yield RULE.finding(
+        script,
+        call,
+        "apex.contrib's optimizers fail without CUDA: use one of torch.optim",
+        effort=MEDIUM,
     )

@@ -1,7 +1,8 @@
 """bitsandbytes' optimizers are CUDA kernels.
 
 The full-precision equivalents do the same with more memory for their state: 8 bytes per parameter where Adam in 8 bits
-takes 2. What bitsandbytes does otherwise than its names say is kept: its Adam decouples weight decay, which is AdamW,
+takes 2. More memory and other roundings are not for the tool to decide: for optimizers of 8 bits the fix is unsafe, for
+those of 32 it is safe. What bitsandbytes does otherwise than its names say is kept: its Adam decouples weight decay, which is AdamW,
 and ignores `amsgrad`; its SGD ignores `nesterov` and `dampening`.
 
 ```diff
@@ -41,7 +42,16 @@ LAMB, LARS and AdEMAMix have no equivalent that computes the same, and are left 
 import torch
 import bitsandbytes as bnb
 
-optimizer = bnb.optim.LARS(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = bnb.optim.LARS(model.parameters(), lr=0.1, momentum=0.9)  # XLA302
+```
+
+Optimizers of the same name from elsewhere stay.
+
+```python
+import torch
+from mylib.optimizers import AdamW8bit
+
+optimizer = AdamW8bit(model.parameters(), lr=1e-3)
 ```
 """
 
@@ -51,11 +61,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Replace
-from ...findings import MEDIUM, Finding
-from ...rule import Rule
-from ...syntax import is_handed_on, keyword
-from .equivalents import (
+from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
     ADAM,
     LION,
@@ -65,11 +72,15 @@ from .equivalents import (
     NoCounterpart,
     edits,
     stands_in,
+    told_of_import,
 )
+from ...edits import Replace
+from ...finding import MEDIUM, SAFE, UNSAFE, Finding
+from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA302", "bitsandbytes-optimizer")
 
@@ -124,7 +135,7 @@ _BASES = {name: base for base in _EQUIVALENTS for name in _variants(base)}
 _WITHOUT = {name: base for base in ("LAMB", "LARS", "AdEMAMix") for name in _variants(base)}
 _WITHOUT["bitsandbytes.optim.PytorchLARS"] = "LARS"
 _WITHOUT["bitsandbytes.optim.lars.PytorchLARS"] = "LARS"
-_MESSAGE = "bitsandbytes needs CUDA"
+_MESSAGE = "bitsandbytes fails without CUDA"
 
 
 @RULE.call(*_BASES)
@@ -135,14 +146,27 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     try:
         made = edits(script, call, scope, equivalent)
     except NoCounterpart as reason:
-        message = f"{_MESSAGE}, and {reason} has no counterpart: use {equivalent.target}"
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        message = f"{_MESSAGE}, and torch has no equivalent of {reason}: use {equivalent.target} without it"
+        yield RULE.finding(script, call, message, effort=MEDIUM)
     else:
-        yield RULE.at(script, call, _MESSAGE, *made)
+        message, safety = _told(script, call.func, equivalent, keyword(call, "optim_bits"))
+        yield RULE.finding(script, call, message, *made, safety=safety)
+
+
+def _told(
+    script: Script, name: ast.expr, equivalent: Equivalent, bits: ast.expr | None = None
+) -> tuple[str, str]:
+    """What is said of the equivalent that takes the place of `name`, and whether memory or numbers change by it."""
+    message, safety = f"{_MESSAGE}: use {equivalent.target}", SAFE
+    small = (script.dotted(name) or "").endswith("8bit")
+    if small or (bits is not None and not (isinstance(bits, ast.Constant) and bits.value == 32)):
+        message += ", whose state takes four times the memory of one in 8 bits"
+        safety = UNSAFE
+    return told_of_import(message, equivalent), safety
 
 
 def _decays(call: ast.Call) -> bool:
-    """Whether weight decay is given, and not as 0."""
+    """True if weight decay is given, and not as 0."""
     given = call.args[4] if len(call.args) > 4 else keyword(call, "weight_decay")
     return given is not None and not (isinstance(given, ast.Constant) and given.value == 0)
 
@@ -156,11 +180,12 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
     equivalent = _EQUIVALENTS[base]
     if base != "Adam" and stands_in(script, node, equivalent):
         edit = Replace(node, script.spell(equivalent.target, scope))
-        yield RULE.at(script, node, _MESSAGE, edit)
+        message, safety = _told(script, node, equivalent)
+        yield RULE.finding(script, node, message, edit, safety=safety)
     else:
         target = "torch.optim.AdamW, whose weight decay is" if base == "Adam" else equivalent.target
         suffix = " 0 unless given" if base == "Adam" else ""
-        yield RULE.at(script, node, f"{_MESSAGE}: use {target}{suffix}", effort=MEDIUM)
+        yield RULE.finding(script, node, f"{_MESSAGE}: use {target}{suffix}", effort=MEDIUM)
 
 
 @RULE.call(*_WITHOUT)
@@ -180,11 +205,11 @@ def _without(script: Script, node: ast.AST, base: str) -> Finding:
         "LARS": "timm.optim.Lars",
         "AdEMAMix": "torch.optim.AdamW",
     }
-    message = f"{_MESSAGE}: {nearest[base]} is the nearest to its {base}, and computes otherwise"
-    return RULE.at(script, node, message, effort=MEDIUM)
+    message = f"{_MESSAGE}: use {nearest[base]}, the nearest to its {base}, with other results"
+    return RULE.finding(script, node, message, effort=MEDIUM)
 
 
 @RULE.call("bitsandbytes.optim.GlobalOptimManager.get_instance")
 def manager(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"{_MESSAGE}: the state of torch's optimizers is in 32 bits everywhere, drop this"
-    yield RULE.at(script, call, message)
+    message = f"{_MESSAGE}: remove this, because torch's optimizers keep their state in 32 bits"
+    yield RULE.finding(script, call, message)

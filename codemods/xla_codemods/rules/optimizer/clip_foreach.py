@@ -1,7 +1,7 @@
 """What clips gradients refuses `foreach=True` on XLA.
 
 torch's functions have it for CUDA only, and torch_xla has a `clip_grad_norm_` of its own that refuses it, too
-(xla-facts 1.106). Without the argument torch itself chooses the faster way where there is one, with the same result.
+(fact 1.106). Without the argument torch itself chooses the faster way where there is one, with the same result.
 
 ```diff
  import torch
@@ -34,12 +34,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropArgument
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA310", "clip-foreach")
 
@@ -57,5 +57,5 @@ def clip_foreach(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         if argument.arg != "foreach" or not script.accelerated:
             continue
         if not (isinstance(argument.value, ast.Constant) and not argument.value.value):
-            message = "clipping refuses `foreach=True` on XLA"
-            yield RULE.at(script, argument, message, DropArgument(call, argument))
+            message = "clipping with `foreach=True` raises on XLA: leave the argument out"
+            yield RULE.finding(script, argument, message, DropArgument(call, argument))

@@ -23,7 +23,16 @@ FusedLamb bounds its trust ratio, which no other Lamb does in the same way: it i
 import torch
 from deepspeed.ops.lamb import FusedLamb
 
-optimizer = FusedLamb(model.parameters(), lr=1e-3)
+optimizer = FusedLamb(model.parameters(), lr=1e-3)  # XLA303
+```
+
+Optimizers of the same name from elsewhere stay.
+
+```python
+import torch
+from mylib.optimizers import FusedAdam, FusedLion
+
+optimizers = [FusedAdam(model.parameters(), lr=1e-3), FusedLion(model.parameters())]
 ```
 """
 
@@ -33,11 +42,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import Edit, Replace
-from ...findings import MEDIUM, Finding
-from ...rule import Rule
-from ...syntax import is_handed_on
-from .equivalents import (
+from ...analysis.syntax import is_handed_on
+from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
     ADAM,
     LION,
@@ -47,10 +53,13 @@ from .equivalents import (
     edits,
     stands_in,
 )
+from ...edits import Edit, Replace
+from ...finding import MEDIUM, Finding
+from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA303", "deepspeed-optimizer")
 
@@ -102,7 +111,8 @@ _EQUIVALENTS = {
     ),
 }
 _WITHOUT = ("deepspeed.ops.lamb.FusedLamb", "deepspeed.ops.adam.ZenFlowCPUAdam")
-_MESSAGE = "DeepSpeed's optimizers need its compiled kernels"
+_MESSAGE = "DeepSpeed's optimizers need kernels compiled for CUDA or the CPU"
+_FIXED = f"{_MESSAGE}: use the equivalent in torch"
 
 
 @RULE.call(*_EQUIVALENTS)
@@ -114,9 +124,14 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     try:
         made = edits(script, call, scope, equivalent, func)
     except NoCounterpart as reason:
-        yield RULE.at(script, call, f"{_MESSAGE}, and {reason} has no counterpart", effort=MEDIUM)
+        yield RULE.finding(
+            script,
+            call,
+            f"{_MESSAGE}, and torch has no equivalent of {reason}: use one of torch.optim without it",
+            effort=MEDIUM,
+        )
     else:
-        yield RULE.at(script, call, _MESSAGE, *made)
+        yield RULE.finding(script, call, _FIXED, *made)
 
 
 @RULE.reference(*_EQUIVALENTS)
@@ -127,11 +142,13 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
     equivalent = _EQUIVALENTS[script.dotted(node, scope) or ""]
     if stands_in(script, node, equivalent):
         edit = Replace(node, script.spell(equivalent.target, scope))
-        yield RULE.at(script, node, _MESSAGE, edit)
+        yield RULE.finding(script, node, _FIXED, edit)
     else:
-        yield RULE.at(script, node, f"{_MESSAGE}: use {equivalent.target}", effort=MEDIUM)
+        yield RULE.finding(script, node, f"{_MESSAGE}: use {equivalent.target}", effort=MEDIUM)
 
 
 @RULE.call(*_WITHOUT)
 def without(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, f"{_MESSAGE}: use one of torch.optim or timm.optim", effort=MEDIUM)
+    yield RULE.finding(
+        script, call, f"{_MESSAGE}: use one of torch.optim or timm.optim", effort=MEDIUM
+    )

@@ -1,6 +1,6 @@
 """Fused optimizer kernels do not exist for XLA.
 
-`torch.optim.AdamW(..., fused=True)` raises on XLA parameters (xla-facts 3.26). `xla.supports_fused()` is True where the
+`torch.optim.AdamW(..., fused=True)` raises on XLA parameters (fact 3.26). `xla.supports_fused()` is True where the
 kernels are, on CUDA, which so stays bit for bit what it was.
 
 ```diff
@@ -43,20 +43,20 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import OPTIMIZER
+from ...analysis.nodes import walk
 from ...edits import AddArgument, DropArgument, Edit, Replace
-from ...findings import Finding
-from ...nodes import walk
+from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import Rule
-from ...values import OPTIMIZER
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA304", "fused-argument")
 
-_MESSAGE = "there is no fused optimizer kernel for XLA"
+_MESSAGE = "`fused=True` raises on XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
 _DEPTH = 4
@@ -76,7 +76,7 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
             DropArgument(call, node),
             AddArgument(call, f"fused={script.xla}.supports_fused()"),
         ]
-        yield RULE.at(script, node.value, _MESSAGE, *edits)
+        yield RULE.finding(script, node.value, _MESSAGE, *edits)
     elif node.arg == "fused":
         yield from _found(script, node.value, scope)
     else:
@@ -140,7 +140,7 @@ def _found(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
         edit = Replace(value, supported)
     else:
         edit = Replace(value, f"{{0}} and {supported}", (value,))
-    yield RULE.at(script, value, _MESSAGE, edit)
+    yield RULE.finding(script, value, _MESSAGE, edit)
 
 
 def _asks_for_cuda(script: Script, value: ast.expr, scope: Scope) -> bool:

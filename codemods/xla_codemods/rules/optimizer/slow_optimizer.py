@@ -1,6 +1,6 @@
 """Some optimizers decide on the host, at every step.
 
-They read values back, or compile anew, because their arithmetic branches on numbers (xla-facts 3.27). Per step, for each
+They read values back, or compile anew, because their arithmetic branches on numbers (fact 3.27). Per step, for each
 parameter, on torch_xla 2.9: ASGD reads 3 values, Adafactor 2, Muon 10, Rprop 4 while it compiles ten graphs; LBFGS, in
 all, compiles 33, then 62, then 89, and goes on growing. SparseAdam takes sparse gradients, which XLA does not have.
 
@@ -9,7 +9,7 @@ import torch
 from xla_migrate import runtime as xla
 
 model = torch.nn.Linear(4, 2).to(xla.xla_device())
-optimizer = torch.optim.LBFGS(model.parameters())
+optimizer = torch.optim.LBFGS(model.parameters())  # XLA307
 ```
 
 Where the file computes on the CPU nothing is said.
@@ -27,22 +27,29 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import ERROR, MEDIUM, WARNING, Finding
+from ...finding import ERROR, MEDIUM, WARNING, Finding
 from ...rule import Rule
+from ...symptoms import LIKELY, POSSIBLE, REMOTE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA307", "slow-optimizer", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA307",
+    "slow-optimizer",
+    severity=WARNING,
+    effort=MEDIUM,
+    behind={"launches": LIKELY, "static shapes": POSSIBLE, "bounded graph": REMOTE},
+)
 
 _COSTS = {
-    "LBFGS": "compiles dozens of graphs at every step, and ever more",
-    "ASGD": "reads three values of each parameter back at every step",
-    "Adafactor": "reads two values of each parameter back at every step",
-    "Muon": "reads ten values of each parameter back at every step",
-    "Rprop": "reads four values of each parameter back at every step, and compiles new graphs",
-    "SparseAdam": "takes sparse gradients, which XLA does not have",
+    "LBFGS": "compiles dozens of graphs in every step on XLA",
+    "ASGD": "reads three values of each parameter back in every step on XLA",
+    "Adafactor": "reads two values of each parameter back in every step on XLA",
+    "Muon": "reads ten values of each parameter back in every step on XLA",
+    "Rprop": "reads four values of each parameter back and compiles new graphs in every step on XLA",
+    "SparseAdam": "needs sparse gradients, which XLA does not have",
 }
 _NAMES = {
     dotted: name
@@ -58,4 +65,4 @@ def slow(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     name = _NAMES[script.dotted(call.func, scope) or ""]
     severity = ERROR if name == "SparseAdam" else WARNING
-    yield RULE.at(script, call, f"{name} {_COSTS[name]}: use Adam or SGD", severity=severity)
+    yield RULE.finding(script, call, f"{name} {_COSTS[name]}: use Adam or SGD", severity=severity)

@@ -1,7 +1,7 @@
 """Moving an optimizer's state by hand makes every step wait.
 
 `load_state_dict` puts the state on the device of its parameters, and leaves the step counts on the CPU. Moved along by
-hand they are read back from the device at every step, one for each parameter (xla-facts 3.28).
+hand they are read back from the device at every step, one for each parameter (fact 3.28).
 
 ```diff
  import torch
@@ -33,21 +33,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import remove
-from ...findings import WARNING, Finding
+from ...finding import WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING)
+RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING, about="speed")
 
 
 @RULE.node(ast.For)
 def state_moved(script: Script, loop: ast.For, scope: Scope) -> Iterator[Finding]:
     if not loop.orelse and _is_state_of_an_optimizer(script, loop.iter) and _only_moves(loop.body):
-        message = "this moves the step counts too, which are then read back at every step"
-        yield RULE.at(script, loop, message, remove(loop))
+        message = "this moves the step counts to the device too, which are then read back in every step: leave them on the CPU"
+        yield RULE.finding(script, loop, message, remove(loop))
 
 
 def _is_state_of_an_optimizer(script: Script, node: ast.expr) -> bool:
@@ -62,7 +62,7 @@ def _is_state_of_an_optimizer(script: Script, node: ast.expr) -> bool:
 
 
 def _only_moves(body: list[ast.stmt]) -> bool:
-    """Whether all that is done is `x = y.to(device)`, in any nest of loops and tests."""
+    """True if all that is done is `x = y.to(device)`, in any nest of loops and tests."""
     for statement in body:
         if isinstance(statement, (ast.For, ast.If)):
             if not _only_moves(statement.body) or not _only_moves(statement.orelse):

@@ -31,13 +31,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, UNSAFE, WARNING, Finding
+from ...analysis.training.optimizer_equivalents import ADAM, Equivalent, NoCounterpart, edits
+from ...finding import MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
-from .equivalents import ADAM, Equivalent, NoCounterpart, edits
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA306", "transformers-adamw", severity=WARNING)
 
@@ -50,7 +50,8 @@ _EQUIVALENT = Equivalent(
     dropped=frozenset({"no_deprecation_warning"}),
     only={"correct_bias": True},
 )
-_MESSAGE = "transformers has no AdamW since version 5"
+_MISSING = "transformers 5 has no AdamW"
+_MESSAGE = f"{_MISSING}: use torch.optim.AdamW"
 
 
 @RULE.call("transformers.AdamW", "transformers.optimization.AdamW", "pytorch_transformers.AdamW")
@@ -58,6 +59,11 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     try:
         made = edits(script, call, scope, _EQUIVALENT)
     except NoCounterpart as reason:
-        yield RULE.at(script, call, f"{_MESSAGE}, and {reason} has no counterpart", effort=MEDIUM)
+        yield RULE.finding(
+            script,
+            call,
+            f"{_MISSING}, and torch.optim.AdamW has no {reason}: remove that",
+            effort=MEDIUM,
+        )
     else:
-        yield RULE.at(script, call, _MESSAGE, *made, safety=UNSAFE)
+        yield RULE.finding(script, call, _MESSAGE, *made, safety=UNSAFE)

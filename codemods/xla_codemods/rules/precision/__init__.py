@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from ...rule import Rule
-from . import (
-    apex_amp,
-    apex_fp16,
-    autocast,
-    autocast_state,
-    bf16_supported,
-    custom_fwd,
-    float16,
-    float64,
-    grad_scaler,
-    native_scaler,
-)
+from ...symptoms import LIKELY, POSSIBLE, Behind
 
-RULES: tuple[Rule, ...] = (
-    autocast.RULE,
-    autocast_state.RULE,
-    custom_fwd.RULE,
-    grad_scaler.RULE,
-    native_scaler.RULE,
-    apex_amp.RULE,
-    apex_fp16.RULE,
-    float16.RULE,
-    float64.RULE,
-    bf16_supported.RULE,
-)
+BEHIND: Behind = {
+    "rounding": LIKELY,
+    "gradient": LIKELY,
+    "bf16": LIKELY,
+    "precision": LIKELY,
+    "same steps": LIKELY,
+    "loss": POSSIBLE,
+    "weights": POSSIBLE,
+    "metric": POSSIBLE,
+    "printed metrics": POSSIBLE,
+}

@@ -26,7 +26,7 @@ state in checkpoints.
 -        optimizer.step()
 +        xla.optimizer_step(optimizer)
 -    return {"model": model.state_dict(), "amp": amp.state_dict()}
-+    return {"model": model.state_dict()}
++    return {"model": model.state_dict(), "amp": {}}
 ```
 
 An `if` between scaling and not scaling has nothing left to decide:
@@ -48,7 +48,8 @@ An `if` between scaling and not scaling has nothing left to decide:
 +    loss.backward()
 ```
 
-Functions that were registered as half or float functions keep that, through torch's own decorator:
+Functions that were registered as half or float functions keep that, under autocast, through a decorator of
+the runtime (torch's `custom_fwd` is for `torch.autograd.Function.forward` alone: it writes to the first argument):
 
 ```diff
  import torch
@@ -56,7 +57,7 @@ Functions that were registered as half or float functions keep that, through tor
 +from xla_migrate import runtime as xla
 
 -amp.register_float_function(torch, "sigmoid")
-+torch.sigmoid = torch.amp.custom_fwd(torch.sigmoid, device_type=xla.device_type(), cast_inputs=torch.float32)
++torch.sigmoid = xla.cast_inputs(torch.sigmoid, torch.float32)
 ```
 
 Another `amp` is left alone.
@@ -76,22 +77,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
+from ...analysis.syntax import is_elif, keyword
+from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
-from ...findings import MEDIUM, Finding
-from ...nodes import walk
-from ...rule import Rule
-from ...syntax import is_elif, keyword
-from .branches import Changes, collapsed
-from .state_entries import drop_state
+from ...finding import MEDIUM, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA206", "apex-amp")
+RULE = Rule("XLA206", "apex-amp", of_step="precision")
 
-_MESSAGE = "apex.amp needs a CUDA device"
-_SCALING = "bfloat16 needs no loss scaling, and apex.amp a CUDA device"
+_MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
+_SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove this"
 
 
 @RULE.call("apex.amp.initialize")
@@ -99,7 +99,7 @@ def initialize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     model = call.args[0] if call.args else keyword(call, "models")
     optimizer = call.args[1] if len(call.args) > 1 else keyword(call, "optimizers")
     if model is None or any(isinstance(a, ast.Starred) for a in call.args):
-        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
         return
     if isinstance(optimizer, ast.Constant) and optimizer.value is None:
         optimizer = None
@@ -111,7 +111,7 @@ def initialize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         edit = _assigned(script, statement, text, holes, optimizer)
     else:
         edit = Replace(call, f"({text}, {{{len(holes)}}})", (*holes, optimizer))
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 def _mixed(script: Script, call: ast.Call, model: ast.expr) -> tuple[str, tuple[ast.expr, ...]]:
@@ -172,19 +172,20 @@ def _escaped(script: Script, target: ast.expr) -> str:
 def master_params(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1:
         text = '[p for group in {0}.param_groups for p in group["params"]]'
-        yield RULE.at(script, call, _MESSAGE, Replace(call, text, (call.args[0],)))
+        yield RULE.finding(script, call, _MESSAGE, Replace(call, text, (call.args[0],)))
 
 
 @RULE.call("apex.amp.state_dict")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, drop_state(script, call).edit)
+    """From an empty state apex resumes with its first scale."""
+    yield RULE.finding(script, call, _MESSAGE, Replace(call, "{}"))
 
 
 @RULE.call("apex.amp.load_state_dict", "apex.amp.register_promote_function")
 def without_effect(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     statement = script.parent(call)
     edit = remove(statement) if isinstance(statement, ast.Expr) else Replace(call, "None")
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.call("apex.amp.register_half_function", "apex.amp.register_float_function")
@@ -192,20 +193,16 @@ def register(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`amp.register_float_function(torch, "sigmoid")`."""
     match call, script.parent(call):
         case ast.Call(args=[module, ast.Constant(value=str(name))]), ast.Expr() as statement:
-            wrap = script.spell("torch.amp.custom_fwd", scope)
             kind = (
                 "float32"
                 if (script.dotted(call.func, scope) or "").endswith("float_function")
                 else "bfloat16"
             )
             dtype = script.spell(f"torch.{kind}", scope)
-            text = (
-                f"{{0}}.{name} = {wrap}({{0}}.{name}, device_type={script.xla}.device_type(), "
-                f"cast_inputs={dtype})"
-            )
-            yield RULE.at(script, call, _MESSAGE, ReplaceStatement(statement, text, (module,)))
+            text = f"{{0}}.{name} = {script.xla}.cast_inputs({{0}}.{name}, {dtype})"
+            yield RULE.finding(script, call, _MESSAGE, ReplaceStatement(statement, text, (module,)))
         case _:
-            yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+            yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
 
 
 @RULE.reference("apex.amp.half_function", "apex.amp.float_function")
@@ -214,19 +211,34 @@ def decorated(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     kind = (
         "float32" if (script.dotted(node, scope) or "").endswith("float_function") else "bfloat16"
     )
-    wrap, dtype = script.spell("torch.amp.custom_fwd", scope), script.spell(f"torch.{kind}", scope)
-    text = f"{wrap}(device_type={script.xla}.device_type(), cast_inputs={dtype})"
-    yield RULE.at(script, node, _MESSAGE, Replace(node, text))
+    text = f"{script.xla}.cast_inputs(dtype={script.spell(f'torch.{kind}', scope)})"
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, text))
+
+
+@RULE.call("apex.amp.half_function", "apex.amp.float_function")
+def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`amp.half_function(torch.matmul)`."""
+    if len(call.args) != 1 or call.keywords:
+        yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
+        return
+    is_float = (script.dotted(call.func, scope) or "").endswith("float_function")
+    dtype = script.spell(f"torch.{'float32' if is_float else 'bfloat16'}", scope)
+    text = f"{script.xla}.cast_inputs({{0}}, {dtype})"
+    yield RULE.finding(script, call, _MESSAGE, Replace(call, text, (call.args[0],)))
 
 
 @RULE.reference("apex.amp.promote_function")
 def promoted(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, f"{_MESSAGE}: drop the decorator", effort=MEDIUM)
+    yield RULE.finding(
+        script, node, "apex.amp fails without CUDA: remove the decorator", effort=MEDIUM
+    )
 
 
 @RULE.call("apex.amp.disable_casts")
 def disable_casts(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.autocast(enabled=False)"))
+    yield RULE.finding(
+        script, call, _MESSAGE, Replace(call, f"{script.xla}.autocast(enabled=False)")
+    )
 
 
 @RULE.reference("apex.amp")
@@ -242,18 +254,18 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         and not is_elif(statement, script.parents)
         and isinstance(statement.body[-1], ast.Raise)
     ):
-        yield RULE.at(script, node, _MESSAGE, remove(statement))
+        yield RULE.finding(script, node, _MESSAGE, remove(statement))
     else:
-        yield RULE.at(script, node, f"{_MESSAGE}: do without it", effort=MEDIUM)
+        yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
 
 
 @RULE.call("apex.amp.init")
 def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"{_MESSAGE}: run the model under {script.xla}.autocast(), and drop the handle"
-    yield RULE.at(script, call, message, effort=MEDIUM)
+    message = f"apex.amp fails without CUDA: run the model under {script.xla}.autocast(), and remove the handle"
+    yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def scale_loss(script: Script) -> Iterator[Finding]:
     """`with amp.scale_loss(loss, optimizer) as scaled_loss:` and the branches around it."""
     if not script.source.mentions("scale_loss"):
@@ -262,9 +274,11 @@ def scale_loss(script: Script) -> Iterator[Finding]:
     for call, scope in script.index.calls_of("scale_loss"):
         if script.dotted(call.func, scope) == "apex.amp.scale_loss":
             edits = _unscaled(script, call, changes)
-            yield RULE.at(script, call, _SCALING, *edits, effort=None if edits else MEDIUM)
+            yield RULE.finding(script, call, _SCALING, *edits, effort=None if edits else MEDIUM)
     for branch, edit in collapsed(script, changes):
-        yield RULE.at(script, branch, "both branches say the same without loss scaling", edit)
+        yield RULE.finding(
+            script, branch, "without loss scaling both branches are the same: keep one", edit
+        )
 
 
 def _unscaled(script: Script, call: ast.Call, changes: Changes) -> list[Edit]:
@@ -305,7 +319,7 @@ def _renamed(
 
 
 def _in_another(script: Script, node: ast.Name, name: str) -> bool:
-    """Whether another `with ... as <name>` around `node` gives it its value."""
+    """True if another `with ... as <name>` around `node` gives it its value."""
     return any(
         isinstance(ancestor, ast.With)
         and any(getattr(item.optional_vars, "id", None) == name for item in ancestor.items)

@@ -8,7 +8,15 @@ optimizer step it. What that means for the code around is for a person to say.
 import torch
 from apex.fp16_utils import FP16_Optimizer
 
-optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), dynamic_loss_scale=True)
+optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), dynamic_loss_scale=True)  # XLA207
+```
+
+torch's own conversions are judged by other rules, and functions of the same name are not apex's.
+
+```python
+from mylib.half import network_to_half
+
+model = network_to_half(model)
 ```
 """
 
@@ -18,12 +26,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
+from ...finding import HIGH, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA207", "apex-fp16-utils", effort=HIGH)
 
@@ -44,10 +52,10 @@ _NAMES = (
 
 def _finding(script: Script, node: ast.AST) -> Finding:
     message = (
-        f"float16 by hand, on CUDA only: keep the model in float32 under {script.xla}.autocast(), "
+        f"apex's float16 utilities fail without CUDA: keep the model in float32 under {script.xla}.autocast(), "
         "with a plain optimizer"
     )
-    return RULE.at(script, node, message)
+    return RULE.finding(script, node, message)
 
 
 @RULE.call(*_NAMES)

@@ -1,6 +1,6 @@
 """CUDA's autocast does nothing to XLA tensors.
 
-`torch.autocast("cuda")` and `torch.cuda.amp.autocast()` leave XLA tensors in float32, without a warning (xla-facts 1.71).
+`torch.autocast("cuda")` and `torch.cuda.amp.autocast()` leave XLA tensors in float32, without a warning (fact 1.71).
 `xla.autocast()` is that of the accelerator at hand. It computes in bfloat16, also where float16 was asked for: that is
 what TPUs and Trainium are made for, and it needs no loss scaling (XLA204).
 
@@ -53,23 +53,23 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_cuda_string, is_handed_on, keyword
+from ...analysis.training.tensors.half_precision import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import is_cuda_string, is_handed_on, keyword
-from .half import bfloat16_for
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA201", "autocast")
+RULE = Rule("XLA201", "autocast", of_step="precision")
 
 _CUDA = ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast")
 _ANY = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast")
 _CUDA_ORDER = ("enabled", "dtype", "cache_enabled")
 _ANY_ORDER = ("device_type", "dtype", "enabled", "cache_enabled")
-_MESSAGE = "CUDA's autocast leaves XLA tensors in float32"
+_MESSAGE = "autocast for CUDA leaves XLA tensors in float32 without a warning: use `xla.autocast`"
 _RIGHT = frozenset({"torch.bfloat16", "torch.float32"})
 _OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia", "meta", "xla"})
 
@@ -80,7 +80,7 @@ def of_cuda(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         Replace(call.func, f"{script.xla}.autocast"),
         *_arguments(script, call, scope, _CUDA_ORDER),
     ]
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 @RULE.call(*_ANY)
@@ -91,10 +91,10 @@ def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         Replace(call.func, f"{script.xla}.autocast"),
         *_arguments(script, call, scope, _ANY_ORDER),
     ]
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
-@RULE.call("functools.partial")
+@RULE.call("functools.partial", mentions=("autocast",))
 def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.autocast, "cuda", dtype=...)`: a call whose first argument is the callee."""
     callee = script.dotted(call.args[0], scope) if call.args else None
@@ -105,7 +105,9 @@ def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if order is _ANY_ORDER and isinstance(device, ast.Constant) and device.value in _OTHERS:
         return
     edits = _arguments(script, call, scope, order, first=1)
-    yield RULE.at(script, call, _MESSAGE, Replace(call.args[0], f"{script.xla}.autocast"), *edits)
+    yield RULE.finding(
+        script, call, _MESSAGE, Replace(call.args[0], f"{script.xla}.autocast"), *edits
+    )
 
 
 @RULE.reference(*_CUDA, *_ANY)
@@ -117,13 +119,13 @@ def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "functools.partial":
         return  # dealt with above
     if script.dotted(node, scope) in _ANY or _is_called_plainly(script, node):
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
     else:
-        yield RULE.at(script, node, f"{_MESSAGE}: use {script.xla}.autocast", effort=MEDIUM)
+        yield RULE.finding(script, node, f"{_MESSAGE}: use {script.xla}.autocast", effort=MEDIUM)
 
 
 def _is_called_plainly(script: Script, node: ast.expr) -> bool:
-    """Whether what `node` is bound to is only called with keywords: CUDA's autocast takes others by position."""
+    """True if what `node` is bound to is only called with keywords: CUDA's autocast takes others by position."""
     value: ast.AST = node
     parent = script.parent(value)
     while isinstance(parent, ast.IfExp):

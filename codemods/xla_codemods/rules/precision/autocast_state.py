@@ -40,19 +40,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
+from ...analysis.training.tensors.half_precision import bfloat16_for
 from ...edits import AddArgument, Edit, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .half import bfloat16_for
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA202", "autocast-state")
+RULE = Rule("XLA202", "autocast-state", of_step="precision")
 
-_MESSAGE = "this is about CUDA's autocast"
+_MESSAGE = "this reads or sets the autocast of CUDA, not of XLA: give `xla.device_type()` as the device type"
 
 
 @RULE.call("torch.is_autocast_enabled", "torch.get_autocast_dtype", "torch.is_autocast_available")
@@ -60,28 +60,30 @@ def asked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = call.args[0] if call.args else keyword(call, "device_type")
     kind = f"{script.xla}.device_type()"
     if device is None and script.dotted(call.func, scope) == "torch.is_autocast_enabled":
-        yield RULE.at(script, call, _MESSAGE, AddArgument(call, kind))
+        yield RULE.finding(script, call, _MESSAGE, AddArgument(call, kind))
     elif isinstance(device, ast.Constant) and device.value == "cuda":
-        yield RULE.at(script, call, _MESSAGE, Replace(device, kind))
+        yield RULE.finding(script, call, _MESSAGE, Replace(device, kind))
 
 
 @RULE.call("torch.get_autocast_gpu_dtype", "torch._C.get_autocast_gpu_dtype")
 def gpu_dtype(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = script.spell("torch.get_autocast_dtype", scope)
-    yield RULE.at(script, call, _MESSAGE, Replace(call, f"{name}({script.xla}.device_type())"))
+    yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{name}({script.xla}.device_type())"))
 
 
 @RULE.call("torch.set_autocast_gpu_dtype")
 def set_gpu_dtype(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1:
-        yield RULE.at(script, call, _MESSAGE, _set(script, call, scope, "torch.set_autocast_dtype"))
+        yield RULE.finding(
+            script, call, _MESSAGE, _set(script, call, scope, "torch.set_autocast_dtype")
+        )
 
 
 @RULE.call("torch.set_autocast_enabled", "torch.set_autocast_dtype")
 def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     dotted = script.dotted(call.func, scope) or ""
     if len(call.args) == 1 and dotted == "torch.set_autocast_enabled":
-        yield RULE.at(script, call, _MESSAGE, _set(script, call, scope, dotted))
+        yield RULE.finding(script, call, _MESSAGE, _set(script, call, scope, dotted))
     elif (
         len(call.args) == 2
         and isinstance(call.args[0], ast.Constant)
@@ -91,7 +93,7 @@ def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         new = bfloat16_for(script, call.args[1], scope)
         if new is not None:
             edits.append(Replace(call.args[1], new))
-        yield RULE.at(script, call, _MESSAGE, *edits)
+        yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 def _set(script: Script, call: ast.Call, scope: Scope, dotted: str) -> Edit:

@@ -54,15 +54,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.training.tensors.half_precision import bfloat16_for
 from ...edits import Edit, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import is_handed_on, keyword
-from .half import bfloat16_for
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA203", "custom-fwd")
 
@@ -72,7 +72,7 @@ _CUDA = tuple(
     for name in ("custom_fwd", "custom_bwd")
 )
 _ANY = tuple(name.replace(".cuda", "") for name in _CUDA)
-_MESSAGE = "this is about CUDA's autocast"
+_MESSAGE = "this has no effect under the autocast of XLA: use the runtime's decorators"
 
 
 @RULE.reference(*_CUDA)
@@ -81,7 +81,7 @@ def bare(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if not is_handed_on(node, script.parents):
         return
     new = f"{_name(script, node, scope)}(device_type={script.xla}.device_type())"
-    yield RULE.at(script, node, _MESSAGE, Replace(node, new))
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, new))
 
 
 @RULE.call(*_CUDA)
@@ -100,7 +100,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     first = texts[: len(call.args)]
     text = ", ".join([*first, kind, *texts[len(call.args) :]])
     edit = Replace(call, f"{_name(script, call.func, scope)}({text})", tuple(holes))
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.call(*_ANY)
@@ -113,7 +113,7 @@ def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
     new = bfloat16_for(script, cast, scope) if cast is not None else None
     if cast is not None and new is not None:
         edits.append(Replace(cast, new))
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 def _name(script: Script, node: ast.expr, scope: Scope) -> str:

@@ -44,22 +44,29 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import ACCEL, HOST
+from ...analysis.syntax import keyword
+from ...analysis.training.tensors.half_precision import (
+    bfloat16_for,
+    converted_to,
+    is_half,
+    may_be_on_the_device,
+)
 from ...edits import Replace
-from ...findings import UNSAFE, WARNING, Finding
+from ...finding import UNSAFE, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import ACCEL, HOST
-from .half import bfloat16_for, converted_to, is_half, may_be_on_the_device
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA208", "float16", severity=WARNING)
 
 _HALF = frozenset({"torch.float16", "torch.half"})
-_MESSAGE = "TPUs and Trainium are made for bfloat16, not for float16"
+_MESSAGE = (
+    "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
+)
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
 _DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
@@ -75,7 +82,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return  # half the size, in a checkpoint
     if may_be_on_the_device(script, owner, scope) and not script.defines(owner, "half"):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
-        yield RULE.at(script, call, _MESSAGE, edit, safety=UNSAFE)
+        yield RULE.finding(script, call, _MESSAGE, edit, safety=UNSAFE)
 
 
 @RULE.method("to", "type")
@@ -89,7 +96,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield _finding(script, node, scope)
 
 
-@RULE.node(ast.keyword, named=("dtype", "torch_dtype"))
+@RULE.node(ast.keyword, named=("dtype", "torch_dtype"), mentions=("float16", "half"))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
     if not is_half(script, node.value, scope):
@@ -115,7 +122,7 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _is_decided(script: Script, node: ast.AST) -> bool:
-    """Whether a test around `node` asks for float16, or which type there is: it is an option, or follows a tensor."""
+    """True if a test around `node` asks for float16, or which type there is: it is an option, or follows a tensor."""
     return any(
         isinstance(ancestor, (ast.If, ast.IfExp))
         and _DECIDING.search(script.segment(ancestor.test)) is not None
@@ -126,4 +133,4 @@ def _is_decided(script: Script, node: ast.AST) -> bool:
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:
     new = bfloat16_for(script, node, scope)
     assert new is not None
-    return RULE.at(script, node, _MESSAGE, Replace(node, new), safety=UNSAFE)
+    return RULE.finding(script, node, _MESSAGE, Replace(node, new), safety=UNSAFE)

@@ -1,14 +1,14 @@
 """Accelerators hardly have float64.
 
-TPUs emulate float64, slowly, and Trainium has none (xla-facts 3.38). Sums and counters that are kept in float64 on the
+TPUs emulate float64, slowly, and Trainium has none. Sums and counters that are kept in float64 on the
 device are mostly as good in float32; what must be float64 belongs on the CPU. Which it is, a person knows.
 
 ```diff
  import torch
 +from xla_migrate import runtime as xla
 
--totals = torch.zeros(3, dtype=torch.float64, device="cuda")
-+totals = torch.zeros(3, dtype=torch.float64, device=xla.xla_device())
+-totals = torch.zeros(3, dtype=torch.float64, device="cuda")  # XLA209
++totals = torch.zeros(3, dtype=torch.float64, device=xla.xla_device())  # XLA209
 ```
 
 numpy's numbers are float64 where nothing else is said, and so are tensors that are made of its arrays: convert them
@@ -32,21 +32,23 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
-from ...findings import WARNING, Finding
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
+from ...analysis.syntax import keyword
+from ...analysis.training.tensors.half_precision import converted_to
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
-from .half import converted_to
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA209", "float64", severity=WARNING)
 
 _DOUBLE = frozenset({"torch.float64", "torch.double"})
-_MESSAGE = "TPUs emulate float64, and Trainium has none: use float32, or the CPU"
+_MESSAGE = (
+    "float64 is slow on TPUs and does not exist on Trainium: use float32, or compute on the CPU"
+)
 
 
 @RULE.method("double")
@@ -56,7 +58,7 @@ def double(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args or script.defines(owner, "double"):
         return
     if _on_the_device(script, owner, scope) or _is_a_moved_module(script, call, owner):
-        yield RULE.at(script, call, _MESSAGE)
+        yield RULE.finding(script, call, _MESSAGE)
 
 
 @RULE.method("to", "type", "cuda")
@@ -65,13 +67,13 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     owner = call.func.value
     if _on_the_device(script, call, scope) or _on_the_device(script, owner, scope):
         for node in converted_to(script, call, scope, _DOUBLE):
-            yield RULE.at(script, node, _MESSAGE)
+            yield RULE.finding(script, node, _MESSAGE)
         if _comes_as_double(script, call, owner, scope):
-            yield RULE.at(script, call, _MESSAGE)
+            yield RULE.finding(script, call, _MESSAGE)
 
 
 def _comes_as_double(script: Script, call: ast.Call, owner: ast.expr, scope: Scope) -> bool:
-    """Whether `call` brings to the device what is float64 on the host, as tensors made of numpy's arrays are."""
+    """True if `call` brings to the device what is float64 on the host, as tensors made of numpy's arrays are."""
     value = script.value(owner, scope)
     return (
         value.has(DOUBLE)
@@ -82,7 +84,7 @@ def _comes_as_double(script: Script, call: ast.Call, owner: ast.expr, scope: Sco
 
 
 def _is_a_moved_module(script: Script, call: ast.Call, owner: ast.expr) -> bool:
-    """Whether `owner` is a module that is moved to the device: before or after `call`, or in other statements."""
+    """True if `owner` is a module that is moved to the device: before or after `call`, or in other statements."""
     if not script.value(owner).has(MODULE) or not script.runs_accelerated:
         return False
     statement = script.statement(call)
@@ -112,7 +114,7 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         given = call.args[0]
         name = given.value if isinstance(given, ast.Constant) else script.dotted(given, scope)
         if name in {*_DOUBLE, "torch.DoubleTensor"}:
-            yield RULE.at(script, call, _MESSAGE)
+            yield RULE.finding(script, call, _MESSAGE)
 
 
 @RULE.call("torch.tensor", "torch.as_tensor", "torch.asarray")
@@ -121,10 +123,10 @@ def of_arrays(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if call.args and keyword(call, "dtype") is None:
         value = script.value(call, scope)
         if value.has(DOUBLE) and value.has(ACCEL):
-            yield RULE.at(script, call, _MESSAGE)
+            yield RULE.finding(script, call, _MESSAGE)
 
 
-@RULE.node(ast.keyword, named=("dtype",))
+@RULE.node(ast.keyword, named=("dtype",), mentions=("float64", "double"))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float64, device=device)`."""
     call = script.parent(node)
@@ -135,7 +137,7 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
     device = keyword(call, "device")
     where = script.value(device, scope)
     if device is not None and where.has(DEVICE) and not where.has(HOST):
-        yield RULE.at(script, node.value, _MESSAGE)
+        yield RULE.finding(script, node.value, _MESSAGE)
 
 
 def _on_the_device(script: Script, node: ast.expr, scope: Scope) -> bool:

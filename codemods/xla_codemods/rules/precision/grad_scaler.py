@@ -1,9 +1,9 @@
 """bfloat16 needs no loss scaling.
 
 Gradients in float16 underflow, so CUDA scripts scale the loss up. bfloat16 has float32's range: the scaler has nothing
-to do there, and on XLA it costs a host sync per step (xla-facts 1.73), while its `step` reduces no gradients over
+to do there, and on XLA it costs a host sync per step (fact 1.73), while its `step` reduces no gradients over
 replicas (1.74). Autocast computes in bfloat16 (XLA201), so all that belongs to the scaler goes: scaling, unscaling, its
-update, its checkpoint entries.
+update.
 
 ```diff
  import torch
@@ -24,8 +24,26 @@ update, its checkpoint entries.
 -        scaler.step(optimizer)
 +        xla.optimizer_step(optimizer)
 -        scaler.update()
--    return {"model": model.state_dict(), "scaler": scaler.state_dict()}
-+    return {"model": model.state_dict()}
+     return model.state_dict()
+```
+
+A scaler whose state is in checkpoints stays there: `xla.GradScaler` scales nothing, and keeps what the CUDA script saved, so
+that each of the two scripts resumes from the other's checkpoints.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, loss, optimizer):
+-    scaler = torch.cuda.amp.GradScaler(init_scale=1024)
++    scaler = xla.GradScaler(init_scale=1024)
+-    scaler.scale(loss).backward()
++    loss.backward()
+-    scaler.step(optimizer)
++    xla.optimizer_step(optimizer)
++    xla.mark_step()
+-    scaler.update()
+     return {"model": model.state_dict(), "scaler": scaler.state_dict()}
 ```
 
 Where a scaler is handed on to functions of the same file it becomes `None`, and an `if` that chose between scaling
@@ -53,8 +71,7 @@ and not scaling goes, with its test:
      step(loss, optimizer, scaler)
 ```
 
-Where having one says that mixed precision is on, or code of another file gets it, it stays, switched off: such a
-scaler does nothing.
+Where having one says that mixed precision is on, or code of another file gets it, it stays as `xla.GradScaler`, too.
 
 ```diff
  import torch
@@ -62,7 +79,7 @@ scaler does nothing.
 
  def main(args, model, x, optimizer):
 -    scaler = torch.cuda.amp.GradScaler() if args.amp else None
-+    scaler = torch.amp.GradScaler(enabled=False) if args.amp else None
++    scaler = xla.GradScaler() if args.amp else None
 -    with torch.cuda.amp.autocast(enabled=scaler is not None):
 +    with xla.autocast(enabled=scaler is not None):
          loss = model(x).mean()
@@ -113,25 +130,28 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import SCALER
+from ...analysis.syntax import is_handed_on
+from ...analysis.training.scalers.branches import collapsed
+from ...analysis.training.scalers.uses import MAKERS, Creation, Uses, classify, idle_bindings
 from ...edits import Edit, Replace, remove
-from ...findings import MEDIUM, WARNING, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...syntax import is_handed_on
-from ...values import SCALER
-from .branches import collapsed
-from .scaler_uses import MAKERS, Creation, Uses, classify, idle_bindings
+from ...symptoms import REMOTE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA204", "grad-scaler", severity=WARNING)
+RULE = Rule(
+    "XLA204", "grad-scaler", of_step="precision", severity=WARNING, behind={"host reads": REMOTE}
+)
 
-_MESSAGE = "bfloat16 needs no loss scaling"
+_MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
-@RULE.whole
+@RULE.file(mentions=("scaler",))
 def used(script: Script) -> Iterator[Finding]:
     """What is done with scalers, and the branches that have nothing left to decide."""
     if not script.source.mentions("scale") or script.uses_accelerate:
@@ -140,12 +160,16 @@ def used(script: Script) -> Iterator[Finding]:
         return
     uses = classify(script)
     for node, edits in uses.fixed:
-        yield RULE.at(script, node, _MESSAGE, *edits)
+        yield RULE.finding(script, node, _MESSAGE, *edits)
     for branch, edit in collapsed(script, uses.changes):
-        yield RULE.at(script, branch, "both branches say the same without loss scaling", edit)
+        yield RULE.finding(
+            script, branch, "without loss scaling both branches are the same: keep one", edit
+        )
     for node in uses.unclear:
-        message = "a GradScaler is asked for what only loss scaling has: remove this"
-        yield RULE.at(script, node, message, effort=MEDIUM)
+        message = (
+            "this uses what only a GradScaler has, and bfloat16 needs no loss scaling: remove this"
+        )
+        yield RULE.finding(script, node, message, effort=MEDIUM)
     yield from _subclasses(script)
 
 
@@ -157,29 +181,28 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
     for creation in uses.creations:
         if creation.call is call and not _is_disabled(creation):
-            yield RULE.at(script, call, _MESSAGE, *_without(script, creation, uses, asked))
+            yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses, asked))
 
 
 @RULE.reference(*MAKERS)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`make = partial(GradScaler, enabled=amp)`."""
     if is_handed_on(node, script.parents) and not script.uses_accelerate:
-        yield RULE.at(script, node, _MESSAGE, effort=MEDIUM)
+        yield RULE.finding(script, node, _MESSAGE, effort=MEDIUM)
 
 
 def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Iterator[Edit]:
-    """What becomes of `GradScaler(...)`: one that is switched off, `None`, or nothing."""
+    """What becomes of `GradScaler(...)`: one that scales nothing, `None`, or nothing."""
     if uses.unclear:
         return
     if (
         asked
+        or uses.saved
         or uses.handed_out
         or uses.is_for_others(script, creation)
         or _is_given(script, creation)
     ):
-        scope = script.index.scope(creation.call)
-        name = script.spell("torch.amp.GradScaler", scope)
-        yield Replace(creation.call, f"{name}(enabled=False)")
+        yield from _idle(script, creation.call)
     elif creation.statement is None or uses.passed:
         yield Replace(creation.whole, "None")
     else:
@@ -187,8 +210,30 @@ def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Ite
         yield from (remove(statement) for statement in idle_bindings(script, creation))
 
 
+_PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+
+
+def _idle(script: Script, call: ast.Call) -> Iterator[Edit]:
+    """The runtime's scaler, with the same arguments but for devices and groups."""
+    maker = script.dotted(call.func) or ""
+    positional = list(call.args)
+    if positional and not maker.startswith(("torch.cuda", "fairscale")):
+        positional.pop(0)  # the device
+    if any(isinstance(a, ast.Starred) for a in positional):
+        return
+    names = list(_PARAMETERS)
+    if maker.startswith("torch.distributed"):
+        names[1:3] = "backoff_factor", "growth_factor"
+    given = [*zip(names, positional, strict=False)]
+    given += [(k.arg or "", k.value) for k in call.keywords if k.arg in (*_PARAMETERS, None)]
+    text = ", ".join(
+        f"{name}={{{i}}}" if name else f"**{{{i}}}" for i, (name, _) in enumerate(given)
+    )
+    yield Replace(call, f"{script.xla}.GradScaler({text})", tuple(value for _, value in given))
+
+
 def _is_given(script: Script, creation: Creation) -> bool:
-    """Whether it is made for what this file does not show: `Trainer(scaler=GradScaler())`, `{"scaler": GradScaler()}`."""
+    """True if it is made for what this file does not show: `Trainer(scaler=GradScaler())`, `{"scaler": GradScaler()}`."""
     around = script.parent(creation.whole)
     if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript):
         return True
@@ -199,7 +244,7 @@ def _is_given(script: Script, creation: Creation) -> bool:
 
 
 def _is_disabled(creation: Creation) -> bool:
-    """Whether it is switched off in so many words."""
+    """True if it is switched off in so many words."""
     match creation.call:
         case ast.Call(
             args=[], keywords=[ast.keyword(arg="enabled", value=ast.Constant(value=False))]
@@ -211,7 +256,5 @@ def _is_disabled(creation: Creation) -> bool:
 def _subclasses(script: Script) -> Iterator[Finding]:
     for definition, scope in script.index.of(ast.ClassDef):
         if SCALER in script.inference.base_kind(definition, scope):
-            message = (
-                "a GradScaler of its own: bfloat16 needs none; let its users call the optimizer"
-            )
-            yield RULE.at(script, definition, message, effort=MEDIUM)
+            message = "this class wraps a GradScaler, and bfloat16 needs no loss scaling: call the optimizer instead of it"
+            yield RULE.finding(script, definition, message, effort=MEDIUM)

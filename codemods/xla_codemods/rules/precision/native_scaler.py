@@ -1,7 +1,7 @@
 """timm's NativeScaler scales losses, and steps the optimizer itself.
 
 It does backward, clipping and the optimizer step around a GradScaler of its own: a host sync per step on XLA
-(xla-facts 1.73), and no reduction of gradients over replicas (1.74). `xla.NativeScaler` is called in the same way and
+(fact 1.73), and no reduction of gradients over replicas (fact 1.74). `xla.NativeScaler` is called in the same way and
 scales nothing. Its state is empty, and it ignores the one of an old checkpoint.
 
 ```diff
@@ -29,30 +29,30 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_handed_on
 from ...edits import Replace
-from ...findings import WARNING, Finding
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...syntax import is_handed_on
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA205", "native-scaler", severity=WARNING)
+RULE = Rule("XLA205", "native-scaler", of_step="precision", severity=WARNING)
 
 _NAMES = tuple(
     f"timm.utils.{home}{name}" for home in ("", "cuda.") for name in ("NativeScaler", "ApexScaler")
 )
-_MESSAGE = "bfloat16 needs no loss scaling, and this reduces no gradients over replicas"
+_MESSAGE = "timm's scaler does not average gradients over XLA devices, and bfloat16 needs no loss scaling: use `xla.NativeScaler`"
 
 
 @RULE.call(*_NAMES)
 def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.NativeScaler()"))
+    yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{script.xla}.NativeScaler()"))
 
 
 @RULE.reference(*_NAMES)
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`scaler_class = NativeScaler`; in annotations it may stay."""
     if is_handed_on(node, script.parents):
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.NativeScaler"))
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.NativeScaler"))

@@ -40,15 +40,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.matmul_precision import ALLOW_TF32 as MATMUL
+from ...analysis.devices.matmul_precision import precision
 from ...edits import Edit, Replace, ReplaceStatement, remove
-from ...findings import INFO, WARNING, Finding
+from ...finding import INFO, WARNING, Finding
 from ...rule import Rule
-from .matmul_precision import ALLOW_TF32 as MATMUL
-from .matmul_precision import precision
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA128", "cudnn", severity=INFO)
 
@@ -56,7 +56,7 @@ _HOME = "torch.backends.cudnn."
 _FLAGS = tuple(f"{_HOME}{name}" for name in ("benchmark", "deterministic", "enabled", "allow_tf32"))
 
 
-@RULE.reference(*_FLAGS, f"{_HOME}fastest")
+@RULE.reference(*_FLAGS, f"{_HOME}fastest", mentions=("cudnn",))
 def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`cudnn.benchmark = True`, also several at once, and beside the precision of matrix products (XLA129)."""
     node = script.statement(flag)
@@ -67,14 +67,14 @@ def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     first = next((t for (t, _), name in zip(given, names) if name.startswith(_HOME)), flag)
     if first is not flag:
         return  # the first speaks for all
-    message = f"`{ast.unparse(first)}` does nothing on XLA"
+    message = f"`{ast.unparse(first)}` has no effect on XLA: remove it"
     if names == [f"{_HOME}fastest"]:  # which never was a flag of torch's
-        yield RULE.at(script, first, message, remove(node))
+        yield RULE.finding(script, first, message, remove(node))
     elif any(name not in (*_FLAGS, MATMUL) for name in names):
         if any(name in _FLAGS for name in names):
-            yield RULE.at(script, first, message)
+            yield RULE.finding(script, first, message)
     else:
-        yield RULE.at(script, first, message, _set(script, node, given, names))
+        yield RULE.finding(script, first, message, _set(script, node, given, names))
 
 
 def _given(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
@@ -110,8 +110,8 @@ def _set(
 
 @RULE.call("torch.backends.cudnn.is_available")
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.places.is_inside(call):
+    if script.device_literals.is_inside(call):
         return
     edit = Replace(call, f'{script.xla}.device_type() == "cuda"')
-    message = "says that there is cuDNN, also where there is no CUDA device"
-    yield RULE.at(script, call, message, edit, severity=WARNING)
+    message = "this tells whether torch was built with cuDNN, also on an XLA host: test for a CUDA device too"
+    yield RULE.finding(script, call, message, edit, severity=WARNING)

@@ -37,12 +37,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace, remove
-from ...findings import INFO, Finding
+from ...finding import INFO, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA126", "empty-cache")
 
@@ -66,26 +66,26 @@ _FAILING = (
 
 @RULE.call(*_HARMLESS)
 def empty_cache(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield _gone(script, call, "XLA has no cache to empty", INFO)
+    yield _gone(script, call, "XLA has no cache to empty: remove this", INFO)
 
 
 @RULE.call(*_FAILING)
 def allocator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield _gone(script, call, f"`{ast.unparse(call.func)}` fails without a CUDA driver", None)
+    yield _gone(script, call, f"`{ast.unparse(call.func)}` fails on an XLA host: remove it", None)
 
 
 @RULE.reference("torch.backends.cuda.cufft_plan_cache.max_size")
 def plan_cache(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
-    message = "XLA has no cache of FFT plans"
+    message = "XLA has no cache of FFT plans: remove this"
     if isinstance(parent, ast.Assign) and parent.targets == [node]:
-        yield RULE.at(script, node, message, remove(parent))
+        yield RULE.finding(script, node, message, remove(parent))
     else:
-        yield RULE.at(script, node, message)
+        yield RULE.finding(script, node, message)
 
 
 def _gone(script: Script, call: ast.Call, message: str, severity: str | None) -> Finding:
     if script.is_statement(call):
         edit = remove(script.statement(call))
-        return RULE.at(script, call, message, edit, severity=severity)
-    return RULE.at(script, call, message, Replace(call, "None"), severity=severity)
+        return RULE.finding(script, call, message, edit, severity=severity)
+    return RULE.finding(script, call, message, Replace(call, "None"), severity=severity)

@@ -36,24 +36,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import DropArgument, Edit, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA122", "event")
 
 _EVENTS = ("torch.cuda.Event", "torch.cuda.streams.Event")
-_MESSAGE = "CUDA events cannot be recorded on an XLA host"
+_MESSAGE = "CUDA events fail on an XLA host: use `xla.Event`"
 
 
 @RULE.call(*_EVENTS)
 def event(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.Event"))
+    yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.Event"))
 
 
 @RULE.call("torch.Event")
@@ -65,7 +65,7 @@ def generic_event(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         edits.append(DropArgument(call, call.args[0]))
     if device is not None:
         edits += [DropArgument(call, k) for k in call.keywords if k.arg == "device"]
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 @RULE.reference(*_EVENTS)
@@ -74,6 +74,11 @@ def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
     parent = script.parent(node)
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
-            yield RULE.at(script, node, "on XLA an event is none of CUDA's", effort=MEDIUM)
+            yield RULE.finding(
+                script,
+                node,
+                "on XLA events are `xla.Event` and not CUDA's: test for that class too",
+                effort=MEDIUM,
+            )
         case ast.Call() | ast.keyword() | ast.Assign() | ast.IfExp() | ast.Return():
-            yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))
+            yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))

@@ -1,6 +1,6 @@
 """How precisely float32 matrices are multiplied is said to CUDA only.
 
-On a TPU they are multiplied in bfloat16 unless told otherwise (xla-facts 1.108). `xla.set_float32_matmul_precision`
+On a TPU they are multiplied in bfloat16 unless told otherwise (fact 1.108). `xla.set_float32_matmul_precision`
 says it to torch and to the accelerator; TF32 is what torch calls "high".
 
 ```diff
@@ -34,19 +34,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.matmul_precision import ALLOW_TF32, precision
+from ...analysis.nodes import walk
 from ...edits import Replace, ReplaceStatement
-from ...findings import WARNING, Finding
-from ...nodes import walk
+from ...finding import WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA129", "matmul-precision", severity=WARNING)
 
-ALLOW_TF32 = "torch.backends.cuda.matmul.allow_tf32"
-_MESSAGE = "the precision of matrix products is not said to XLA"
+_MESSAGE = (
+    "this precision of matrix products has no effect on XLA: use `xla.set_float32_matmul_precision`"
+)
 _PRECISIONS = {"ieee": "highest", "tf32": "high"}
 
 
@@ -56,18 +58,13 @@ def allow_tf32(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding
     if statement is not None:
         yield _set(script, node, statement, *precision(statement.value, "{0}"))
     elif isinstance(getattr(node, "ctx", None), ast.Store) and not _sets_cudnn(script, node):
-        yield RULE.at(script, node, _MESSAGE)
-
-
-def precision(value: ast.expr, hole: str) -> tuple[str, tuple[ast.expr, ...]]:
-    """The precision that `allow_tf32 = value` asks for: its text, with `value` at `hole` where it is needed."""
-    if isinstance(value, ast.Constant):
-        return ('"high"' if value.value else '"highest"'), ()
-    return f'"high" if {hole} else "highest"', (value,)
+        yield RULE.finding(script, node, _MESSAGE)
+    else:
+        script.settled.add(node)  # read, or set with cuDNN's
 
 
 def _sets_cudnn(script: Script, node: ast.expr) -> bool:
-    """Whether the statement sets a flag of cuDNN, too: XLA128 then sets both."""
+    """True if the statement sets a flag of cuDNN, too: XLA128 then sets both."""
     return any(
         (script.dotted(part) or "").startswith("torch.backends.cudnn.")
         for part in walk(script.statement(node))
@@ -79,11 +76,12 @@ def _sets_cudnn(script: Script, node: ast.expr) -> bool:
 def fp32_precision(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     statement = _assignment(script, node)
     if statement is None:
+        script.settled.add(node)  # read
         return
     value = statement.value
     new = _PRECISIONS.get(str(value.value)) if isinstance(value, ast.Constant) else None
     if new is None:
-        yield RULE.at(script, node, _MESSAGE)
+        yield RULE.finding(script, node, _MESSAGE)
     else:
         yield _set(script, node, statement, f'"{new}"', ())
 
@@ -92,7 +90,7 @@ def fp32_precision(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
 def matmul_precision(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.trains or script.accelerated:
         edit = Replace(call.func, f"{script.xla}.set_float32_matmul_precision")
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
@@ -109,4 +107,4 @@ def _set(
     holes: tuple[ast.expr, ...],
 ) -> Finding:
     new = f"{script.xla}.set_float32_matmul_precision({text})"
-    return RULE.at(script, node, _MESSAGE, ReplaceStatement(statement, new, holes))
+    return RULE.finding(script, node, _MESSAGE, ReplaceStatement(statement, new, holes))

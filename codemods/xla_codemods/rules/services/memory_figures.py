@@ -13,6 +13,8 @@
 +    free, total = xla.mem_get_info()
 -    torch.cuda.reset_peak_memory_stats()
 +    xla.reset_peak_memory_stats()
+-    print(torch.cuda.memory_stats(device).get("active_bytes.all.peak", 0))
++    print(xla.memory_info(device)["peak_bytes_used"])
 -    print(torch.cuda.memory_summary(device, abbreviated=True), free / total)
 +    print(str(xla.memory_info(device)), free / total)
 ```
@@ -33,14 +35,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
+from ...analysis.devices.specs import device_argument
 from ...edits import Replace
-from ...findings import MEDIUM, WARNING, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA125", "memory-figures")
 
@@ -55,6 +57,8 @@ _FIGURES = {
 }
 # Entries of `memory_stats()`.
 _STATS = {
+    "active_bytes.all.current": "bytes_used",
+    "active_bytes.all.peak": "peak_bytes_used",
     "allocated_bytes.all.current": "bytes_used",
     "allocated_bytes.all.peak": "peak_bytes_used",
     "reserved_bytes.all.current": "bytes_reserved",
@@ -81,7 +85,7 @@ def figure(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = _last(script, call.func, scope)
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f'{script.xla}.memory_info({text})["{_FIGURES[name]}"]', holes)
-    yield RULE.at(script, call, f"`{name}` says 0 on an XLA host", edit)
+    yield RULE.finding(script, call, f"`{name}` is 0 on an XLA host: use `xla.memory_info()`", edit)
 
 
 @RULE.call(*_everywhere("mem_get_info", *_RESETS))
@@ -90,27 +94,39 @@ def renamed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     new = "reset_peak_memory_stats" if name in _RESETS else name
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"{script.xla}.{new}({text})", holes)
-    yield RULE.at(script, call, f"`{name}` fails without a CUDA driver", edit)
+    yield RULE.finding(
+        script, call, f"`{name}` fails on an XLA host: use the runtime's function", edit
+    )
 
 
 @RULE.call(*_everywhere("memory_summary"))
 def summary(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"str({script.xla}.memory_info({text}))", holes)
-    yield RULE.at(script, call, "`memory_summary` fails on an XLA host", edit)
+    yield RULE.finding(
+        script, call, "`memory_summary` fails on an XLA host: print `xla.memory_info()`", edit
+    )
 
 
 @RULE.call(*_everywhere("memory_stats"))
 def stats(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "`memory_stats` is empty on an XLA host"
+    message = "`memory_stats` is empty on an XLA host: use `xla.memory_info()`"
     text, holes = script.devices.given(device_argument(call))
-    match script.parent(call):
-        case ast.Subscript(slice=ast.Constant(value=str(key))) as entry if key in _STATS:
+    entry = script.parent(call)
+    if isinstance(entry, ast.Attribute):
+        entry = script.parent(entry)
+    match entry:
+        case (
+            ast.Subscript(slice=ast.Constant(value=str(key)))
+            | ast.Call(
+                func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(key)), *_], keywords=[]
+            )
+        ) if key in _STATS:
             new = f'{script.xla}.memory_info({text})["{_STATS[key]}"]'
-            yield RULE.at(script, call, message, Replace(entry, new, holes))
+            yield RULE.finding(script, call, message, Replace(entry, new, holes))
         case _:
-            message += ": `memory_info()` tells what is used, its peak and the limit"
-            yield RULE.at(script, call, message, effort=MEDIUM)
+            message += ", which has the bytes in use, their peak and the limit"
+            yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.reference(*_everywhere(*_FIGURES, "mem_get_info", "memory_stats", "memory_summary"))
@@ -118,22 +134,26 @@ def figure_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
     name = _last(script, node, scope)
     if name == "mem_get_info":
         edit = Replace(node, f"{script.xla}.mem_get_info")
-        yield RULE.at(script, node, f"`{name}` fails without a CUDA driver", edit)
+        yield RULE.finding(
+            script, node, f"`{name}` fails on an XLA host: use the runtime's function", edit
+        )
     else:
-        message = f"`{name}` says nothing on an XLA host: ask `memory_info()`"
-        yield RULE.at(script, node, message, effort=MEDIUM)
+        message = f"`{name}` is 0 or fails on an XLA host: use `xla.memory_info()`"
+        yield RULE.finding(script, node, message, effort=MEDIUM)
 
 
 @RULE.reference(*_everywhere(*_RESETS))
 def reset_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     edit = Replace(node, f"{script.xla}.reset_peak_memory_stats")
-    yield RULE.at(script, node, "fails without a CUDA driver", edit)
+    yield RULE.finding(
+        script, node, "this fails on an XLA host: use `xla.reset_peak_memory_stats`", edit
+    )
 
 
 @RULE.call(*(f"torch.cuda.{name}" for name in _RECORDINGS))
 def recorded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "XLA keeps no history of allocations: profile with torch_xla.debug.profiler"
-    yield RULE.at(script, call, message, severity=WARNING, effort=MEDIUM)
+    message = "XLA keeps no history of allocations: use torch_xla.debug.profiler"
+    yield RULE.finding(script, call, message, severity=WARNING, effort=MEDIUM)
 
 
 def _last(script: Script, node: ast.expr, scope: Scope) -> str:

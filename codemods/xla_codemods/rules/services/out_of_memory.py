@@ -9,7 +9,7 @@ import torch
 def step(model, batch):
     try:
         return model(batch)
-    except torch.cuda.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:  # XLA131
         return None
 ```
 
@@ -25,6 +25,18 @@ Other errors are no business of this rule, and where torch's `empty_cache` goes,
 -        torch.cuda.empty_cache()
          raise error
 ```
+
+A handler of other errors stays.
+
+```python
+import torch
+
+def step(model, batch):
+    try:
+        return model(batch)
+    except (RuntimeError, MemoryError):
+        return None
+```
 """
 
 from __future__ import annotations
@@ -33,23 +45,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM)
 
-_MESSAGE = (
-    "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory is short, mostly while compiling"
-)
+_MESSAGE = "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory runs out, mostly while compiling: catch that too"
 
 
 @RULE.reference("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
 def out_of_memory(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, _MESSAGE)
+    yield RULE.finding(script, node, _MESSAGE)
 
 
 @RULE.node(ast.Compare)
@@ -58,4 +68,4 @@ def by_message(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Find
     match node:
         case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn()]):
             if text.startswith("CUDA") and "memory" in text:
-                yield RULE.at(script, node, _MESSAGE)
+                yield RULE.finding(script, node, _MESSAGE)

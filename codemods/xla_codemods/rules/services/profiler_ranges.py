@@ -1,7 +1,8 @@
 """NVTX ranges and the CUDA profiler speak to NVIDIA's tools, which do not see an XLA device.
 
-A range that spans a block becomes one of torch's own profiler, which also `torch_xla.debug.profiler` records; what is
-pushed and popped, and what starts the CUDA profiler, goes.
+A range that spans a block becomes one of torch's own profiler, and what is pushed and popped one of the runtime's. Both
+stand in traces of `torch.profiler` and of `xla.profile` (`torch_xla.debug.profiler` alone sees neither). What starts the
+CUDA profiler, and single marks, go.
 
 ```diff
  import torch
@@ -9,8 +10,10 @@ pushed and popped, and what starts the CUDA profiler, goes.
 
  def step(model, x):
 -    torch.cuda.nvtx.range_push("forward")
++    xla.range_push("forward")
      loss = model(x)
 -    torch.cuda.nvtx.range_pop()
++    xla.range_pop()
 -    with torch.cuda.nvtx.range("backward"):
 +    with torch.profiler.record_function("backward"):
          loss.backward()
@@ -58,19 +61,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import DropItem, Edit, Replace, Unwrap, remove
-from ...findings import INFO, MEDIUM, WARNING, Finding
+from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA127", "profiler-ranges", severity=WARNING)
 
-_MESSAGE = "is for NVIDIA's tools"
+_MESSAGE = "is for NVIDIA's profilers and has no use on XLA: remove it, or use `torch.profiler.record_function`"
 _MARKS = (
-    "torch.cuda.nvtx.range_push",
-    "torch.cuda.nvtx.range_pop",
     "torch.cuda.nvtx.range_start",
     "torch.cuda.nvtx.range_end",
     "torch.cuda.nvtx.mark",
@@ -78,10 +79,10 @@ _MARKS = (
     "torch.cuda.profiler.start",
     "torch.cuda.profiler.stop",
     "torch.cuda.profiler.cudart",
-    "nvtx.push_range",
-    "nvtx.pop_range",
     "nvtx.mark",
 )
+_PUSHES = ("torch.cuda.nvtx.range_push", "nvtx.push_range")
+_POPS = ("torch.cuda.nvtx.range_pop", "nvtx.pop_range")
 _RANGES = ("torch.cuda.nvtx.range", "nvtx.annotate")
 _CONTEXTS = ("torch.autograd.profiler.emit_nvtx", "torch.cuda.profiler.profile")
 _CUDA = "torch.profiler.ProfilerActivity.CUDA"
@@ -109,24 +110,46 @@ def _gone(script: Script, call: ast.Call) -> Finding:
     checked = isinstance(outer, ast.Call) and script.dotted(outer.func) == "torch.cuda.check_error"
     stands_alone = script.is_statement(outer) if checked else script.is_statement(call)  # type: ignore[arg-type]
     if stands_alone:
-        return RULE.at(script, call, message, remove(script.statement(call)))
-    return RULE.at(script, call, message, Replace(call, "None"))
+        return RULE.finding(script, call, message, remove(script.statement(call)))
+    return RULE.finding(script, call, message, Replace(call, "None"))
 
 
-@RULE.call(*_RANGES)
+@RULE.call(*_RANGES, mentions=("nvtx",))
 def spanned(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """A range as a context or decorator; of its arguments the first is its name."""
     message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
-    name = (
-        call.args[0]
-        if call.args
-        else next((k.value for k in call.keywords if k.arg in {"msg", "message"}), None)
-    )
+    name = _name(call)
     if name is None:
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield RULE.finding(script, call, message, effort=MEDIUM)
         return
     text = f"{script.spell('torch', scope)}.profiler.record_function({{0}})"
-    yield RULE.at(script, call, message, Replace(call, text, (name,)))
+    yield RULE.finding(script, call, message, Replace(call, text, (name,)))
+
+
+@RULE.call(*_PUSHES)
+def pushed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Depths are counted alike; a package's colours and categories go."""
+    message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
+    name = _name(call)
+    if name is None:
+        yield RULE.finding(script, call, message, effort=MEDIUM)
+    else:
+        yield RULE.finding(
+            script, call, message, Replace(call, f"{script.xla}.range_push({{0}})", (name,))
+        )
+
+
+@RULE.call(*_POPS)
+def popped(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
+    yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.range_pop()"))
+
+
+def _name(call: ast.Call) -> ast.expr | None:
+    """The first argument is a range's name."""
+    if call.args:
+        return None if isinstance(call.args[0], ast.Starred) else call.args[0]
+    return next((k.value for k in call.keywords if k.arg in {"msg", "message"}), None)
 
 
 @RULE.call(*_CONTEXTS)
@@ -135,21 +158,21 @@ def context(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     item = script.parent(call)
     owner = script.parent(item) if isinstance(item, ast.withitem) else None
     if not isinstance(owner, (ast.With, ast.AsyncWith)) or not isinstance(item, ast.withitem):
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield RULE.finding(script, call, message, effort=MEDIUM)
         return
     if item.optional_vars is not None:
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        yield RULE.finding(script, call, message, effort=MEDIUM)
         return
     edit: Edit = Unwrap(owner) if len(owner.items) == 1 else DropItem(owner, item)
-    yield RULE.at(script, call, message, edit)
+    yield RULE.finding(script, call, message, edit)
 
 
 @RULE.reference(_CUDA)
 def activity(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """CUDA among the activities of torch's profiler: alone it fails (xla-facts 1.107), beside the CPU it is left out."""
+    """CUDA among the activities of torch's profiler: alone it fails (fact 1.107), beside the CPU it is left out."""
     display = script.parent(node)
     argument = script.parent(display) if display is not None else None
-    message = "XLA's device is not among the activities of torch's profiler"
+    message = "torch's profiler records nothing of XLA devices: use `supported_activities()`, or torch_xla.debug.profiler"
     if (
         isinstance(display, (ast.List, ast.Tuple, ast.Set))
         and isinstance(argument, ast.keyword)
@@ -157,9 +180,9 @@ def activity(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
         and all(_is_activity(script, e) for e in display.elts)
     ):
         text = f"{script.spell('torch', scope)}.profiler.supported_activities()"
-        yield RULE.at(script, node, message, Replace(display, text))
+        yield RULE.finding(script, node, message, Replace(display, text))
     else:
-        yield RULE.at(script, node, message, severity=INFO)
+        yield RULE.finding(script, node, message, severity=INFO)
 
 
 def _is_activity(script: Script, node: ast.expr) -> bool:

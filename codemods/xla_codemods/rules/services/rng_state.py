@@ -52,16 +52,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import DropArgument, Edit, Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...symptoms import LIKELY
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA130", "rng-state")
+RULE = Rule("XLA130", "rng-state", behind={"initial weights": LIKELY})
 
 _HOMES = ("torch.cuda", "torch.cuda.random")
 _STATES = tuple(
@@ -69,7 +70,7 @@ _STATES = tuple(
     for home in _HOMES
     for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all")
 )
-_MESSAGE = "this is the random state of CUDA, not of the accelerator"
+_MESSAGE = "this is the random state of CUDA, not of XLA: use the runtime's function"
 
 
 @RULE.call(*_STATES)
@@ -86,13 +87,13 @@ def rng_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         value = device.value if isinstance(device, ast.keyword) else device
         if script.devices.is_current(value) or script.devices.spec(value) is not None:
             edits.append(DropArgument(call, device))
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)
 
 
 @RULE.reference(*_STATES)
 def rng_state_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(node, scope) or "").rpartition(".")[2]
-    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
 
 
 @RULE.call("torch.random.fork_rng")
@@ -108,4 +109,4 @@ def fork_rng(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.fork_rng")]
     if kind is not None:
         edits.append(DropArgument(call, kind))
-    yield RULE.at(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE, *edits)

@@ -1,6 +1,6 @@
 """A seed for CUDA never reaches XLA, and neither does `torch.manual_seed`.
 
-Nothing fails: dropout and initialisation on the device draw from a generator that was not seeded (xla-facts 1.30).
+Nothing fails: dropout and initialisation on the device draw from a generator that was not seeded (fact 1.30).
 `xla.manual_seed` seeds the CPU as torch does, and the device; of a set of seeding calls it takes one.
 
 ```diff
@@ -57,7 +57,7 @@ Libraries that seed torch do not reach XLA either:
 +    model.to(xla.xla_device())
 ```
 
-Seeds of other generators stay, and so do those of loader processes, which must not touch the device (xla-facts 3.36).
+Seeds of other generators stay, and so do those of loader processes, which must not touch the device.
 
 ```python
 import torch
@@ -78,18 +78,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.scopes import FunctionNode
+from ...analysis.syntax import keyword
 from ...edits import InsertAfter, Replace, remove
-from ...findings import WARNING, Finding
-from ...known import RUNTIME
-from ...names import FunctionNode
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
+from ...symptoms import LIKELY
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA124", "seed", severity=WARNING)
+RULE = Rule(
+    "XLA124", "seed", severity=WARNING, shows_accelerator=False, behind={"initial weights": LIKELY}
+)
 
 _ALL = ("torch.manual_seed", "torch.random.manual_seed")
 _DEVICE = (
@@ -111,7 +114,7 @@ _LIBRARIES = (
     "timm.utils.random.random_seed",
 )
 _XLAS_OWN = frozenset({"torch_xla.manual_seed", "torch_xla.core.xla_model.set_rng_state"})
-_MESSAGE = "this seed does not reach XLA"
+_MESSAGE = "this does not seed XLA: use `xla.manual_seed`"
 
 
 @RULE.call(*_ALL)
@@ -122,27 +125,29 @@ def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if _reaches_xla(script, call):
         return
     if script.is_statement(call):
-        yield RULE.at(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
+        yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
     elif not _device_follows(script, call, seed):
         text = f"{script.xla}.manual_seed({script.segment(seed)}, device_only=True)"
         statement = script.statement(call)
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and _is_repeatable(seed):
-            yield RULE.at(script, call, _MESSAGE, InsertAfter(statement, text))
+            yield RULE.finding(script, call, _MESSAGE, InsertAfter(statement, text))
 
 
 @RULE.call(*_DEVICE)
 def of_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     seed = _seed(call)
+    if _reaches_xla(script, call):
+        script.settled.add(call.func)
     if seed is None or _reaches_xla(script, call):
         return
     if not script.is_statement(call):
         edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
     elif _in_worker(script, call) or _is_seeded_beside(script, call, seed):
-        yield RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
+        yield RULE.finding(script, call, _MESSAGE, remove(script.statement(call)))
     else:
         edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.call(*_NEW)
@@ -150,7 +155,7 @@ def new_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """A seed by chance: drawn by a generator of its own, so that the CPU's stream stays what it is."""
     torch = script.spell("torch", scope)
     edit = Replace(call, f"{script.xla}.manual_seed({torch}.Generator().seed(), device_only=True)")
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.call(*_LIBRARIES)
@@ -171,15 +176,17 @@ def of_library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     statement = script.statement(call)
     if script.is_statement(call) and all(map(_is_repeatable, filter(None, (seed, rank)))):
         edit = InsertAfter(statement, f"{script.xla}.manual_seed({text}, device_only=True)")
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
     else:
-        yield RULE.at(script, call, f"{_MESSAGE}: call `xla.manual_seed(seed, device_only=True)`")
+        yield RULE.finding(
+            script, call, "this does not seed XLA: call `xla.manual_seed(seed, device_only=True)`"
+        )
 
 
 @RULE.call("torch.cuda.initial_seed", "torch.cuda.random.initial_seed")
 def initial_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "XLA does not tell its seed: `torch.initial_seed()` is what `manual_seed` was given"
-    yield RULE.at(script, call, message)
+    message = "this seed is CUDA's, and XLA does not tell its own: use `torch.initial_seed()`, which `xla.manual_seed` sets"
+    yield RULE.finding(script, call, message)
 
 
 def _seed(call: ast.Call) -> ast.expr | None:
@@ -187,15 +194,21 @@ def _seed(call: ast.Call) -> ast.expr | None:
 
 
 def _reaches_xla(script: Script, call: ast.Call) -> bool:
-    """Whether the same function seeds torch_xla itself."""
-    if not script.source.mentions("torch_xla"):
+    """True if the same function seeds the XLA device by itself."""
+    if not script.source.mentions("torch_xla", "device_only"):
         return False
     home = script.function(call)
     return any(
-        script.function(other) is home and script.dotted(other.func, scope) in _XLAS_OWN
+        script.function(other) is home and _seeds_xla(script.dotted(other.func, scope), other)
         for name in ("manual_seed", "set_rng_state")
         for other, scope in script.index.calls_of(name)
     )
+
+
+def _seeds_xla(dotted: str | None, call: ast.Call) -> bool:
+    if dotted == f"{RUNTIME}.manual_seed":
+        return keyword(call, "device_only") is not None
+    return dotted in _XLAS_OWN
 
 
 def _is_repeatable(seed: ast.expr) -> bool:
@@ -203,7 +216,7 @@ def _is_repeatable(seed: ast.expr) -> bool:
 
 
 def _in_worker(script: Script, call: ast.Call) -> bool:
-    """Whether `call` runs in a loader's worker process."""
+    """True if `call` runs in a loader's worker process."""
     function = script.function(call)
     while function is not None:
         if "worker" in function.name or _starts_workers(script, function):
@@ -221,7 +234,7 @@ def _starts_workers(script: Script, function: FunctionNode) -> bool:
 
 
 def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
-    """Whether `torch.manual_seed` (or the runtime's) takes the same seed on every way through `call`."""
+    """True if `torch.manual_seed` (or the runtime's) takes the same seed on every way through `call`."""
     around = [call, *(a for a in script.ancestors(call) if isinstance(a, ast.stmt))]
     beside = {s for a in around for s in script.block(script.statement(a))}
     home = script.function(call)
@@ -238,7 +251,7 @@ def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
 
 
 def _device_follows(script: Script, call: ast.Call, seed: ast.expr) -> bool:
-    """Whether the device is given the same seed right behind `call`, or any behind it on its line."""
+    """True if the device is given the same seed right behind `call`, or any behind it on its line."""
     statement = script.statement(call)
     for other in ast.walk(statement):
         if isinstance(other, ast.Call) and other.lineno == call.lineno:

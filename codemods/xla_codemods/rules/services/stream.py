@@ -61,11 +61,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...edits import DropArgument, DropItem, Replace, Unwrap, remove
-from ...findings import ERROR, INFO, MEDIUM, Finding
-from ...rule import Rule
-from ...values import STREAM
-from .streams import (
+from ...analysis.devices.streams import (
     CONTEXTS,
     STREAMS,
     binds_a_stream,
@@ -74,17 +70,21 @@ from .streams import (
     is_ordering,
     orders_streams,
 )
+from ...analysis.inference.values import STREAM
+from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
+from ...finding import ERROR, INFO, MEDIUM, Finding
+from ...rule import Rule
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA123", "stream")
 
-_MESSAGE = "XLA has no streams: it orders the work itself"
+_MESSAGE = "XLA has no streams and orders the work itself: remove this"
 
 
-@RULE.whole
+@RULE.file(mentions=("stream",))
 def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
     if not script.source.mentions("stream"):
@@ -120,7 +120,7 @@ def _entered(script: Script, node: ast.With | ast.AsyncWith) -> Iterator[Finding
     items = [item for item in node.items if is_context(script, item.context_expr)]
     for item in items:
         edit = Unwrap(node) if len(items) == len(node.items) else DropItem(node, item)
-        yield RULE.at(script, item.context_expr, _MESSAGE, edit)
+        yield RULE.finding(script, item.context_expr, _MESSAGE, edit)
 
 
 def _context(script: Script, call: ast.Call) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def _context(script: Script, call: ast.Call) -> Iterator[Finding]:
     if isinstance(parent, ast.IfExp) and is_context(script, parent):
         chosen, parent = parent, script.parent(parent)
     if not isinstance(parent, ast.withitem):
-        yield RULE.at(script, chosen, _MESSAGE, Replace(chosen, f"{_nothing(script)}()"))
+        yield RULE.finding(script, chosen, _MESSAGE, Replace(chosen, f"{_nothing(script)}()"))
 
 
 def _nothing(script: Script) -> str:
@@ -141,10 +141,10 @@ def _nothing(script: Script) -> str:
 
 def _gone(script: Script, call: ast.Call) -> Finding:
     if not orders_streams(script, call):
-        return RULE.at(script, call, _MESSAGE)
+        return RULE.finding(script, call, _MESSAGE)
     if script.is_statement(call):
-        return RULE.at(script, call, _MESSAGE, remove(script.statement(call)))
-    return RULE.at(script, call, _MESSAGE, Replace(call, "None"))
+        return RULE.finding(script, call, _MESSAGE, remove(script.statement(call)))
+    return RULE.finding(script, call, _MESSAGE, Replace(call, "None"))
 
 
 def _on_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def _on_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         case _:
             return
     if script.value(stream, scope).has(STREAM):
-        yield RULE.at(script, call, _MESSAGE, DropArgument(call, argument))
+        yield RULE.finding(script, call, _MESSAGE, DropArgument(call, argument))
 
 
 def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
@@ -174,11 +174,11 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             yield _kept(script, call, chosen, parent, target)
         case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
-            yield RULE.at(script, call, _MESSAGE)
+            yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
-            yield RULE.at(script, call, _MESSAGE, remove(parent))
+            yield RULE.finding(script, call, _MESSAGE, remove(parent))
         case _:
-            yield RULE.at(script, call, _MESSAGE, Replace(chosen, "None"))
+            yield RULE.finding(script, call, _MESSAGE, Replace(chosen, "None"))
 
 
 def _named(script: Script) -> Iterator[Finding]:
@@ -195,10 +195,10 @@ def _named(script: Script) -> Iterator[Finding]:
             continue
         if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
             if binds_a_stream(script, parent) and isinstance(parent, ast.Call):
-                yield RULE.at(script, node, _MESSAGE, Replace(parent, _nothing(script)))
+                yield RULE.finding(script, node, _MESSAGE, Replace(parent, _nothing(script)))
                 continue
             asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
-            yield RULE.at(script, node, _MESSAGE, severity=INFO if asked else ERROR)
+            yield RULE.finding(script, node, _MESSAGE, severity=INFO if asked else ERROR)
 
 
 _CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)
@@ -216,14 +216,25 @@ def _kept(
     ]
     left = [use for use in uses if not goes(script, use)]
     if not left and uses:
-        return RULE.at(script, call, _MESSAGE, remove(statement))
+        return RULE.finding(
+            script, call, _MESSAGE, remove(statement), *_without_deletion(script, text)
+        )
     if any(not _may_be_none(script, use) for use in left):
-        return RULE.at(script, call, _MESSAGE)
-    return RULE.at(script, call, _MESSAGE, Replace(value, "None"))
+        return RULE.finding(script, call, _MESSAGE)
+    return RULE.finding(script, call, _MESSAGE, Replace(value, "None"))
+
+
+def _without_deletion(script: Script, name: str) -> Iterator[Edit]:
+    """`del stream` goes with it, and `del stream, x` deletes `x`."""
+    for statement, _ in script.index.of(ast.Delete):
+        targets = [ast.unparse(target) for target in statement.targets]
+        if name in targets:
+            rest = ", ".join(target for target in targets if target != name)
+            yield ReplaceStatement(statement, f"del {rest}" if rest else "")
 
 
 def _may_be_none(script: Script, use: ast.expr) -> bool:
-    """Whether None will do at `use`: handed on, but neither asked for an attribute nor tested."""
+    """True if None will do at `use`: handed on, but neither asked for an attribute nor tested."""
     parent = script.parent(use)
     return isinstance(
         parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)

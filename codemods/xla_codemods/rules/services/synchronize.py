@@ -1,7 +1,7 @@
 """`torch.cuda.synchronize()` fails without a CUDA driver.
 
 On XLA nothing has even begun where the graph is not cut: timing code without a synchronisation measures tracing alone
-(xla-facts 1.51). `xla.synchronize()` cuts the graph and waits.
+(fact 1.51). `xla.synchronize()` cuts the graph and waits.
 
 ```diff
  import time
@@ -32,36 +32,36 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import STREAM
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...values import STREAM
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA121", "synchronize")
 
 _NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
-_MESSAGE = "waits for CUDA, not for the accelerator"
+_MESSAGE = "this does not wait for XLA: use `xla.synchronize`"
 
 
 @RULE.call(*_NAMES)
 def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"{script.xla}.synchronize({text})", holes)
-    yield RULE.at(script, call, _MESSAGE, edit)
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.reference(*_NAMES)
 def synchronize_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.synchronize"))
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.synchronize"))
 
 
 @RULE.method("synchronize")
 def of_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if script.value(call.func.value, scope).has(STREAM):
-        yield RULE.at(script, call, _MESSAGE, Replace(call, f"{script.xla}.synchronize()"))
+        yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{script.xla}.synchronize()"))

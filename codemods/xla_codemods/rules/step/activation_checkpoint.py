@@ -1,7 +1,7 @@
 """torch's activation checkpointing fails on XLA.
 
 `torch.utils.checkpoint` asks for a module `torch.xla`, which there is not; and where one is made up, gradients with
-dropout are silently wrong (xla-facts 1.101, 1.102). `xla.checkpoint` recomputes with the same masks, on every backend.
+dropout are silently wrong (facts 1.101, 1.102). `xla.checkpoint` recomputes with the same masks, on every backend.
 
 ```diff
  import torch
@@ -46,21 +46,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_handed_on, keyword
 from ...edits import AddArgument, InsertBefore, Replace
-from ...findings import MEDIUM, Finding
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...syntax import is_handed_on, keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA509", "activation-checkpoint")
 
 _CHECKPOINTS = {
     f"torch.utils.checkpoint.{name}": name for name in ("checkpoint", "checkpoint_sequential")
 }
-_MESSAGE = "torch's activation checkpointing fails on XLA"
+_MESSAGE = "torch's activation checkpointing fails on XLA: use `xla.checkpoint`"
 _WRAPPERS = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 _WRAPPER = f"{_WRAPPERS}.checkpoint_wrapper"
 
@@ -79,7 +79,7 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 
 def _replaced(script: Script, node: ast.expr, scope: Scope) -> Finding:
     name = _CHECKPOINTS[script.dotted(node, scope) or ""]
-    return RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+    return RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
 
 
 @RULE.call(_WRAPPER)
@@ -87,7 +87,7 @@ def wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`checkpoint_wrapper(module)`, which takes the function to checkpoint with."""
     if keyword(call, "checkpoint_fn") is None:
         edit = AddArgument(call, f"checkpoint_fn={script.xla}.checkpoint")
-        yield RULE.at(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.reference(_WRAPPER)
@@ -96,18 +96,18 @@ def wrapper_handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[
     parent = script.parent(node)
     is_partial = isinstance(parent, ast.Call) and script.dotted(parent.func) == "functools.partial"
     if is_handed_on(node, script.parents) and not is_partial:
-        advice = f"give it checkpoint_fn={script.xla}.checkpoint, by functools.partial"
-        yield RULE.at(script, node, f"{_MESSAGE}: {advice}", effort=MEDIUM)
+        advice = f"torch's activation checkpointing fails on XLA: give it checkpoint_fn={script.xla}.checkpoint, by functools.partial"
+        yield RULE.finding(script, node, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
 @RULE.call(f"{_WRAPPERS}.apply_activation_checkpointing")
 def applied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if keyword(call, "checkpoint_wrapper_fn") is None and len(call.args) < 2:
-        advice = f"give it a checkpoint_wrapper_fn with checkpoint_fn={script.xla}.checkpoint"
-        yield RULE.at(script, call, f"{_MESSAGE}: {advice}", effort=MEDIUM)
+        advice = f"torch's activation checkpointing fails on XLA: give it a checkpoint_wrapper_fn with checkpoint_fn={script.xla}.checkpoint"
+        yield RULE.finding(script, call, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
-@RULE.call("functools.partial")
+@RULE.call("functools.partial", mentions=("partial(checkpoint", ".checkpoint,"))
 def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and script.dotted(call.args[0], scope) == _WRAPPER:
         yield from wrapper(script, call, scope)
@@ -120,17 +120,17 @@ def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if _is_patched(script) or _is_self(call.func.value):
         return
     if not isinstance(statement, ast.Expr):
-        yield RULE.at(script, call, _MESSAGE, effort=MEDIUM)
+        yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
         return
     text = (
         "from transformers import modeling_utils\n"
         f"modeling_utils.checkpoint = {script.xla}.checkpoint"
     )
-    yield RULE.at(script, call, _MESSAGE, InsertBefore(statement, text))
+    yield RULE.finding(script, call, _MESSAGE, InsertBefore(statement, text))
 
 
 def _is_patched(script: Script) -> bool:
-    """Whether transformers has been given another function."""
+    """True if transformers has been given another function."""
     return any(
         isinstance(target, ast.Attribute)
         and target.attr == "checkpoint"
@@ -154,5 +154,5 @@ def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     given = call.args[0] if call.args else keyword(call, "enable")
     on = given is None or (isinstance(given, ast.Constant) and bool(given.value))
     if script.accelerated and on and not _is_self(call.func.value):
-        message = f"{_MESSAGE}, and this library imports it for itself: leave it off"
-        yield RULE.at(script, call, message, effort=MEDIUM)
+        message = "torch's activation checkpointing, which this library imports, fails on XLA: switch it off"
+        yield RULE.finding(script, call, message, effort=MEDIUM)

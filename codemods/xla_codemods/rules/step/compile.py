@@ -1,7 +1,7 @@
 """`torch.compile` fails on XLA tensors, which are compiled anyway.
 
-Inductor does not know XLA, and the openxla backend launches four times per training step in place of once (xla-facts
-1.100). `xla.compile` is `torch.compile` where that helps, and gives its argument back on XLA.
+Inductor fails on XLA tensors (fact 1.100), and the openxla backend launches four times per training step instead of
+once. `xla.compile` is `torch.compile` where that helps, and gives its argument back on XLA.
 
 ```diff
  import torch
@@ -53,19 +53,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import MODULE
+from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace, ReplaceStatement
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import is_handed_on, keyword
-from ...values import MODULE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA508", "compile")
 
-_MESSAGE = "torch.compile fails on XLA tensors, which are compiled anyway"
+_MESSAGE = "`torch.compile` fails on XLA tensors: use `xla.compile`, which leaves the function as it is on XLA"
 _OF_XLA = frozenset({"openxla", "openxla_eval", "torchxla_trace_once"})
 
 
@@ -98,7 +98,7 @@ def in_place(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if value.has(MODULE) and not _is_guarded(script, statement):
         text = f'if {script.xla}.device_type() != "xla":\n    {{0}}'
-        yield RULE.at(script, call, _MESSAGE, ReplaceStatement(statement, text, (call,)))
+        yield RULE.finding(script, call, _MESSAGE, ReplaceStatement(statement, text, (call,)))
 
 
 def _is_patched(script: Script) -> bool:
@@ -118,4 +118,4 @@ def _is_guarded(script: Script, statement: ast.stmt) -> bool:
 
 def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:
     if script.trains or script.accelerated or script.is_in_a_module(node):
-        yield RULE.at(script, node, _MESSAGE, Replace(node, f"{script.xla}.compile"))
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.compile"))

@@ -1,7 +1,7 @@
 """What torch_xla has no kernel for is computed on the host, in the middle of every step.
 
 The result is right, but the graph is cut there: the operation's input is fetched, and what it gives is sent back
-(xla-facts 3.37). In a model's computation and in loops that train, choose something that stays on the device: "bilinear"
+(fact 3.37). In a model's computation and in loops that train, choose something that stays on the device: "bilinear"
 for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`; or do it on the host before, in the dataset.
 
 ```diff
@@ -12,8 +12,8 @@ for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`; or do i
  def train(model, batches, optimizer):
 -    for x in batches:
 +    for x in xla.MpDeviceLoader(batches):
--        large = F.interpolate(x.cuda(), scale_factor=2, mode="bicubic")
-+        large = F.interpolate(x.to(xla.xla_device()), scale_factor=2, mode="bicubic")
+-        large = F.interpolate(x.cuda(), scale_factor=2, mode="bicubic")  # XLA518
++        large = F.interpolate(x.to(xla.xla_device()), scale_factor=2, mode="bicubic")  # XLA518
          loss = model(large).mean()
          loss.backward()
 -        optimizer.step()
@@ -42,17 +42,26 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
+from ...analysis.syntax import keyword
+from ...analysis.training.tensors.computed import computing
+from ...analysis.training.tensors.device_tensors import may_be_read
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from .computed import computing
-from .device_tensors import may_be_read
+from ...symptoms import LIKELY
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA518", "cpu-fallback", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA518",
+    "cpu-fallback",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={"no fallback": LIKELY},
+)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LINALG = "cholesky det lstsq matrix_exp qr solve".split()
@@ -79,26 +88,26 @@ _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
 def _message(name: str) -> str:
-    return f"XLA has no kernel for `{name}`: it is computed on the host, in the middle of the graph"
+    return f"`{name}` has no XLA kernel and is computed on the CPU, with copies from and to the device: use an operation that XLA has, or move it out of the step"
 
 
 @RULE.call(*FUNCTIONS)
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
-        yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
+        yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
 
 
 @RULE.method(*METHODS)
 def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if _is_computed_each_time(script, call) and may_be_read(script, call.func.value):
-        yield RULE.at(script, call, _message(f".{call.func.attr}()"))
+        yield RULE.finding(script, call, _message(f".{call.func.attr}()"))
 
 
 @RULE.call(*CLASSES)
 def module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.is_trained and script.runs_accelerated and _is_kept(script, call):
-        yield RULE.at(script, call, _message(script.dotted(call.func, scope) or ""))
+        yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
 
 
 def _is_kept(script: Script, call: ast.Call) -> bool:
@@ -119,7 +128,7 @@ def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
         how = 'interpolate(mode="bicubic")' if bicubic else "interpolate(antialias=True)"
-        yield RULE.at(script, call, _message(how))
+        yield RULE.finding(script, call, _message(how))
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:

@@ -1,6 +1,6 @@
 """Anomaly detection reads back what every operation of backward gives.
 
-Nine host syncs for one tiny backward (xla-facts section 2). It is a tool for finding a fault, and takes its message with
+Nine host syncs for one tiny backward. It is a tool for finding a fault, and takes its message with
 it when it goes: the fix is unsafe.
 
 ```diff
@@ -31,16 +31,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import keyword
 from ...edits import DropItem, Edit, Unwrap, remove
-from ...findings import UNSAFE, WARNING, Finding
+from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA512", "detect-anomaly", severity=WARNING)
+RULE = Rule("XLA512", "detect-anomaly", severity=WARNING, about="speed")
 
 _SET = "torch.autograd.set_detect_anomaly"
 _NAMES = (
@@ -55,9 +55,9 @@ _NAMES = (
 def detect_anomaly(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not (script.trains or script.accelerated) or not _is_on(script, call, scope):
         return
-    message = "anomaly detection reads every gradient back to the host"
+    message = "anomaly detection reads every gradient back to the host: switch it on only to search for a fault"
     edit = _without(script, call)
-    yield RULE.at(script, call, message, *([edit] if edit else []), safety=UNSAFE)
+    yield RULE.finding(script, call, message, *([edit] if edit else []), safety=UNSAFE)
 
 
 def _is_on(script: Script, call: ast.Call, scope: Scope) -> bool:

@@ -1,7 +1,7 @@
 """A result whose size depends on data is fetched from the device, and compiled anew for each size.
 
 `nonzero`, `unique`, `x[mask]` and their like wait for the device to learn the size, and every new size is a new graph
-for all that follows (xla-facts 3.22, 3.23). What to do depends on what comes next: `torch.where(mask, x, 0)` instead of
+for all that follows. What to do depends on what comes next: `torch.where(mask, x, 0)` instead of
 `x[mask]`, sums weighted by the mask instead of means over a selection, `F.one_hot(y, num_classes)`,
 `torch.repeat_interleave(..., output_size=n)`.
 
@@ -67,7 +67,7 @@ What is longer in every turn is another graph in every turn; what to do, a perso
 -    tokens = torch.zeros(1, 1).cuda()
 +    tokens = torch.zeros(1, 1).to(xla.xla_device())
      for _ in range(steps):
-         tokens = torch.cat([tokens, model(tokens)], dim=1)
+         tokens = torch.cat([tokens, model(tokens)], dim=1)  # XLA504
 +        xla.mark_step()
      return tokens
 ```
@@ -92,39 +92,54 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
+from ...analysis.syntax import keyword
+from ...analysis.training.last_batch import uneven_loaders
+from ...analysis.training.shapes.growing_tensor import growing_tensors
+from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_mask
+from ...analysis.training.shapes.padding import paddings
+from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
-from ...findings import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
-from ...rule import Rule
-from ...syntax import keyword
-from ...values import ACCEL, ARRAY, BATCH, HOST, TENSOR
-from .device_tensors import may_be_read
-from .growing_tensor import growing_tensors
-from .last_batch import uneven_loaders
-from .masks import is_about, is_called_a_mask, is_mask
-from .padding import paddings
+from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA504", "dynamic-shape", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA504",
+    "dynamic-shape",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={
+        "static shapes": LIKELY,
+        "bounded graph": POSSIBLE,
+        "host reads": POSSIBLE,
+        "no fallback": POSSIBLE,
+    },
+)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_ELSEWHERE = ": move it out of the step, or to the host"
 _FUNCTIONS = {
-    "torch.argwhere": "",
-    "torch.bincount": "",
-    "torch.masked_select": ": use `torch.where(mask, x, 0)`",
+    "torch.argwhere": _ELSEWHERE,
+    "torch.bincount": _ELSEWHERE,
+    "torch.masked_select": "",
     "torch.nonzero": ": use the mask itself, or `torch.where`",
-    "torch.unique": "",
-    "torch.unique_consecutive": "",
+    "torch.unique": _ELSEWHERE,
+    "torch.unique_consecutive": _ELSEWHERE,
 }
 _METHODS = {
-    "argwhere": "",
-    "bincount": "",
-    "masked_select": ": use `torch.where(mask, x, 0)`",
+    "argwhere": _ELSEWHERE,
+    "bincount": _ELSEWHERE,
+    "masked_select": "",
     "nonzero": ": use the mask itself, or `torch.where`",
-    "unique": "",
-    "unique_consecutive": "",
+    "unique": _ELSEWHERE,
+    "unique_consecutive": _ELSEWHERE,
 }
 
 
@@ -132,7 +147,11 @@ _METHODS = {
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and _matters(script, call, call.args[0]):
         dotted = script.dotted(call.func, scope) or ""
-        yield RULE.at(script, call, f"the size of `{dotted}` depends on data{_FUNCTIONS[dotted]}")
+        yield RULE.finding(
+            script,
+            call,
+            f"the size of the result of `{dotted}` depends on data, and XLA compiles again for every new size{_FUNCTIONS[dotted] or f': {_instead(script, call)}'}",
+        )
 
 
 @RULE.method(*_METHODS)
@@ -140,23 +159,29 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if _is_repeated(script, call) and may_be_read(script, call.func.value):
         name = call.func.attr
-        yield RULE.at(script, call, f"the size of `.{name}()` depends on data{_METHODS[name]}")
+        yield RULE.finding(
+            script,
+            call,
+            f"the size of the result of `.{name}()` depends on data, and XLA compiles again for every new size{_METHODS[name] or f': {_instead(script, call)}'}",
+        )
 
 
 @RULE.call("torch.where")
 def where(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`torch.where(condition)`, which is `nonzero`."""
     if len(call.args) == 1 and not call.keywords and _matters(script, call, call.args[0]):
-        message = "the size of `torch.where` of a condition alone depends on data"
-        yield RULE.at(script, call, message)
+        message = "the size of the result of `torch.where` with a condition alone depends on data, and XLA compiles again for every new size: use the mask itself, or give both values"
+        yield RULE.finding(script, call, message)
 
 
 @RULE.call("torch.nn.functional.one_hot")
 def one_hot(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1 and keyword(call, "num_classes") is None:
         if _matters(script, call, call.args[0]):
-            yield RULE.at(
-                script, call, "without `num_classes` the size of `one_hot` depends on data"
+            yield RULE.finding(
+                script,
+                call,
+                "without `num_classes` XLA reads the data to find the size of `one_hot`: give `num_classes`",
             )
 
 
@@ -166,12 +191,14 @@ def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     if counts is None or keyword(call, "output_size") is not None:
         return
     if script.value(counts).has(TENSOR) and _matters(script, call, counts):
-        yield RULE.at(
-            script, call, "without `output_size` the size of `repeat_interleave` depends on data"
+        yield RULE.finding(
+            script,
+            call,
+            "without `output_size` XLA reads the data to find the size of `repeat_interleave`: give `output_size`",
         )
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def masked(script: Script) -> Iterator[Finding]:
     """`x[mask]`, read or written."""
     for node, _ in script.index.of(ast.Subscript):
@@ -181,8 +208,42 @@ def masked(script: Script) -> Iterator[Finding]:
             yield from _written(script, node)
         elif isinstance(node.ctx, ast.Load) and _is_selection(script, node):
             if _is_repeated(script, node):
-                message = "the size of a selection by a mask depends on data"
-                yield RULE.at(script, node, f"{message}: use `torch.where(mask, x, 0)`")
+                message = "the size of a selection by a mask depends on data, and XLA compiles again for every new size"
+                yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+
+
+_MEANS = frozenset({"mean", "nanmean"})
+_SPREADS = frozenset(
+    {"amax", "amin", "argmax", "argmin", "max", "median", "min", "prod", "std", "var"}
+)
+
+
+def _instead(script: Script, selection: ast.expr) -> str:
+    """What computes the same of the whole tensor: zeros that stand in for what is left out would count in a mean."""
+    node: ast.expr = selection
+    while True:
+        around = script.parent(node)
+        if isinstance(around, ast.Attribute) and isinstance(script.parent(around), ast.Call):
+            name, call = around.attr, script.parent(around)
+        elif isinstance(around, ast.Call) and node in around.args:
+            name, call = _last(around.func), around
+        elif isinstance(around, (ast.BinOp, ast.UnaryOp)):
+            node = around
+            continue
+        else:
+            return "use `torch.where(mask, x, 0)`"
+        if name in _MEANS:
+            return "divide the sum of `torch.where(mask, x, 0)` by `mask.sum()`"
+        if name in _SPREADS:
+            return f"compute `{name}` of the whole, with a value that does not count where the mask is False"
+        if "loss" in name.lower() or "criterion" in name.lower() or "entropy" in name.lower():
+            return "compute the loss of each with `reduction='none'`, and divide the sum of those in the mask by `mask.sum()`"
+        assert isinstance(call, ast.Call)
+        node = call
+
+
+def _last(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _is_selection(script: Script, node: ast.Subscript) -> bool:
@@ -197,21 +258,23 @@ def _is_selection(script: Script, node: ast.Subscript) -> bool:
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     """`x[x < 0] = 0`."""
-    message = "writing by a mask fetches it from the device: use `torch.where` or `masked_fill_`"
+    message = (
+        "writing by a mask reads the mask back from the device: use `torch.where` or `masked_fill_`"
+    )
     statement = script.parent(node)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         own = is_about(script, node.slice, node.value) and _is_whole_number(statement.value)
         if own and _is_computed(script, node.value):
             text = "{0}.masked_fill_({1}, {2})"
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
-            yield RULE.at(script, node, message, edit)
+            yield RULE.finding(script, node, message, edit)
             return
     if (
         is_mask(script, node.slice)
         and may_be_read(script, node.value)
         and _is_repeated(script, node)
     ):
-        yield RULE.at(script, node, message)
+        yield RULE.finding(script, node, message)
 
 
 def _is_computed(script: Script, node: ast.expr) -> bool:
@@ -239,7 +302,7 @@ def _is_whole_number(node: ast.expr) -> bool:
 
 
 def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
-    """Whether `operand`, a tensor by what is done with it, is on the device, in code that runs again and again."""
+    """True if `operand`, a tensor by what is done with it, is on the device, in code that runs again and again."""
     if may_be_read(script, operand):
         return _is_repeated(script, node)
     if not script.is_trained or script.value(operand).has(HOST):
@@ -247,11 +310,11 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
     return script.is_in_a_module(node) and _is_in_forward(script, node)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def growing(script: Script) -> Iterator[Finding]:
     for call in growing_tensors(script):
-        message = "longer in every turn, a new graph in every turn: allocate the whole length, and write into it"
-        yield RULE.at(script, call, message)
+        message = "a tensor that grows in every iteration makes XLA compile in every iteration: allocate the whole length, and write into it"
+        yield RULE.finding(script, call, message)
 
 
 def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
@@ -276,7 +339,7 @@ def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
 def _calls(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
     """The calls of this function, or of this method, in the file."""
     for call, scope in script.index.calls_of(function.name):
-        method = script.training.local_method(call.func, scope)
+        method = script.local_method(call.func, scope)
         if method is function or script.value(call.func, scope).definition is function:
             yield call
 
@@ -286,21 +349,21 @@ def _is_in_forward(script: Script, node: ast.AST) -> bool:
     return function is not None and function.name in {"forward", "training_step"}
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def last_batch(script: Script) -> Iterator[Finding]:
     if not (script.accelerated or script.uses_accelerate):
         return
     for call in uneven_loaders(script):
-        message = "a smaller last batch is one more graph"
+        message = "a smaller last batch makes XLA compile the step once more: use `drop_last=True`, or accept one more compilation"
         edit = AddArgument(call, "drop_last=True")
-        yield RULE.at(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)
+        yield RULE.finding(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def padded(script: Script) -> Iterator[Finding]:
     trained = script.is_trained or script.accelerated
     if not (trained or "TrainingArguments" in script.source.text):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)
-        yield RULE.at(script, place.node, place.message, *edits, safety=UNSAFE)
+        yield RULE.finding(script, place.node, place.message, *edits, safety=UNSAFE)

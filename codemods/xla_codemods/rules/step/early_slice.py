@@ -43,22 +43,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
+from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
-from ...findings import Finding
-from ...nodes import walk
-from ...rule import Rule
-from .growing_tensor import growing_tensors
+from ...finding import Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA517", "early-slice")
+RULE = Rule("XLA517", "early-slice", in_training=True)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_MESSAGE = "a slice from further back than the tensor is long raises on XLA"
+_MESSAGE = (
+    "a negative slice start beyond the length of the tensor raises on XLA: limit the start to 0"
+)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def early_slice(script: Script) -> Iterator[Finding]:
     """Of tensors that grow in a loop, and may be short at first."""
     for call in growing_tensors(script):
@@ -82,10 +84,12 @@ def _of(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             if edge is None or length is None:
                 continue
             if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts[:dim]):
-                yield RULE.at(script, edge, _MESSAGE)
+                yield RULE.finding(script, edge, _MESSAGE)
             else:
                 text = f"max({{0}}.size({dim}) - {{1}}, 0)"
-                yield RULE.at(script, edge, _MESSAGE, Replace(edge, text, (node.value, length)))
+                yield RULE.finding(
+                    script, edge, _MESSAGE, Replace(edge, text, (node.value, length))
+                )
 
 
 def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
@@ -99,7 +103,7 @@ def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
 
 
 def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
-    """Whether a condition around `node` asks for the tensor's length."""
+    """True if a condition around `node` asks for the tensor's length."""
     return any(
         isinstance(ancestor, (ast.IfExp, ast.If))
         and any(text in ast.unparse(ancestor.test) for text in (f"{name}.s", f"len({name})"))

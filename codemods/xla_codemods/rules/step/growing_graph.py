@@ -1,7 +1,7 @@
 """A sum of losses that are not detached holds the graph of every step.
 
 `total += loss` keeps, for as long as `total` lives, what backward would need of each step: memory grows with the epoch,
-on XLA as on CUDA (xla-facts 3.33). Where `loss.backward()` has been called in the step and nobody calls it on the sum,
+on XLA as on CUDA. Where `loss.backward()` has been called in the step and nobody calls it on the sum,
 nothing is lost by detaching:
 
 ```diff
@@ -46,23 +46,26 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
+from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
+from ...analysis.training.tensors.running_sums import part
+from ...analysis.training.turns import turns
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...nodes import walk
-from ...rule import Rule
-from .device_tensors import is_term_of_a_loss, losses
-from .running_sums import part
-from .turns import turns
+from ...finding import WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA505", "growing-graph", severity=WARNING)
+RULE = Rule(
+    "XLA505", "growing-graph", severity=WARNING, in_training=True, behind={"bounded graph": LIKELY}
+)
 
-_MESSAGE = "holds the graph of every step"
+_MESSAGE = "this keeps the autograd graph of every step in memory: add `loss.detach()`"
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def growing_graph(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
@@ -82,7 +85,7 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             seen.add(statement)
             if _outlives(script, statement, turn.node):
                 edits = [Replace(loss, "{0}.detach()", (loss,)) for loss in kept]
-                yield RULE.at(script, statement, _MESSAGE, *edits)
+                yield RULE.finding(script, statement, _MESSAGE, *edits)
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -147,7 +150,7 @@ def _kept_in(statement: ast.stmt) -> ast.expr | None:
 
 
 def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
-    """Whether what the loss is kept in is made before the loop, and no backward is ever called on it."""
+    """True if what the loss is kept in is made before the loop, and no backward is ever called on it."""
     kept = _kept_in(statement)
     if isinstance(kept, ast.Attribute):
         return _is_kept_in_an_object(script, kept, statement)
@@ -169,7 +172,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
 
 
 def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
-    """Whether `kept` is an attribute that a local class makes empty, and no backward is ever called on it."""
+    """True if `kept` is an attribute that a local class makes empty, and no backward is ever called on it."""
     if any(f".{kept.attr}" in ast.unparse(loss) for loss in losses(script)):
         return False
     definition = script.value(kept.value).definition

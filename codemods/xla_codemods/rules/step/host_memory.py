@@ -1,6 +1,6 @@
 """XLA tensors have no memory that others could read.
 
-DLPack and shared memory fail on them (xla-facts section 2), and quantized tensors come out on the CPU: go there before,
+DLPack and shared memory fail on them, and quantized tensors come out on the CPU: go there before,
 with `x.cpu()`.
 Processes do not share a model on the device either; each trains its own, and gradients are averaged.
 
@@ -10,8 +10,8 @@ Processes do not share a model on the device either; each trains its own, and gr
 +from xla_migrate import runtime as xla
 
  def hand_over(x):
--    return to_dlpack(x.cuda())
-+    return to_dlpack(x.to(xla.xla_device()))
+-    return to_dlpack(x.cuda())  # XLA515
++    return to_dlpack(x.to(xla.xla_device()))  # XLA515
 ```
 
 What the CPU holds can be shared.
@@ -33,13 +33,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, Finding
+from ...analysis.inference.values import HOST, MODULE, TENSOR
+from ...finding import MEDIUM, Finding
 from ...rule import Rule
-from ...values import HOST, MODULE, TENSOR
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA515", "host-memory", effort=MEDIUM)
 
@@ -50,17 +50,30 @@ RULE = Rule("XLA515", "host-memory", effort=MEDIUM)
     "torch._C._to_dlpack",
 )
 def packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.accelerated and call.args and not script.value(call.args[0], scope).has(HOST):
+    if script.accelerated and call.args and not _is_on_the_host(script, call.args[0]):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-        yield RULE.at(script, call, f"{name} fails on XLA tensors: take `.cpu()` of them first")
+        yield RULE.finding(
+            script, call, f"{name} fails on XLA tensors: call `.cpu()` on them first"
+        )
+
+
+def _is_on_the_host(script: Script, node: ast.expr) -> bool:
+    """True if `node` is known to be on the CPU: by its value, or as what `.cpu()` gives."""
+    if script.value(node).has(HOST):
+        return True
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "cpu"
+    )
 
 
 @RULE.call("torch.quantize_per_tensor", "torch.quantize_per_channel")
 def quantized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and script.on_accelerator(call.args[0]):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-        yield RULE.at(
-            script, call, f"{name} has no kernel for XLA: take `.cpu()` of the tensor first"
+        yield RULE.finding(
+            script, call, f"{name} has no XLA kernel: call `.cpu()` on the tensor first"
         )
 
 
@@ -70,5 +83,5 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     value = script.value(call.func.value, scope)
     if not script.accelerated or value.has(HOST) or not value.kinds & {TENSOR, MODULE}:
         return
-    message = "what is on the device cannot be shared between processes: let each train its own"
-    yield RULE.at(script, call, message)
+    message = "XLA tensors cannot be shared between processes: give each process a model of its own"
+    yield RULE.finding(script, call, message)

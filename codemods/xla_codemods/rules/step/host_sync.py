@@ -1,9 +1,10 @@
 """A value fetched from the device in every training step makes the host wait for it.
 
 XLA runs the steps behind the script's back; `.item()`, `print(loss)`, `if loss > x` and their like wait until the
-device has come that far (xla-facts 3.22). Read now and then, behind `if step % 100 == 0`, or behind the loop; keep sums
-on the device until they are read. That is done for sums, when asked for, since a sum in float32 is rounded otherwise
-than one in Python's floats:
+device has come that far. What only people look at, and what is summed up, is read later: with the
+values of other steps, in one transfer, when the device is done with them. `xla.item(loss)` is a number on its way, of
+which sums, means and meters are made as of any number, in double precision; `xla.later` makes a call when what it shows
+has come, in order with all other output. On CUDA both do at once what the script did.
 
 ```diff
  import torch
@@ -19,14 +20,91 @@ than one in Python's floats:
          optimizer.zero_grad()
          loss.backward()
 -        optimizer.step()
+-        running += loss.item()
+-        print(f"{step} {loss.item():.4f}")
 +        xla.optimizer_step(optimizer)
 +        xla.mark_step()
--        running += loss.item()
-+        running += loss.detach()
++        running += xla.item(loss)
++        xla.later(lambda step=step, loss=loss: print(f"{step} {loss.item():.4f}"))
          if step % 100 == 99:
--            print(step, running / 100)
-+            print(step, torch.as_tensor(running).item() / 100)
+             print(step, running / 100)
              running = 0.0
+-    return running
++    return xla.arrived(running)
+```
+
+That is done where everything is known that becomes of the value: arithmetic, `min`, `max` and `math` (`xla.computed`), names,
+lists and dicts of this function, meters and functions of this project (`losses.update(loss.item(), n)`); `print`,
+`logging`, tqdm, files that are opened in the same function, `accelerator.print`, and TensorBoard, wandb and mlflow in loops
+that a device loader ends. `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+-    for x, y in DataLoader(dataset):
++    for x, y in xla.MpDeviceLoader(DataLoader(dataset)):
+         torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device)).backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+
+ @torch.no_grad()
+ def evaluate(model, dataset, device):
+     correct, predictions = 0, []
+-    for x, y in DataLoader(dataset):
++    for x, y in xla.MpDeviceLoader(DataLoader(dataset)):
+         x, y = x.to(device), y.to(device)
+         pred = model(x).argmax(1)
+-        correct += (pred == y).sum().item()
++        correct += xla.item((pred == y).sum())
+-        predictions.extend(pred.cpu().numpy())
++        xla.later(lambda pred=pred: predictions.extend(pred.cpu().numpy()))
+-    return correct / len(dataset), predictions
++    return xla.arrived(correct) / len(dataset), predictions
+```
+
+What decides in every step has to be read in every step, but for gradients that are clipped by hand, where the device can
+multiply by one:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+-    for x, y in DataLoader(dataset):
++    for x, y in xla.MpDeviceLoader(DataLoader(dataset)):
+         torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device)).backward()
+         norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+         coefficient = 1.0 / (norm + 1e-6)
+-        if coefficient < 1:
+-            for p in model.parameters():
+-                p.grad.mul_(coefficient)
++        coefficient = torch.where(coefficient < 1, coefficient, torch.ones_like(coefficient))
++        for p in model.parameters():
++            p.grad.mul_(coefficient)
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+Let other decisions be made now and then; or on the device, where a step that is not finite is skipped by
+`torch.where(finite, new, old)`, and a maximum is kept by `torch.maximum`:
+
+```python
+import math, sys
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, batches, optimizer):
+    for step, x in enumerate(xla.MpDeviceLoader(batches)):
+        loss = model(x).sum()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+        if step % 100 == 0 and not math.isfinite(loss.item()):
+            sys.exit(f"loss is {loss.item()} at step {step}")
 ```
 
 What is read now and then is no finding, nor what is no tensor of the device:
@@ -54,20 +132,30 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...devices import device_argument
-from ...edits import Edit
-from ...findings import MEDIUM, UNSAFE, WARNING, Finding
-from ...rule import Rule
-from ...syntax import keyword
-from ...values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
-from .device_tensors import is_device_tensor, may_be_read
-from .running_sums import edits_of_sums
-from .turns import in_each_turn
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
+from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
+from ...analysis.training.host_reads.plan import Outcome, plan
+from ...analysis.training.tensors.device_tensors import is_device_tensor, may_be_read
+from ...analysis.training.turns import evaluating, in_each_turn
+from ...finding import MEDIUM, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA503", "host-sync", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA503",
+    "host-sync",
+    of_step="turn",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
+)
 
 # Methods that tensors alone have, and that fetch.
 _METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
@@ -86,16 +174,32 @@ _FETCHING = frozenset(
 )
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def host_sync(script: Script) -> Iterator[Finding]:
     if not (script.is_trained and (script.runs_accelerated or script.uses_accelerate)):
         return
-    always = dict(in_each_turn(script))
+    steps = dict(in_each_turn(script))
+    always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in _reads(script, node)]
-    sums = edits_of_sums(script, [node for node, _ in reads], always)
+    planned = plan(script, dict(reads), always) if reads else {}
     for node, said in reads:
-        edits: tuple[Edit, ...] = sums.get(node, ())
-        yield RULE.at(script, node, f"{said}: the host waits in every step", *edits, safety=UNSAFE)
+        edits, obstacle = planned.get(node, Outcome())
+        if node not in steps and not edits:
+            continue  # an evaluation is not what training waits for
+        reason = f" (not read later here, since {obstacle})" if obstacle else ""
+        message = f"{said} in every step, and the host waits{reason}: {_advice(script, node)}"
+        yield RULE.finding(script, node, message, *edits)
+
+
+def _advice(script: Script, node: ast.AST) -> str:
+    statement = script.statement(node)
+    head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
+    asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
+    if asked & {"isnan", "isfinite", "isinf"}:
+        return (
+            "ask every n-th step, or on the device: `torch.where(torch.isfinite(loss), new, old)`"
+        )
+    return "read every n-th step, or after the loop"
 
 
 def _reads(script: Script, node: ast.AST) -> Iterator[str]:
@@ -105,37 +209,37 @@ def _reads(script: Script, node: ast.AST) -> Iterator[str]:
             name in _METHODS
         ):
             if may_be_read(script, owner):
-                yield f"`.{name}()` fetches from the device"
+                yield f"`.{name}()` reads from the device"
         case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
             script, node
         ):
             if may_be_read(script, owner):
-                yield "`.to` of the host fetches from the device"
+                yield "`.to` the CPU reads from the device"
         case ast.Slice(lower=lower, upper=upper):
             if any(edge and is_device_tensor(script, edge) for edge in (lower, upper)):
-                yield "a bound that is a tensor is fetched from the device"
+                yield "a slice bound that is a tensor is read from the device"
         case ast.comprehension(ifs=tests):
             if any(_asks(script, test) for test in tests):
-                yield "a condition on a tensor fetches it from the device"
+                yield "a condition on a tensor reads it from the device"
         case ast.BoolOp(values=values) if not _is_asked(script, node):
             if any(_asks(script, value) for value in values[:-1]):
-                yield "`and` and `or` of a tensor fetch it from the device"
+                yield "`and` or `or` with a tensor reads it from the device"
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
             if is_device_tensor(script, left) or is_device_tensor(script, right):
-                yield "`in` compares a tensor on the host"
+                yield "`in` with a tensor reads it from the device"
         case ast.Call():
             yield from _of_call(script, node)
         case ast.FormattedValue(value=value) if is_device_tensor(script, value):
-            yield "formatting a tensor fetches it from the device"
+            yield "formatting a tensor reads it from the device"
         case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
             shown = right.elts if isinstance(right, ast.Tuple) else [right]
             if any(is_device_tensor(script, value) for value in _each(shown)):
-                yield "formatting a tensor fetches it from the device"
+                yield "formatting a tensor reads it from the device"
         case (
             ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
         ):
             if _asks(script, test):
-                yield "a condition on a tensor fetches it from the device"
+                yield "a condition on a tensor reads it from the device"
 
 
 def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
@@ -146,7 +250,7 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
 
 
 def _is_asked(script: Script, node: ast.AST) -> bool:
-    """Whether `node` is the condition of a statement, or part of one: that is judged as a whole."""
+    """True if `node` is the condition of a statement, or part of one: that is judged as a whole."""
     parent = script.parent(node)
     if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
         return _is_asked(script, parent) or isinstance(parent, ast.BoolOp)
@@ -169,7 +273,7 @@ def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:
 
 
 def _asks(script: Script, test: ast.expr) -> bool:
-    """Whether the truth of `test` is that of a tensor."""
+    """True if the truth of `test` is that of a tensor."""
     if isinstance(test, ast.BoolOp):
         return any(_asks(script, value) for value in test.values)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -188,26 +292,26 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     if dotted == "torch.nn.utils.clip_grad_norm_":
         given = keyword(call, "error_if_nonfinite")
         if isinstance(given, ast.Constant) and given.value is True:
-            yield "`error_if_nonfinite` fetches the norm from the device"
+            yield "`error_if_nonfinite` reads the norm from the device"
     elif dotted in _FETCHING:
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
-            yield f"`{dotted}` fetches from the device"
+            yield f"`{dotted}` reads from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
         if looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
-            yield f"`{func.id}` of a tensor fetches it from the device"
+            yield f"`{func.id}` of a tensor reads it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
-                yield "formatting a tensor fetches it from the device"
+                yield "formatting a tensor reads it from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.training.local_method(func, scope) is not None
+            own = script.local_method(func, scope) is not None
             if not own and any(_shows(script, a) for a in _given(call)):
-                yield "logging a tensor fetches it from the device"
+                yield "logging a tensor reads it from the device"
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
-                yield "a scheduler compares the figure that it is given on the host"
+                yield "this scheduler reads the value that it is given from the device"
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:
@@ -222,7 +326,7 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _shows(script: Script, node: ast.expr) -> bool:
-    """Whether `node` is a tensor of the device, or a dict that holds one."""
+    """True if `node` is a tensor of the device, or a dict that holds one."""
     if is_device_tensor(script, node):
         return True
     fields = script.value(node).fields if isinstance(node, ast.Name) else None

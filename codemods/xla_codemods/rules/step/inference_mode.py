@@ -1,6 +1,6 @@
 """`torch.inference_mode` fails on XLA.
 
-Its tensors count no versions, which views and matrix products of XLA tensors need (xla-facts section 2). `torch.no_grad`
+Its tensors count no versions, which views and matrix products of XLA tensors need. `torch.no_grad`
 does as well there; `xla.inference_mode` is the one or the other.
 
 ```diff
@@ -35,14 +35,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace
-from ...findings import Finding
+from ...finding import Finding
 from ...rule import Rule
-from ...syntax import is_handed_on, keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA507", "inference-mode")
 
@@ -69,5 +69,5 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 
 def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:
     if script.trains or script.accelerated or script.is_in_a_module(node):
-        message = "inference tensors fail on XLA"
-        yield RULE.at(script, node, message, Replace(node, f"{script.xla}.inference_mode"))
+        message = "tensors made in inference mode fail on XLA: use `torch.no_grad`"
+        yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.inference_mode"))

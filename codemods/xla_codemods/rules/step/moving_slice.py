@@ -1,6 +1,6 @@
 """A slice of a device tensor at another place in every step is another graph in every step.
 
-Python integers that slice or index are part of the graph (xla-facts 3.31). `xla.narrow` gives the same part by an index
+Python integers that slice or index are part of the graph (fact 3.31). `xla.narrow` gives the same part by an index
 that is data:
 
 ```diff
@@ -61,34 +61,51 @@ def train(model, optimizer, names, dataset, device):
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import ACCEL
+from ...analysis.nodes import walk
+from ...analysis.syntax import argument_for, walk_body
+from ...analysis.training.shapes.counters import Counters, is_sum
+from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
 from ...edits import Replace
-from ...findings import MEDIUM, SAFE, UNSAFE, WARNING, Finding
-from ...nodes import walk
-from ...rule import Rule
-from ...syntax import argument_for, walk_body
-from ...values import ACCEL, BATCH, TENSOR
-from .counters import Counters, is_sum
+from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...patterns import Pattern
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA506", "moving-slice", severity=WARNING, effort=MEDIUM)
+_LAST_STEP = Pattern(r"== len\([\w.]+\) - 1|len\([\w.]+\) - 1 ==")
 
-_MESSAGE = "a slice at another place in every step is a new graph in every step"
+RULE = Rule(
+    "XLA506",
+    "moving-slice",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
+)
+
+_MESSAGE = (
+    "a slice at a Python number that changes makes XLA compile in every step: use `xla.narrow`"
+)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def moving_slice(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
-    counters = script.once(Counters)
+    counters = script.cached(Counters)
     if not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
         if isinstance(node.ctx, ast.Load) and is_on_device(script, node.value, node.slice):
+            if _is_at_the_last_step(script, node):
+                continue  # once an epoch
             yield from _of_subscript(script, node, counters)
     for call, scope in script.index.of(ast.Call):
         dotted = script.dotted(call.func, scope)
@@ -96,6 +113,14 @@ def moving_slice(script: Script) -> Iterator[Finding]:
             yield from _of_range(script, call, counters)
         elif dotted is not None and script.project is not None:
             yield from _of_call(script, call, dotted, counters)
+
+
+def _is_at_the_last_step(script: Script, node: ast.AST) -> bool:
+    """Under `if step == len(loader) - 1:`."""
+    return any(
+        isinstance(above, ast.If) and _LAST_STEP.search(ast.unparse(above.test)) is not None
+        for above in script.ancestors(node)
+    )
 
 
 def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) -> Iterator[Finding]:
@@ -115,19 +140,11 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in tensors:
             if any(isinstance(n, ast.Name) and n.id in moving for n in walk(node.slice)):
                 message = (
-                    f"`{function.name}` slices what it is given at another place in every step, "
-                    f"a new graph each time: let it use `{script.xla}.narrow`"
+                    f"`{function.name}` slices at a Python number that changes, which makes XLA compile in every step: "
+                    f"use `{script.xla}.narrow` in it"
                 )
-                yield RULE.at(script, call, message)
+                yield RULE.finding(script, call, message)
                 return
-
-
-def is_on_device(script: Script, node: ast.expr, index: ast.expr | None = None) -> bool:
-    """Whether `node` is a tensor of the device: a batch that takes several indices at once is one, too."""
-    value = script.value(node)
-    if not (value.has(TENSOR) and value.has(ACCEL)):
-        return False
-    return not value.has(BATCH) or isinstance(index, ast.Tuple)
 
 
 def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> Iterator[Finding]:
@@ -142,40 +159,9 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
             text = f"{script.xla}.narrow({{0}}, {dim}, {{1}}, {{2}})"
             edit = Replace(node, text, (node.value, part.lower, length))
             sure = counters.stays_inside(node.value, dim, part.lower, length)
-            yield RULE.at(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
+            yield RULE.finding(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
             return
-    yield RULE.at(script, node, _MESSAGE)
-
-
-def moving_part(
-    index: ast.expr, moves: Callable[[ast.expr], bool]
-) -> tuple[int, ast.expr, bool] | None:
-    """The first part of `index` that moves, with its dimension, and whether all of every other dimension is taken."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, moves)]
-    if not moving:
-        return None
-    dim, part = moving[0]
-    alone = len(moving) == 1 and all(is_whole(p) for k, p in enumerate(parts) if k != dim)
-    return dim, part, alone
-
-
-def _moves(part: ast.expr, moves: Callable[[ast.expr], bool]) -> bool:
-    if isinstance(part, ast.Slice):
-        return any(edge is not None and moves(edge) for edge in (part.lower, part.upper))
-    return moves(part)
-
-
-def is_whole(part: ast.expr) -> bool:
-    """`:`."""
-    return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
-
-
-def length_of(part: ast.Slice) -> ast.expr | None:
-    """The length of `i : i + n`, where both ends say so."""
-    if part.step is not None or part.lower is None or part.upper is None:
-        return None
-    return is_sum(part.upper, part.lower)
+    yield RULE.finding(script, node, _MESSAGE)
 
 
 def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Finding]:
@@ -186,14 +172,14 @@ def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Fi
     if not counters.changes(start):
         return
     length = is_sum(end, start)
-    message = "a range that begins elsewhere in every step is a new graph in every step"
+    message = "a range whose start changes makes XLA compile in every step: make a range from 0, and add the start"
     if length is None:
-        yield RULE.at(script, call, message)
+        yield RULE.finding(script, call, message)
         return
     rest = "".join(f", {k.arg}={{{n + 3}}}" for n, k in enumerate(call.keywords))
     holes = (call.func, length, start, *(k.value for k in call.keywords))
     text = f"{{0}}({{1}}{rest}) + {{2}}"
-    yield RULE.at(script, call, message, Replace(call, text, holes))
+    yield RULE.finding(script, call, message, Replace(call, text, holes))
 
 
 def _is_device_call(script: Script, call: ast.Call) -> bool:

@@ -1,6 +1,6 @@
 """A store into a device tensor at another place in every step is another graph in every step.
 
-Python integers that index are part of the graph (xla-facts 3.31). `xla.put` stores by an index that is data: what a
+Python integers that index are part of the graph (fact 3.31). `xla.put` stores by an index that is data: what a
 rollout collects,
 
 ```diff
@@ -80,22 +80,31 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.training.shapes.counters import Counters
+from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
+from ...analysis.training.tensors.computed import is_state
 from ...edits import ReplaceStatement
-from ...findings import MEDIUM, WARNING, Finding
-from ...rule import Rule
-from .computed import is_state
-from .counters import Counters
-from .moving_slice import is_on_device, length_of, moving_part
+from ...finding import MEDIUM, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA519", "moving-store", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA519",
+    "moving-store",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
+)
 
-_MESSAGE = "a store at another place in every step is a new graph in every step"
+_MESSAGE = "a store at a Python number that changes makes XLA compile in every step: use `xla.put`"
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def moving_store(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
@@ -106,7 +115,7 @@ def moving_store(script: Script) -> Iterator[Finding]:
     for assign in stores:
         for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
             if isinstance(target, ast.Subscript) and _is_on_device(script, target):
-                yield from _of_target(script, assign, target, script.once(Counters))
+                yield from _of_target(script, assign, target, script.cached(Counters))
 
 
 def _is_on_device(script: Script, target: ast.Subscript) -> bool:
@@ -131,12 +140,12 @@ def _of_target(
     put = f"{script.xla}.put({{0}}, {dim}, {{1}}, {{2}}"
     if plain and not isinstance(part, ast.Slice):
         edit = ReplaceStatement(assign, put + ")", (target.value, part, assign.value))
-        yield RULE.at(script, target, _MESSAGE, edit)
+        yield RULE.finding(script, target, _MESSAGE, edit)
         return
     length = length_of(part) if plain and isinstance(part, ast.Slice) else None
     if length is not None and isinstance(part, ast.Slice) and part.lower is not None:
         holes = (target.value, part.lower, assign.value, length)
         edit = ReplaceStatement(assign, put + ", length={3})", holes)
-        yield RULE.at(script, target, _MESSAGE, edit)
+        yield RULE.finding(script, target, _MESSAGE, edit)
         return
-    yield RULE.at(script, target, _MESSAGE)
+    yield RULE.finding(script, target, _MESSAGE)

@@ -29,6 +29,40 @@ Closures are handed through:
 +        xla.mark_step()
 ```
 
+Averages are right only for parameters that are the same on every process. A program without a process group has none
+that differ: it was written for one process, and those that the runtime starts hold the same. In a program with one
+something has to show it: `DistributedDataParallel` or its like around the model, which averages in backward, so that
+the step has nothing left to do; or an all-reduce of the gradients over all processes. Model-parallel parts, as an
+embedding table of each rank's own, have neither. Their step averages nothing, as on CUDA:
+
+```diff
+ import torch
+-import torch.distributed as dist
+-from torch.nn.parallel import DistributedDataParallel
++from xla_migrate import runtime as xla
+
+ def main(loss_of, rank):
+-    dist.init_process_group("nccl")
++    xla.init_process_group()
+     table = torch.nn.Embedding(1000, 16)
+-    top = DistributedDataParallel(torch.nn.Linear(16, 1))
++    top = xla.DistributedDataParallel(torch.nn.Linear(16, 1))
+     tables = torch.optim.SGD(table.parameters(), lr=0.1)
+     tops = torch.optim.SGD(top.parameters(), lr=0.1)
+     for x in range(10):
+         loss_of(top(table(x))).backward()
+-        tables.step()
+-        tops.step()
++        xla.optimizer_step(tables, average=False)
++        xla.optimizer_step(tops)
++        xla.mark_step()
+```
+
+Where a program with a process group wraps nothing and reduces nothing, no step averages. Where some model is wrapped,
+and this one is a function's parameter, comes from another module or is handed to what may wrap it, the step averages:
+on what is wrapped that changes nothing, and the runtime refuses to average parameters that differ at the first step.
+An optimizer over both kinds averages nothing in its step: the wrapper has averaged its own.
+
 What is no optimizer keeps its `step`:
 
 ```python
@@ -46,17 +80,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.training.replication import NOT_REPLICATED, Replication
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...rule import Rule
+from ...finding import WARNING, Finding
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA501", "optimizer-step", severity=WARNING)
+RULE = Rule(
+    "XLA501",
+    "optimizer-step",
+    of_step="step",
+    severity=WARNING,
+    in_training=True,
+    shows_accelerator=False,
+)
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def optimizer_step(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate:
         return
@@ -67,7 +109,12 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
         names = ["", *(f"{k.arg}=" if k.arg else "**" for k in step.call.keywords)]
         names = [""] * len(step.call.args) + names[1:]
         text = "".join(f", {name}{{{k + 1}}}" for k, name in enumerate(names))
+        averages = script.cached(Replication).averages(step.optimizer)
+        message = "on several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
+        if not averages:
+            text += ", average=False"
+            message = NOT_REPLICATED.format(script.segment(step.optimizer))
         edit = Replace(
             step.call, f"{script.xla}.optimizer_step({{0}}{text})", (step.optimizer, *arguments)
         )
-        yield RULE.at(script, step.call, "gradients are not reduced over replicas", edit)
+        yield RULE.finding(script, step.call, message, edit)

@@ -1,6 +1,6 @@
 """Packed sequences fail in XLA's recurrent layers.
 
-An LSTM or GRU that is given a PackedSequence raises (xla-facts section 2), and the lengths would be a shape of their own
+An LSTM or GRU that is given a PackedSequence raises, and the lengths would be a shape of their own
 in every batch. Pad to a fixed length, run over the padding, and mask it out of the loss; take the last step of each
 sequence by `gather`.
 
@@ -11,8 +11,20 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 class Encoder(nn.Module):
     def forward(self, x, lengths):
-        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        packed = pack_padded_sequence(x, lengths, batch_first=True)  # XLA514
         return self.lstm(packed)
+```
+
+Padding to one length stays.
+
+```python
+import torch
+from torch import nn
+
+class Encoder(nn.Module):
+    def forward(self, x, lengths):
+        out, _ = self.lstm(x)
+        return out.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, out.size(2))).squeeze(1)
 ```
 """
 
@@ -22,14 +34,20 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import HIGH, Finding
+from ...finding import HIGH, Finding
 from ...rule import Rule
+from ...symptoms import POSSIBLE, REMOTE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA514", "packed-sequence", effort=HIGH)
+RULE = Rule(
+    "XLA514",
+    "packed-sequence",
+    effort=HIGH,
+    behind={"static shapes": POSSIBLE, "bounded graph": REMOTE},
+)
 
 _HOME = "torch.nn.utils.rnn"
 
@@ -37,5 +55,5 @@ _HOME = "torch.nn.utils.rnn"
 @RULE.call(f"{_HOME}.pack_padded_sequence", f"{_HOME}.pack_sequence", f"{_HOME}.PackedSequence")
 def packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated or script.trains or script.is_in_a_module(call):
-        message = "recurrent layers on XLA take no packed sequences: pad, and mask the loss"
-        yield RULE.at(script, call, message)
+        message = "recurrent layers fail with packed sequences on XLA: pad the sequences, and mask the loss"
+        yield RULE.finding(script, call, message)

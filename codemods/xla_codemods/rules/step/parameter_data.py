@@ -1,6 +1,6 @@
 """`p.data = ...` cannot take a tensor of another device.
 
-On CUDA it moves a parameter; on XLA it raises (xla-facts 3.50), unless the parameter is there already. Move the module
+On CUDA it moves a parameter; on XLA it raises (fact 3.50), unless the parameter is there already. Move the module
 instead: the runtime keeps its parameters what they are, so that optimizers and ties hold.
 
 ```diff
@@ -11,8 +11,8 @@ instead: the runtime keeps its parameters what they are, so that optimizers and 
 -    model.cuda()
 +    model.to(xla.xla_device())
      for p in model.parameters():
--        p.data = p.data.cuda()
-+        p.data = p.data.to(xla.xla_device())
+-        p.data = p.data.cuda()  # XLA516
++        p.data = p.data.to(xla.xla_device())  # XLA516
 ```
 
 Other changes of a parameter's data are no trouble.
@@ -33,16 +33,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
+from ...analysis.inference.values import DTYPE
+from ...analysis.syntax import keyword
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
-from ...values import DTYPE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM)
+RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM, in_training=True)
 
 
 @RULE.node(ast.Assign)
@@ -51,10 +51,8 @@ def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Itera
         case [ast.Attribute(attr="data") as target] if _is_move(script, statement.value):
             # Where modules are made on the device there is nothing to be moved to it.
             if script.accelerated and "set_default_device" not in script.source.text:
-                message = (
-                    "`.data` takes no tensor of another device on XLA: move the module with `.to()`"
-                )
-                yield RULE.at(script, target, message)
+                message = "on XLA `.data` cannot be set to a tensor of another device: move the module with `.to()`"
+                yield RULE.finding(script, target, message)
 
 
 def _is_move(script: Script, node: ast.expr) -> bool:

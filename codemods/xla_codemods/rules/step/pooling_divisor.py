@@ -10,8 +10,8 @@ and multiply: an average over a window of 2 x 2, times 4, is its sum.
 +from xla_migrate import runtime as xla
 
  def forward(model, x):
--    x = F.avg_pool2d(model(x.cuda()), 2, divisor_override=1)
-+    x = F.avg_pool2d(model(x.to(xla.xla_device())), 2, divisor_override=1)
+-    x = F.avg_pool2d(model(x.cuda()), 2, divisor_override=1)  # XLA520
++    x = F.avg_pool2d(model(x.to(xla.xla_device())), 2, divisor_override=1)  # XLA520
      return x
 ```
 
@@ -31,13 +31,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import WARNING, Finding
+from ...analysis.syntax import keyword
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...syntax import keyword
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
 RULE = Rule("XLA520", "pooling-divisor", severity=WARNING)
 
@@ -59,5 +59,5 @@ def pooling_divisor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if divisor is None or (isinstance(divisor, ast.Constant) and divisor.value is None):
         return
     if script.runs_accelerated:
-        message = "`divisor_override` is silently confused with other divisors on XLA: multiply what is pooled without it"
-        yield RULE.at(script, divisor, message)
+        message = "on XLA a pooling with `divisor_override` may silently use the divisor of another one: leave it out, and multiply the result"
+        yield RULE.finding(script, divisor, message)

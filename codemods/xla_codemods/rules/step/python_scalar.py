@@ -1,6 +1,6 @@
 """A Python integer in a shape, an exponent or an offset is part of the graph: every new one is a new graph.
 
-Numbers that are added, multiplied or compared are data, and may change; these may not (xla-facts 3.31): exponents,
+Numbers that are added, multiplied or compared are data, and may change; these may not (fact 3.31): exponents,
 sizes, repeats, and the offsets of `roll` and `tril`. Where one counts the steps, give it as a tensor, or keep the size
 fixed and mask.
 
@@ -11,7 +11,7 @@ from xla_migrate import runtime as xla
 def train(model, optimizer, steps):
     x = torch.ones(4, device=xla.xla_device())
     for step in range(steps):
-        loss = (model(x) * x**step).mean()
+        loss = (model(x) * x**step).mean()  # XLA510
         loss.backward()
         xla.optimizer_step(optimizer)
         xla.mark_step()
@@ -41,17 +41,30 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...findings import MEDIUM, WARNING, Finding
-from ...known import FACTORIES
-from ...rule import Rule
-from .counters import Counters
-from .device_tensors import may_be_read
+from ...analysis.inference.library_types import FACTORIES
+from ...analysis.nodes import walk
+from ...analysis.training.shapes.counters import Counters
+from ...analysis.training.shapes.drawing import is_drawing
+from ...analysis.training.tensors.computed import computing
+from ...analysis.training.tensors.device_tensors import may_be_read
+from ...analysis.training.turns import in_each_turn
+from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...rule import IN_TRAINING, Rule
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
-    from ...names import Scope
-    from ...script import Script
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
 
-RULE = Rule("XLA510", "python-scalar", severity=WARNING, effort=MEDIUM)
+RULE = Rule(
+    "XLA510",
+    "python-scalar",
+    severity=WARNING,
+    effort=MEDIUM,
+    about="speed",
+    in_training=True,
+    behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
+)
 
 # Which arguments behind the tensor are part of the graph: of functions of torch, and of methods of the same name.
 _FIXED = frozenset(
@@ -71,26 +84,30 @@ _SIZED = FACTORIES - {
 }
 
 
-@RULE.whole
+@RULE.file(mentions=IN_TRAINING)
 def python_scalar(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
-    counters = script.once(Counters)
+    counters = script.cached(Counters)
     if not counters.any:
         return
     for node, _ in script.index.of(ast.BinOp):
         if isinstance(node.op, ast.Pow) and counters.changes(node.right):
             if may_be_read(script, node.left):
-                yield RULE.at(
-                    script, node, "an exponent that changes is a new graph: give it as a tensor"
+                yield RULE.finding(
+                    script,
+                    node,
+                    "an exponent that is a changing Python number makes XLA compile again: give it as a tensor",
                 )
     for call, scope in script.index.of(ast.Call):
         if isinstance(call.func, ast.Attribute) and _has_changing_size(
             script, call, scope, counters
         ):
             name = script.dotted(call.func, scope) or f".{call.func.attr}"
-            yield RULE.at(
-                script, call, f"`{name}` with a number that changes is a new graph each time"
+            yield RULE.finding(
+                script,
+                call,
+                f"`{name}` with a Python number that changes makes XLA compile again for each value: keep it constant, or use one value for many steps",
             )
 
 
@@ -113,3 +130,42 @@ def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: C
         given = []
     sizes = [e for a in given for e in (a.elts if isinstance(a, (ast.Tuple, ast.List)) else [a])]
     return any(counters.changes(size) for size in sizes)
+
+
+@RULE.file(mentions=IN_TRAINING)
+def by_chance(script: Script) -> Iterator[Finding]:
+    """`if random.random() < ratio:` in a step, which then computes one thing or another."""
+    if not (script.trains and script.runs_accelerated and script.source.mentions("random", "rand")):
+        return
+    for node, _turn in in_each_turn(script):
+        if isinstance(node, (ast.If, ast.IfExp)) and _is_drawn(script, node.test):
+            if script.function(node) in computing(script) or _computes(script, node):
+                message = (
+                    "a step that is chosen by a number drawn in Python is a graph for each way, and XLA compiles all of "
+                    "them: compute both and choose by `torch.where`, or draw seldom"
+                )
+                yield RULE.finding(script, node, message, severity=INFO)
+
+
+def _is_drawn(script: Script, test: ast.expr) -> bool:
+    for part in walk(test):
+        if isinstance(part, ast.Call) and is_drawing(script, part):
+            return True
+        if isinstance(part, ast.Name):
+            found = script.index.scope(part).find(part.id)
+            for binding in found[1] if found else ():
+                if binding.how == "assign" and isinstance(binding.value, ast.Call):
+                    if is_drawing(script, binding.value):
+                        return True
+    return False
+
+
+def _computes(script: Script, node: ast.If | ast.IfExp) -> bool:
+    """True if one of the ways has to do with tensors of the device."""
+    ways = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
+    return any(
+        may_be_read(script, part)
+        for way in ways
+        for part in walk(way)
+        if isinstance(part, (ast.Name, ast.Attribute))
+    )

@@ -1,7 +1,7 @@
 """A parameter that is copied from another comes to share its buffer.
 
 `target.data.copy_(source.data)` makes both use one buffer after the next step mark; the next update of one takes it from
-the other, whose next use fails (xla-facts 3.12). Multiplied by 1, exactly the same values are a tensor of their own.
+the other, whose next use fails (fact 3.12). Multiplied by 1, exactly the same values are a tensor of their own.
 
 ```diff
  import torch
@@ -52,14 +52,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import PARAMETERS
+from ...analysis.scopes import ITERATED, Scope
 from ...edits import Replace
-from ...findings import WARNING, Finding
-from ...names import ITERATED, Scope
+from ...finding import WARNING, Finding
 from ...rule import Rule
-from ...values import PARAMETERS
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
 RULE = Rule("XLA511", "shared-buffers", severity=WARNING)
 
@@ -73,13 +73,13 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _is_parameter(script, target, scope) and (
         _is_parameter(script, source, scope) or _is_kept(script, source)
     ):
-        message = "the copy would share its source's buffer, and the next update break one of them"
+        message = "on XLA the copy shares the memory of its source, and fails after the next update: copy `source * 1`"
         edit = Replace(source, "{0} * 1", (source,))
-        yield RULE.at(script, call, message, edit)
+        yield RULE.finding(script, call, message, edit)
 
 
 def _is_being_made(script: Script, node: ast.AST) -> bool:
-    """Whether `node` stands in a module's constructor: the module is on the host still."""
+    """True if `node` stands in a module's constructor: the module is on the host still."""
     function = script.function(node)
     return function is not None and function.name == "__init__"
 
@@ -115,13 +115,13 @@ def _copies(text: str) -> bool:
 
 
 def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
-    """Whether `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `p.detach()`."""
+    """True if `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `p.detach()`."""
     node = _bare(node)
     return isinstance(node, ast.Name) and _iterates_parameters(script, node, scope)
 
 
 def _iterates_parameters(script: Script, node: ast.Name, scope: Scope) -> bool:
-    """Whether a loop over `model.parameters()`, alone or zipped, gives `node` its value."""
+    """True if a loop over `model.parameters()`, alone or zipped, gives `node` its value."""
     found = scope.find(node.id)
     if found is None:
         return False
@@ -138,7 +138,7 @@ def _iterates_parameters(script: Script, node: ast.Name, scope: Scope) -> bool:
 def _gives_parameters(
     script: Script, iterable: ast.expr, path: tuple[int, ...], scope: Scope
 ) -> bool:
-    """Whether unpacking an element of `iterable` along `path` gives a parameter."""
+    """True if unpacking an element of `iterable` along `path` gives a parameter."""
     match iterable:
         case ast.Call(func=ast.Name(id="zip"), args=args) if len(path) > 1:
             index = path[1]

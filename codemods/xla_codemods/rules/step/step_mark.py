@@ -2,7 +2,7 @@
 
 Nothing runs on a lazy backend until the graph is cut. A device loader cuts it at each batch; where none feeds the
 loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updates stay pending, and each step
-retraces all before it (xla-facts 3.20).
+retraces all before it (fact 3.20).
 
 The mark stands behind the optimizer step (and averages of weights that are updated with it) and before what is read
 on the host, so that the read costs no second run of the forward pass (3.21). In a loop that a device loader feeds it is added
@@ -105,27 +105,45 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...alone import has_replicas, may_be_alone
+from ...analysis.inference import library_types
+from ...analysis.inference.values import DEVICE, HOST
+from ...analysis.nodes import walk
+from ...analysis.training.acting import acts, is_called_by_a_step
+from ...analysis.training.parts import is_hook, is_part_of_a_model
+from ...analysis.training.rank_divergence import has_replicas, may_be_alone
+from ...analysis.training.steps import is_of_an_optimizer
+from ...analysis.training.training import (
+    BACKWARD,
+    FORWARD,
+    GRADIENTS,
+    MARK,
+    STEP,
+    Loop,
+    Step,
+    outside_loops,
+)
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
-from ...findings import Finding
-from ...nodes import walk
+from ...finding import Finding
 from ...rule import Rule
-from ...steps import is_of_an_optimizer
-from ...training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, Step, outside_loops
-from ...values import DEVICE, HOST
-from .acting import acts, is_called_by_a_step
-from .parts import is_hook, is_part_of_a_model
+from ...symptoms import LIKELY, REMOTE
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ...analysis.script import Script
 
-RULE = Rule("XLA502", "step-mark")
+RULE = Rule(
+    "XLA502",
+    "step-mark",
+    of_step="mark",
+    in_training=True,
+    shows_accelerator=False,
+    behind={"bounded graph": LIKELY, "static shapes": REMOTE, "launches": REMOTE},
+)
 
 _READS = frozenset({"item", "tolist", "numpy", "cpu", "state_dict"})
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
-@RULE.whole
+@RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
 def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if script.uses_accelerate:
@@ -144,7 +162,12 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
             continue
         if loop is not None and not loop.fed:
             edits += _before_continues(script, loop, anchor)
-        yield RULE.at(script, step.call, "the graph of this step is not cut", *edits)
+        yield RULE.finding(
+            script,
+            step.call,
+            "without `xla.mark_step()` XLA does not run this step until a value is read: mark the end of the step",
+            *edits,
+        )
 
 
 def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
@@ -196,7 +219,7 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
     return list(last.values())
 
 
-@RULE.whole
+@RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
     if script.uses_accelerate:
@@ -214,21 +237,34 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
             continue
         if BACKWARD in effects:
             cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
-            yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
+            yield RULE.finding(
+                script,
+                loop.node,
+                "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                *cut,
+            )
         elif GRADIENTS in effects:
             if not _is_part_of_a_step(script, loop):
                 cut = _before_read(script, loop, GRADIENTS)
-                yield RULE.at(script, loop.node, "the graph of this loop is not cut", *cut)
+                yield RULE.finding(
+                    script,
+                    loop.node,
+                    "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                    *cut,
+                )
         elif FORWARD in effects and (inference or acts(script, loop)):
             if _is_over_epochs(script, loop):
                 continue
-            yield RULE.at(
-                script, loop.node, "the graph of this loop is not cut", *_before_read(script, loop)
+            yield RULE.finding(
+                script,
+                loop.node,
+                "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                *_before_read(script, loop),
             )
 
 
 def _is_over_epochs(script: Script, loop: Loop) -> bool:
-    """Whether each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
+    """True if each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
     calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
     called = {script.value(call.func).definition for call in calls} - {None}
     return any(
@@ -246,13 +282,33 @@ def _block_owner(script: Script, node: ast.AST) -> ast.AST:
 
 
 def _marked_after(script: Script, anchor: ast.stmt) -> bool:
-    """Whether a mark follows in the same block."""
+    """True if a mark follows in the same block, or the step is a context that ends with one."""
+    if _is_in_a_context(script, anchor):
+        return True
     block = script.block(anchor)
     return any(MARK in script.training.effects_of([s]) for s in block[block.index(anchor) + 1 :])
 
 
+_CLOSURES = frozenset(
+    {f"{library_types.RUNTIME}.add_step_closure", "torch_xla.core.xla_model.add_step_closure"}
+)
+_CONTEXTS = frozenset({f"{library_types.RUNTIME}.marked_step", "torch_xla.step"})
+
+
+def _is_in_a_context(script: Script, anchor: ast.stmt) -> bool:
+    """`with xla.marked_step():`."""
+    for node in (anchor, *script.ancestors(anchor)):
+        if isinstance(node, ast.With):
+            asked = [i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call)]
+            if any(script.dotted(call.func) in _CONTEXTS for call in asked):
+                return True
+        elif isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+    return False
+
+
 def _read_after(script: Script, anchor: ast.stmt) -> bool:
-    """Whether something is read on the host behind `anchor`, in its block; or may be by one of several replicas."""
+    """True if something is read on the host behind `anchor`, in its block; or may be by one of several replicas."""
     block = script.block(anchor)
     behind = block[block.index(anchor) + 1 :]
     if any(_reads(script, s) for s in behind):
@@ -261,7 +317,10 @@ def _read_after(script: Script, anchor: ast.stmt) -> bool:
 
 
 def _reads(script: Script, statement: ast.stmt) -> bool:
-    """Whether `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
+    """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        if script.dotted(statement.value.func) in _CLOSURES:
+            return False  # it is called when the mark has been made
     for node in walk(statement):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -278,7 +337,7 @@ def _reads(script: Script, statement: ast.stmt) -> bool:
 
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
-    """`continue` before the mark, which stands behind `anchor`, would skip it (xla-facts 3.34)."""
+    """`continue` before the mark, which stands behind `anchor`, would skip it (fact 3.34)."""
     end = anchor.end_lineno or anchor.lineno
     for node in outside_loops(loop.body):
         if isinstance(node, ast.Continue) and node.lineno <= end and node is not anchor:
@@ -286,7 +345,7 @@ def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[
 
 
 def _step_follows(script: Script, loop: Loop) -> bool:
-    """Whether an optimizer step, which is marked, stands behind the loop in the code around it."""
+    """True if an optimizer step, which is marked, stands behind the loop in the code around it."""
     inner: ast.AST = loop.node
     for around in script.ancestors(loop.node):
         if isinstance(inner, ast.stmt):
@@ -317,7 +376,7 @@ def _at_end(script: Script, loop: Loop) -> list[Edit]:
 
 
 def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
-    """Whether what `loop` computes is differentiated, or updates weights, in the code around it.
+    """True if what `loop` computes is differentiated, or updates weights, in the code around it.
 
     The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
     """
@@ -326,12 +385,38 @@ def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
         for node in loop.body
         for k in walk(node)
     ):
-        return True
+        if not (script.function(loop.node) is None or _updates_weights(script, loop)):
+            return True
     by_node = script.training.by_node
     around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
     return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
         script, loop
     )
+
+
+def _updates_weights(script: Script, loop: Loop) -> bool:
+    """True if the loop changes tensors where no gradient sees it: what was differentiated ends there."""
+    return any(
+        _changes_tensors(node) and (_is_of_data(node) or script.training.is_inference(node))
+        for part in loop.body
+        for node in walk(part)
+    )
+
+
+def _changes_tensors(node: ast.AST) -> bool:
+    """`w -= step`, `w = w - step`, `w.sub_(step)`."""
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        return name.endswith("_") and not name.endswith("__")
+    return isinstance(node, (ast.AugAssign, ast.Assign))
+
+
+def _is_of_data(node: ast.AST) -> bool:
+    """`w.data = ...`, `w.data.sub_(...)`."""
+    changed = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        changed = node.func.value
+    return isinstance(changed, ast.Attribute) and changed.attr == "data"
 
 
 def _is_false(node: ast.expr) -> bool:

@@ -8,7 +8,7 @@ they are on cuda:0, and everything is computed by the CPU. Nothing in the user's
 
 from __future__ import annotations
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 from . import (
     amp,
     distributed,

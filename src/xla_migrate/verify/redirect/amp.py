@@ -4,7 +4,7 @@ CUDA's and the CPU's autocast differ in what they cast: under CUDA's, softmax, l
 and norm run in float32, under the CPU's they do not. The reference must round where the GPU rounds,
 or the bf16 criterion would compare with something nobody ran. So CUDA's policy (the lists of
 ATen/autocast_mode.h) is registered for the CPU's autocast key, for those operations where the two
-differ. XLA's list is a third one (xla-facts 1.72); the comparison of bf16 runs allows for it.
+differ. XLA's list is a third one (fact 1.72); the comparison of bf16 runs allows for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 
 # Run in float32 on CUDA (AT_FORALL_FP32), without a policy in the CPU's own list.
 FP32 = """

@@ -19,7 +19,7 @@ state = State()
 
 
 def is_spec(value: Any) -> bool:
-    """Whether a positional argument of `.to()` and the like names a device."""
+    """True if a positional argument of `.to()` and the like names a device."""
     return isinstance(value, (str, torch.device)) or type(value) is int
 
 

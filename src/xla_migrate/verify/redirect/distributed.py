@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 
 _claimed: dict[str, str] = {}
 

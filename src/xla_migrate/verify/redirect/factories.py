@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.utils._device as default_device
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 from .devices import cuda_index, device, state
 from .marks import index_of, mark, unmark
 from .tensors import move, pin

@@ -2,7 +2,7 @@
 
 torch asks a registry for the location tag of a storage and for a storage at a location; one entry
 before CUDA's own makes files say "cuda:0" for what the script believes there, reads files written on
-real GPUs, and serves every form of `map_location` (xla-facts 1.44, 1.45 list them).
+real GPUs, and serves every form of `map_location` (fact 1.44).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 from .devices import cuda_index
 from .marks import mark_storage, storage_index
 

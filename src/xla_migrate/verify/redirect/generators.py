@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 from .devices import cuda_index, device
 
 

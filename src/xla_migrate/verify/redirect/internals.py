@@ -11,8 +11,8 @@ import torch.utils.checkpoint as activation_checkpoint
 from torch.optim import optimizer as optimizer_module
 from torch.utils._pytree import tree_map_only
 
-from ..child.device_values import real_device
-from ..patching import Patches
+from ..observe.device.device_values import real_device
+from ..observe.process.patching import Patches
 from .devices import cuda_index, device, state
 from .marks import first_index, index_of, mark
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 
 _MARK = "_xla_migrate_cuda"
 _storage = torch._C.TensorBase.untyped_storage

@@ -1,6 +1,6 @@
 """CUDA-only packages that a script imports: reference implementations in their place.
 
-A stand-in answers only to the user's own code. A library that probes for an optional package
+A stub answers only to the user's own code. A library that probes for an optional package
 (`importlib.util.find_spec("flash_attn")`, `try: import apex` in transformers or timm) must go on
 finding none, or it would change its path.
 """
@@ -14,22 +14,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 
-_HERE = Path(__file__).parent.parent / "standins"
+_HERE = Path(__file__).parent.parent / "stubs"
 # None of these computes anything without CUDA, installed or not.
 ALWAYS = ("apex", "amp_C", "bitsandbytes", "flash_attn", "pynvml")
 # deepspeed is more than its fused optimizers: an installed one is left alone.
 WHEN_MISSING = ("deepspeed",)
 
 
-class StandIns:
-    """A meta-path finder for the stand-ins' top-level names."""
+class StubFinder:
+    """A meta-path finder for the stubs' top-level names."""
 
     def find_spec(
         self, name: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The stand-in for `name`, when it is the user's code that imports it."""
+        """The stub for `name`, when it is the user's code that imports it."""
         if name not in ALWAYS and not (name in WHEN_MISSING and PathFinder.find_spec(name) is None):
             return None
         if not _asked_by_user():
@@ -56,8 +56,8 @@ def _asked_by_user() -> bool:
 
 
 def install(patches: Patches) -> None:
-    """Let `import apex` and its like find the stand-ins."""
-    finder = StandIns()
+    """Let `import apex` and its like find the stubs."""
+    finder = StubFinder()
     sys.meta_path.insert(0, finder)
     patches.on_undo(lambda: sys.meta_path.remove(finder))
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from ..child import device_random
-from ..patching import Patches
+from ..observe.numerics import device_random
+from ..observe.process.patching import Patches
 from . import memory, streams
 from .devices import cuda_index, state
 from .marks import index_of
@@ -166,7 +166,7 @@ _DEVICES: dict[str, Any] = {
     "ipc_collect": nothing,
     "Stream": streams.Stream,
     "ExternalStream": streams.Stream,
-    "Event": streams.Event,
+    "Event": streams.RedirectedEvent,
     "StreamContext": streams.StreamContext,
     "stream": streams.StreamContext,
     "current_stream": streams.current_stream,
@@ -292,7 +292,7 @@ def install(patches: Patches) -> None:
     if hasattr(torch.accelerator, "memory"):  # since torch 2.9
         _put_all(patches, torch.accelerator.memory, _ACCELERATOR)
     patches.put(torch, "Stream", streams.Stream)
-    patches.put(torch, "Event", streams.Event)
+    patches.put(torch, "Event", streams.RedirectedEvent)
     _profiler(patches)
     _backends(patches)
     before = state.current

@@ -25,15 +25,15 @@ class Stream:
         """Where the stream runs."""
         return device(self.device_index)
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: RedirectedEvent) -> None:
         """Nothing to wait for."""
 
     def wait_stream(self, stream: Stream) -> None:
         """Nothing to wait for."""
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: RedirectedEvent | None = None) -> RedirectedEvent:
         """Record `event` (a new one by default) now."""
-        event = event or Event()
+        event = event or RedirectedEvent()
         event.record(self)
         return event
 
@@ -56,7 +56,7 @@ class Stream:
         return None
 
 
-class Event:
+class RedirectedEvent:
     """A `torch.cuda.Event` that reads the wall clock: on the CPU that is the real time of the work."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Event:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: RedirectedEvent) -> float:
         """Milliseconds from this event to `end_event`.
 
         Raises:

@@ -3,7 +3,7 @@
 Where CUDA would copy, a copy is made (`x.cuda()` and `x` never share memory), so that in-place
 updates have the same effect as on the GPU. `nn.Module.to/cuda/cpu/to_empty` need nothing of their
 own: they call these methods per parameter and, as on CUDA, keep the Parameter objects and their ties
-(on XLA they do not: xla-facts 3.1, 3.2).
+(on XLA they do not: facts 3.1, 3.2).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..patching import Patches
+from ..observe.process.patching import Patches
 from .devices import cuda_index, device, is_spec, state
 from .marks import index_of, mark, mark_storage, unmark
 
@@ -22,7 +22,7 @@ _PINNED = "_xla_migrate_pinned"
 
 
 def is_cpu_spec(spec: Any) -> bool:
-    """Whether `spec` names the host."""
+    """True if `spec` names the host."""
     return (isinstance(spec, str) and spec.split(":")[0] == "cpu") or (
         isinstance(spec, torch.device) and spec.type == "cpu"
     )
@@ -151,7 +151,7 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
-    # Real pinned memory needs a driver (xla-facts section 2); what a script can observe of it is a
+    # Real pinned memory needs a driver; what a script can observe of it is a
     # copy that says is_pinned().
     if index_of(self) is not None:
         raise RuntimeError(f"cannot pin '{_type(self)}' only dense CPU tensors can be pinned")

@@ -1,5 +1,6 @@
 """The result of a verification, for people (terminal, page) and for programs (JSON)."""
 
 from .facts import Report
+from .origin import Origin, here_and_now
 
-__all__ = ["Report"]
+__all__ = ["Origin", "Report", "here_and_now"]

@@ -6,9 +6,11 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from .facts import Report
+from ..judge.blame import MigrationFinding
+from ..judge.divergence import Divergence
+from .facts import Conclusion, Report
 
-VERSION = 1  # changes when a key changes its meaning
+VERSION = 2  # changes when a key changes its meaning
 
 
 def plain(report: Report) -> dict[str, Any]:
@@ -17,15 +19,16 @@ def plain(report: Report) -> dict[str, Any]:
     sides = report.sides
     suspects = {verdict.name: finding for verdict, finding in report.suspects()}
     verdicts = []
-    for verdict in comparison.verdicts:
+    for verdict in report.verdicts:
         behind = suspects.get(verdict.name)
-        verdicts.append({**asdict(verdict), "finding": asdict(behind) if behind else None})
+        verdicts.append({**asdict(verdict), "finding": _finding(behind) if behind else None})
     out = {
         "version": VERSION,
+        "made": asdict(report.origin),
         "script": report.script,
         "args": list(report.args),
-        "status": report.status,
-        "proven": comparison.proven,
+        "status": str(report.status),
+        "proven": report.status is Conclusion.PROVEN,
         "could_run": comparison.could_run,
         "exit_code": report.exit_code,
         "message": str(comparison),
@@ -33,10 +36,11 @@ def plain(report: Report) -> dict[str, Any]:
         "environment": {name: run.traces[0].about if run.traces else {} for name, run in sides},
         "failures": {name: asdict(run.failure) for name, run in sides if run.failure is not None},
         "verdicts": verdicts,
-        "divergence": asdict(comparison.divergence) if comparison.divergence else None,
+        "divergence": _divergence(comparison.divergence),
         "r": comparison.r,
         "steps": [asdict(row) for row in comparison.rows],
-        "performance": dict(comparison.summary),
+        "tensors": [asdict(tensor) for tensor in comparison.tensors],
+        "performance": asdict(comparison.summary) if comparison.summary else {},
         "host_reads": [
             {"where": read.where, "what": read.what, "original": a, "migrated": b}
             for read, a, b in report.reads()
@@ -50,6 +54,20 @@ def plain(report: Report) -> dict[str, Any]:
     }
     checked: dict[str, Any] = _finite(out)
     return checked
+
+
+def _finding(found: MigrationFinding) -> dict[str, Any]:
+    plain = asdict(found)
+    del plain["behind"]
+    return plain
+
+
+def _divergence(found: Divergence | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    plain = {**asdict(found), "quantity": found.name}
+    del plain["of"]
+    return plain
 
 
 def _finite(value: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from ..compare import Row
-from ..trace import Step
+from ..judge.compare import StepComparison
+from ..judge.trace import OptimizerStep
 from .facts import Report
 from .plots import Chart, Line, draw
 
@@ -17,7 +17,7 @@ _CHARTS = 6  # optimizers that get their own
 def losses(report: Report) -> str:
     """Two charts for each optimizer: the loss of both runs, and how far they are apart."""
     rows = report.comparison.rows
-    by_optimizer: dict[int, list[Row]] = {}
+    by_optimizer: dict[int, list[StepComparison]] = {}
     for row in rows:
         by_optimizer.setdefault(row.optimizer, []).append(row)
     known = [n for n, own in by_optimizer.items() if any(r.reference is not None for r in own)]
@@ -30,7 +30,9 @@ def losses(report: Report) -> str:
     return out
 
 
-def _of(report: Report, optimizer: int, rows: Sequence[Row], one_of_several: bool) -> str:
+def _of(
+    report: Report, optimizer: int, rows: Sequence[StepComparison], one_of_several: bool
+) -> str:
     found = report.comparison.divergence
     alarm = None
     if found is not None and found.optimizer == optimizer:
@@ -67,10 +69,27 @@ def _of(report: Report, optimizer: int, rows: Sequence[Row], one_of_several: boo
     return (
         f"<h2>Loss of each step{escape(name)}</h2>{draw(losses)}"
         f"<h3>Difference, on a logarithmic scale</h3>{told}{difference}"
+        f"{_gradients(rows, name, alarm)}"
     )
 
 
-def _place(rows: Sequence[Row], event: int) -> int:
+def _gradients(rows: Sequence[StepComparison], name: str, alarm: tuple[str, int] | None) -> str:
+    """The norm of all gradients at each step, of both."""
+    theirs = [row.gradient_reference for row in rows]
+    if all(norm is None for norm in theirs):
+        return ""
+    chart = Chart(
+        f"gradient norm{name}",
+        (
+            Line("original", "reference", theirs),
+            Line("migrated", "target", [row.gradient_target for row in rows]),
+        ),
+        alarm=alarm,
+    )
+    return f"<h3>Norm of all gradients</h3>{draw(chart)}"
+
+
+def _place(rows: Sequence[StepComparison], event: int) -> int:
     """The step's place on the chart, from 1."""
     return max(1, sum(row.event <= event for row in rows))
 
@@ -89,10 +108,10 @@ def times(report: Report) -> str:
         return ""
     ours, theirs = target.traces[0].iterations(), reference.traces[0].iterations()
     compiles = [int(sum(step.counts.get("compiles", 0) for step in i)) for i in ours]
-    lines = (
-        Line("original, ms", "reference", _milliseconds(theirs)),
-        Line("migrated, ms", "target", _milliseconds(ours)),
-    )
+    lines = [Line("migrated, ms", "target", _milliseconds(ours))]
+    summary = report.comparison.summary
+    if summary is not None and summary.reference_step_s is not None:
+        lines.insert(0, Line("original on CUDA, ms", "reference", _milliseconds(theirs)))
     known = [ms for line in lines for ms in line.values if ms is not None]
     log = bool(known) and max(known) > 10 * max(min(known), 1e-6)
     chart = Chart(
@@ -112,6 +131,6 @@ def times(report: Report) -> str:
     )
 
 
-def _milliseconds(iterations: Sequence[Sequence[Step]]) -> list[float | None]:
+def _milliseconds(iterations: Sequence[Sequence[OptimizerStep]]) -> list[float | None]:
     # The first step's time begins with the process: imports, data, the model's construction.
     return [None, *[sum(step.seconds for step in i) * 1e3 for i in iterations[1:]]]

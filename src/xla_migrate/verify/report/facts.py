@@ -4,26 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 
-from ..compare import Comparison
-from ..run import Run
-from ..suspects import Finding, Lines, of_verdict
-from ..trace import Read
-from ..verdict import Verdict
+from ..judge.blame import MigrationFinding, of_verdict
+from ..judge.compare import Comparison
+from ..judge.failures import Fault
+from ..judge.judgement import Judgement, Status
+from ..judge.observed import ObservedRun
+from ..judge.source_lines import SourceLines
+from ..judge.trace import Read
+from .origin import Origin
 
 # Whose fault it is that a run did not do what was asked.
 _FAULTS = {
-    "script": "its own error",
-    "network": "it needs the network",
-    "file": "a file that it needs is missing",
-    "package": "a package that it imports is missing",
-    "timeout": "it ran out of time",
-    "memory": "the machine's memory",
-    "no step": "it does not train with these arguments",
-    "redirect": "it does what only a CUDA device can do",
-    "harness": "ours: the harness failed",
-    "not run": "not tried",
+    Fault.SCRIPT: "its own error",
+    Fault.NETWORK: "it needs the network",
+    Fault.FILE: "a file that it needs is missing",
+    Fault.PACKAGE: "a package that it imports is missing",
+    Fault.TIMEOUT: "it ran out of time",
+    Fault.MEMORY: "the machine's memory",
+    Fault.NO_STEP: "it does not train with these arguments",
+    Fault.REDIRECT: "it does what only a CUDA device can do",
+    Fault.HARNESS: "ours: the harness failed",
+    Fault.NOT_RUN: "not tried",
 }
+
+
+class Conclusion(str, Enum):
+    """What a verification comes to. The value is how it is called in reports and in JSON."""
+
+    PROVEN = "proven"
+    DIFFERS = "differs"
+    COULD_NOT_RUN = "could not run"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_EXIT_CODES = {Conclusion.PROVEN: 0, Conclusion.DIFFERS: 1, Conclusion.COULD_NOT_RUN: 2}
 
 
 @dataclass(frozen=True)
@@ -34,6 +53,8 @@ class Report:
         comparison: of the two runs.
         script: as the user named it.
         args: the script's own.
+        origin: who made it, when and how.
+        further: verdicts of others (a compilation for a TPU), judged and shown as the comparison's own.
         settings: of the verification, by name, as shown.
         findings: what the rewriting dealt with and left, in the whole project.
         files: (original, migrated) text of each changed file, by path in the project.
@@ -42,32 +63,56 @@ class Report:
     comparison: Comparison
     script: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
+    findings: Sequence[MigrationFinding] = ()
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     args: Sequence[str] = ()
+    origin: Origin = field(default_factory=Origin)
+    further: Sequence[Judgement] = ()
 
     @property
-    def status(self) -> str:
-        """One of "proven", "differs" and "could not run"."""
+    def status(self) -> Conclusion:
+        """Proven where no verdict is against the migrated script."""
         if not self.comparison.could_run:
-            return "could not run"
-        return "proven" if self.comparison.proven else "differs"
+            return Conclusion.COULD_NOT_RUN
+        proven = self.comparison.proven and not self.failed
+        return Conclusion.PROVEN if proven else Conclusion.DIFFERS
+
+    @property
+    def verdicts(self) -> list[Judgement]:
+        """The comparison's, then further ones."""
+        return [*self.comparison.verdicts, *self.further]
+
+    @property
+    def failed(self) -> list[Judgement]:
+        """The verdicts against the migrated script."""
+        return [v for v in self.verdicts if v.status is Status.FAILED]
+
+    def loaded(self) -> dict[str, tuple[str, str]]:
+        """Of `files`, the script and those that it imported, as far as is known."""
+        traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
+        known = {name for trace in traces for name in trace.loaded}
+        script = Path(self.script).name
+        return {
+            name: texts
+            for name, texts in self.files.items()
+            if name in known or Path(name).name == script
+        }
 
     @property
     def exit_code(self) -> int:
         """0 proven, 1 it differs, 2 it could not be run."""
-        return {"proven": 0, "differs": 1, "could not run": 2}[self.status]
+        return _EXIT_CODES[self.status]
 
     @property
-    def sides(self) -> list[tuple[str, Run]]:
+    def sides(self) -> list[tuple[str, ObservedRun]]:
         """Both runs, as they are called."""
         return [("original", self.comparison.reference), ("migrated", self.comparison.target)]
 
-    def suspects(self) -> list[tuple[Verdict, Finding]]:
+    def suspects(self) -> list[tuple[Judgement, MigrationFinding]]:
         """The finding most likely behind each failed verdict."""
-        lines = Lines(self.files)
+        lines = SourceLines(self.files)
         found = []
-        for verdict in self.comparison.failed:
+        for verdict in self.failed:
             behind = of_verdict(verdict, self.comparison.divergence, self.findings, lines)
             if behind is not None:
                 found.append((verdict, behind))
@@ -78,10 +123,10 @@ class Report:
         out = []
         reference, target = self.comparison.reference.failure, self.comparison.target.failure
         for name, failure in (("original", reference), ("migrated script", target)):
-            if failure is None or failure.fault == "not run":
+            if failure is None or failure.fault is Fault.NOT_RUN:
                 continue
-            whose = _FAULTS.get(failure.fault, failure.fault)
-            if failure is target and failure.fault == "script":
+            whose = _FAULTS[failure.fault]
+            if failure is target and failure.fault is Fault.SCRIPT:
                 whose = "the migration's, or of something that was left for you: the original ran"
             out.append(f"could not run the {name} ({whose}): {failure.message}")
         return out
@@ -91,7 +136,7 @@ class Report:
 
         Lines are those of the original, so that one place is one row.
         """
-        lines = Lines(self.files)
+        lines = SourceLines(self.files)
         times: dict[tuple[str, str], list[float]] = {}
         for side, (_, run) in enumerate(self.sides):
             iterations = run.traces[0].iterations() if run.traces else []
@@ -120,7 +165,9 @@ class Report:
         out = []
         reference, target = self.comparison.reference, self.comparison.target
         if reference.redirected:
-            out.append("no CUDA here: the original's CUDA calls were sent to the CPU")
+            out.append(
+                "no CUDA here: the original's CUDA calls were sent to the CPU, so its times are not compared"
+            )
         if len(target.traces) > 1:
             out.append(
                 f"all {len(target.traces)} processes were compared and judged; steps, curves and times"
@@ -133,29 +180,30 @@ class Report:
         return out
 
     def performance(self) -> list[tuple[str, str]]:
-        """Figures per step after warm-up, as (name, figure)."""
+        """Figures of the migrated script's steps after warm-up, as (name, figure)."""
         s = self.comparison.summary
-        if not s:
+        if s is None:
             return []
 
-        def ms(name: str) -> str:
-            return f"{s[name] * 1e3:.2f} ms"
+        def ms(seconds: float) -> str:
+            return f"{seconds * 1e3:.2f} ms"
 
+        original = []
+        if s.reference_step_s is not None:
+            original = [("step of the original, on CUDA", ms(s.reference_step_s))]
+        reads = f"{s.host_reads:.2f} ({s.reference_host_reads:.2f} in the original)"
         return [
-            ("step, original", ms("reference_step_s")),
-            ("step, migrated", ms("step_s")),
-            ("of it traced in Python", ms("trace_s")),
-            ("of it compiling", ms("compile_s")),
-            ("of it waiting for the device", ms("wait_s")),
-            ("execution on the device (beside tracing)", ms("execute_s")),
-            ("fetched by the script", ms("read_s")),
-            ("the harness's own, beside the step", ms("harness_s")),
-            ("compilations", f"{s['compiles']:.2f}"),
-            ("launches", f"{s['launches']:.2f}"),
-            (
-                "host reads",
-                f"{s['host_reads']:.2f} ({s['reference_host_reads']:.2f} in the original)",
-            ),
-            ("uploads", f"{s['uploads']:.2f}"),
-            ("nodes of the graph", f"{s['graph']:.0f}"),
+            *original,
+            ("step, without compilation", ms(s.step_s)),
+            ("of it in Python (tracing, loader, printing)", ms(s.trace_s)),
+            ("of it waiting for the device at step marks", ms(s.wait_s)),
+            ("of it waiting for values that the script reads", ms(s.read_s)),
+            ("time in which the device is busy", f"{s.device_busy:.0%}"),
+            ("compilation, apart", f"{s.compilations} in {s.compile_s:.2f} s"),
+            ("the harness's own, beside the step", ms(s.harness_s)),
+            ("compilations", f"{s.compiles:.2f}"),
+            ("launches", f"{s.launches:.2f}"),
+            ("host reads", reads),
+            ("uploads", f"{s.uploads:.2f}"),
+            ("nodes of the graph", f"{s.graph:.0f}"),
         ]

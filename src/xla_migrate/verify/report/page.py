@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from ..judge.failures import Fault
+from ..judge.judgement import Status
 from . import curves
-from .facts import Report
+from .as_json import plain
+from .explanations import advice, meaning
+from .facts import Conclusion, Report
 from .style import STYLE
 from .text import conclusion
 
 MARK = '<meta name="generator" content="xla-migrate verify">'
+_KINDS = {Status.OK: "ok", Status.FAILED: "failed", Status.NOT_JUDGED: "soft"}  # CSS classes
+_WORST = 10  # tensors
+_OTHERS = 12  # names of files that were not loaded
 _ROWS = 500  # of the table of steps
 
 
@@ -29,16 +37,32 @@ def save(report: Report, path: Path) -> None:
     path.write_text(page(report), encoding="utf-8")
 
 
+def remove(path: Path) -> None:
+    """Remove an earlier page of ours: nothing of it is true of a script that could not be run."""
+    try:
+        if MARK in path.read_text(encoding="utf-8", errors="replace")[:2000]:
+            path.unlink()
+    except OSError:
+        pass
+
+
 def page(report: Report) -> str:
     """The page's HTML."""
     title = escape(f"{report.script}: {report.status}")
-    sections = [_head(report), _blame(report), _verdicts(report), curves.losses(report)]
+    sections = [
+        _head(report),
+        _blame(report),
+        _verdicts(report),
+        curves.losses(report),
+        _tensors(report),
+    ]
     sections += [
         curves.times(report),
         _figures(report),
         _places(report),
         _steps(report),
         _diff(report),
+        _data(report),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -50,29 +74,40 @@ def page(report: Report) -> str:
 
 
 def _head(report: Report) -> str:
-    kind = "proven" if report.status == "proven" else "failed"
-    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
-    runs = []
-    for name, run in report.sides:
-        about = run.traces[0].about if run.traces else {}
-        versions = ", ".join(f"{k} {v}" for k, v in about.items())
-        runs.append(f"{name}: {versions or 'not run'}, {run.seconds:.0f} s in all")
-    words = escape(" ".join(report.args))
-    arguments = f'<p class="soft">arguments: <code>{words}</code></p>' if words else ""
+    kind = "proven" if report.status is Conclusion.PROVEN else "failed"
     notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in report.notes())
     return (
         f'<h1>{escape(report.script)} <span class="verdict {kind}">{report.status}</span></h1>'
-        f"<p>{escape('; '.join(conclusion(report)))}</p>{arguments}"
-        f'<p class="soft">{escape(settings)}</p>'
-        f'<p class="soft">{escape("; ".join(runs))}</p>{notes}'
+        f"<p>{escape('; '.join(conclusion(report)))}</p>{notes}{_about(report)}"
     )
+
+
+def _about(report: Report) -> str:
+    """Who made it, when, where, with what, and how to make it again."""
+    made = report.origin
+    rows = [
+        ("made by", f"xla-migrate {made.version}".strip()),
+        ("on", made.date),
+        ("at", made.host),
+    ]
+    for name, run in report.sides:
+        about = run.traces[0].about if run.traces else {}
+        versions = ", ".join(f"{k} {v}" for k, v in about.items())
+        rows.append((name, f"{versions or 'not run'}; {run.seconds:.0f} s in all"))
+    rows.append(("settings", ", ".join(f"{k} {v}" for k, v in report.settings.items())))
+    shown = [(escape(name), escape(text)) for name, text in rows if text]
+    if report.args:
+        shown.append(("arguments", f"<code>{escape(' '.join(report.args))}</code>"))
+    if made.command:
+        shown.append(("to repeat it", f"<code>{escape(made.command)}</code>"))
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in shown) + "</dl>"
 
 
 def _blame(report: Report) -> str:
     """Errors of the runs, and the first divergence with what is likely behind it."""
     out = []
     for name, run in report.sides:
-        if run.failure is not None and run.failure.fault != "not run":
+        if run.failure is not None and run.failure.fault is not Fault.NOT_RUN:
             trace = run.failure.traceback or run.failure.message
             out.append(f'<div class="box"><b>{escape(name)}</b><pre>{escape(trace)}</pre></div>')
     divergence = report.comparison.divergence
@@ -104,15 +139,48 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], figures: int = 0)
 
 
 def _verdicts(report: Report) -> str:
-    if not report.comparison.verdicts:
+    if not report.verdicts:
         return ""
     rows = []
-    for v in report.comparison.verdicts:
-        kind = {"ok": "ok", "failed": "failed"}.get(v.status, "soft")
+    for v in report.verdicts:
+        kind = _KINDS[v.status]
         where = f"<code>{escape(v.where)}</code>" if v.where else ""
-        rows.append((escape(v.name), f'<b class="{kind}">{v.status}</b>', escape(v.detail), where))
+        means = meaning(v.name)
+        if means and v.status is not Status.OK:
+            means = f"Expected: {means}"
+        detail = f'<span class="means">{escape(means)}</span>' if means else ""
+        detail += escape(v.detail)
+        if v.status is Status.FAILED and advice(v.name):
+            detail += f'<span class="advice"><b>What to do:</b> {escape(advice(v.name))}</span>'
+        rows.append((escape(v.name), f'<b class="{kind}">{v.status}</b>', detail, where))
     table = _table(("", "", "evidence", "where"), rows)
     return f'<h2>Verdicts</h2><div class="verdicts">{table}</div>'
+
+
+def _tensors(report: Report) -> str:
+    """How many tensors were compared, and those that are furthest apart."""
+    tensors = report.comparison.tensors
+    if not tensors:
+        return ""
+    weighed = sum(t.weights is not None for t in tensors)
+    graded = sum(t.gradient is not None for t in tensors)
+    shown = tensors[:_WORST]
+    rows = [
+        (
+            f"<code>{escape(t.name)}</code>",
+            "×".join(map(str, t.shape)),
+            "" if t.gradient is None else f"{t.gradient:.1e}",
+            "" if t.weights is None else f"{t.weights:.1e}",
+        )
+        for t in shown
+    ]
+    head = ("tensor", "shape", "gradient", "weights")
+    told = (
+        f"{len(tensors)} tensors: the gradients of {graded} and the weights of {weighed} were compared at every"
+        f" step. The {len(shown)} that are furthest apart; gradients relative to the norm of all gradients,"
+        " weights to their own norm:"
+    )
+    return f'<h2>Tensor by tensor</h2><p class="soft">{told}</p>{_table(head, rows, 2)}'
 
 
 def _figures(report: Report) -> str:
@@ -169,17 +237,29 @@ def _steps(report: Report) -> str:
 
 
 def _diff(report: Report) -> str:
+    loaded = report.loaded()
     out = ["<h2>What was changed</h2>"] if report.files else []
-    for path, (before, after) in sorted(report.files.items()):
+    for path, (before, after) in sorted(loaded.items()):
         lines = difflib.unified_diff(
             before.splitlines(), after.splitlines(), path, path, lineterm=""
         )
         shown = "".join(_diff_line(line) for line in list(lines)[2:])
         out.append(
             f"<details open><summary><code>{escape(path)}</code></summary>"
-            f'<pre class="diff">{shown}</pre></details>'
+            f'<pre class="diff">{shown or "nothing"}</pre></details>'
         )
+    others = sorted(set(report.files) - set(loaded))
+    if others:
+        names = ", ".join(f"<code>{escape(name)}</code>" for name in others[:_OTHERS])
+        more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
+        out.append(f'<p class="soft">changed too, but not loaded by this script: {names}{more}</p>')
     return "".join(out)
+
+
+def _data(report: Report) -> str:
+    """The report for programs, as data in the page; nothing runs it."""
+    text = json.dumps(plain(report), allow_nan=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="xla-migrate-report">{text}</script>'
 
 
 def _diff_line(line: str) -> str:

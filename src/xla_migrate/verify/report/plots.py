@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-WIDTH, HEIGHT = 760, 260
+WIDE, NARROW, HEIGHT = 760, 380, 260  # units of the drawing; pixels on a screen of that width
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 34
 _DOTS = 60  # more would hide what lies below them
 _POINTS = 800  # more than a chart has room for
@@ -60,23 +60,27 @@ def draw(chart: Chart) -> str:
     known = [v for line in chart.lines for v in line.values if v is not None and math.isfinite(v)]
     if not known or not count:
         return '<p class="none">nothing to draw</p>'
-    scale = _Scale(chart, known, count)
+    wide, narrow = (_svg(chart, _Scale(chart, known, count, width)) for width in (WIDE, NARROW))
+    return f'{_legend(chart)}<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
+def _svg(chart: Chart, scale: _Scale) -> str:
     limit, alarm = _limit(chart, scale), _alarm(chart, scale)
-    parts = [_axes(chart, scale), limit[0], alarm[0]]
+    parts = [_axes(scale), limit[0], alarm[0]]
     parts += [_line(line, scale) for line in chart.lines]
     parts += [_marks(chart, scale), limit[1], alarm[1]]  # names are read over curves
     body = "".join(parts)
-    svg = (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.label)}">'
+    return (
+        f'<svg viewBox="0 0 {scale.width} {HEIGHT}" role="img" aria-label="{escape(chart.label)}">'
         f"{body}</svg>"
     )
-    return f'{_legend(chart)}<div class="scroll">{svg}</div>'
 
 
 class _Scale:
     """From steps and values to places."""
 
-    def __init__(self, chart: Chart, known: list[float], count: int) -> None:
+    def __init__(self, chart: Chart, known: list[float], count: int, width: int) -> None:
+        self.width = width
         self.log, self.first, self.count = chart.log, chart.first, count
         if chart.limit is not None:
             known = [*known, chart.limit[1]]
@@ -93,7 +97,7 @@ class _Scale:
             self.high = high + pad
 
     def x(self, step: int) -> float:
-        span = WIDTH - _LEFT - _RIGHT
+        span = self.width - _LEFT - _RIGHT
         if self.count == 1:
             return _LEFT + span / 2
         return _LEFT + span * (step - self.first) / (self.count - 1)
@@ -114,10 +118,15 @@ class _Scale:
         return _round_numbers(self.low, self.high, 5)
 
     def steps(self) -> list[int]:
-        if self.count <= 12:
+        most = self.width // 60
+        if self.count <= most:
             return list(range(self.first, self.first + self.count))
         last = self.first + self.count - 1
-        return [int(t) for t in _round_numbers(self.first, last, 8) if t == int(t) and t >= 1]
+        return [
+            int(t)
+            for t in _round_numbers(self.first, last, max(2, most * 2 // 3))
+            if t == int(t) and t >= 1
+        ]
 
 
 def _round_numbers(low: float, high: float, about: int) -> list[float]:
@@ -133,18 +142,20 @@ def number(value: float) -> str:
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def _axes(chart: Chart, scale: _Scale) -> str:
+def _axes(scale: _Scale) -> str:
     out = []
     for tick in scale.ticks():
         y = scale.y(tick)
         out.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<line class="grid" x1="{_LEFT}" x2="{scale.width - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
         out.append(
             f'<text class="tick" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{number(tick)}</text>'
         )
     base = HEIGHT - _BOTTOM
-    out.append(f'<line class="axis" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{base}" y2="{base}"/>')
+    out.append(
+        f'<line class="axis" x1="{_LEFT}" x2="{scale.width - _RIGHT}" y1="{base}" y2="{base}"/>'
+    )
     for step in scale.steps():
         x = scale.x(step)
         out.append(
@@ -161,8 +172,8 @@ def _limit(chart: Chart, scale: _Scale) -> tuple[str, str]:
     name, value = chart.limit
     y = scale.y(value)
     return (
-        f'<line class="limit" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>',
-        f'<text class="limit-name" x="{WIDTH - _RIGHT}" y="{y - 5:.1f}" text-anchor="end">'
+        f'<line class="limit" x1="{_LEFT}" x2="{scale.width - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>',
+        f'<text class="limit-name" x="{scale.width - _RIGHT}" y="{y - 5:.1f}" text-anchor="end">'
         f"{escape(name)}</text>",
     )
 
@@ -173,7 +184,7 @@ def _alarm(chart: Chart, scale: _Scale) -> tuple[str, str]:
         return "", ""
     name, step = chart.alarm
     x = scale.x(step)
-    side, at = ("end", x - 6) if x > WIDTH * 0.6 else ("start", x + 6)
+    side, at = ("end", x - 6) if x > scale.width * 0.6 else ("start", x + 6)
     return (
         f'<line class="alarm" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>',
         f'<text class="alarm-name" x="{at:.1f}" y="{_TOP + 10}" text-anchor="{side}">'

@@ -32,7 +32,22 @@ th { color: var(--soft); font-weight: 500; white-space: nowrap; }
 td.figure, th.figure { text-align: right; white-space: nowrap; }
 .verdicts td:first-child { white-space: nowrap; }
 tr.first td { background: var(--bad-bg); }
-svg { width: 100%; min-width: 560px; height: auto; display: block; }
+svg { width: 100%; height: auto; display: block; }
+.narrow { display: none; }
+.verdicts .means { color: var(--soft); display: block; } .verdicts .advice { display: block; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 10px 0; color: var(--soft); }
+dt { font-weight: 500; } dd { margin: 0; overflow-wrap: anywhere; }
+td.tensor { overflow-wrap: anywhere; }
+@media (max-width: 620px) {
+  main { padding: 18px 14px 40px; }
+  .wide { display: none; } .narrow { display: block; }
+  dl { grid-template-columns: 1fr; } dd { margin-bottom: 6px; }
+  .verdicts thead { display: none; }
+  .verdicts tr { display: block; border-bottom: 1px solid var(--line); padding: 8px 0; }
+  .verdicts td { display: inline; border: 0; padding: 0 8px 0 0; }
+  .verdicts td:nth-child(3), .verdicts td:nth-child(4) { display: block; overflow-wrap: anywhere; }
+  .figures-table td { white-space: normal; }
+}
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); }
 svg .limit { stroke: var(--bad); stroke-dasharray: 5 4; } svg .limit-name { fill: var(--bad); }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..compare import Row
-from .facts import Report
+from ..judge.compare import StepComparison
+from ..judge.judgement import Status
+from .facts import Conclusion, Report
 
 _SHOWN = 24  # steps; of more, the first, the last and those around the worst
-_SIGNS = {"ok": "ok", "failed": "FAILED", "not judged": "-"}
+_SIGNS = {Status.OK: "ok", Status.FAILED: "FAILED", Status.NOT_JUDGED: "-"}
 
 
 def lines(report: Report) -> list[str]:
@@ -23,8 +24,8 @@ def lines(report: Report) -> list[str]:
         out += [_row(row) for row in _chosen(comparison.rows, report)]
         out.append("")
     out += _figures(report)
-    width = max((len(v.name) for v in comparison.verdicts), default=0)
-    for verdict in comparison.verdicts:
+    width = max((len(v.name) for v in report.verdicts), default=0)
+    for verdict in report.verdicts:
         where = f"  [{verdict.where}]" if verdict.where else ""
         out.append(f"{_SIGNS[verdict.status]:<7}{verdict.name:<{width}}  {verdict.detail}{where}")
     for verdict, finding in report.suspects():
@@ -38,9 +39,9 @@ def conclusion(report: Report) -> list[str]:
     if report.blame():
         return report.blame()
     comparison = report.comparison
-    if comparison.proven:
+    if report.status is Conclusion.PROVEN:
         return [f"proven: {report.script} trains the same, {len(comparison.rows)} steps alike"]
-    names = ", ".join(v.name for v in comparison.failed) or "no step to compare"
+    names = ", ".join(v.name for v in report.failed) or "no step to compare"
     place = ""
     if comparison.divergence is not None:
         tensor = f", {comparison.divergence.tensor}" if comparison.divergence.tensor else ""
@@ -53,7 +54,7 @@ def _full(name: str) -> str:
     return "migrated script" if name == "migrated" else name
 
 
-def _chosen(rows: list[Row], report: Report) -> list[Row | None]:
+def _chosen(rows: list[StepComparison], report: Report) -> list[StepComparison | None]:
     if len(rows) <= _SHOWN:
         return list(rows)
     known = [i for i, row in enumerate(rows) if row.difference is not None]
@@ -62,7 +63,7 @@ def _chosen(rows: list[Row], report: Report) -> list[Row | None]:
     middles = {worst, worst if blamed is None else max(blamed.event, 0)}
     keep = {*range(5), *range(len(rows) - 5, len(rows))}
     keep |= {k for m in middles for k in range(m - 1, m + 2) if 0 <= k < len(rows)}
-    out: list[Row | None] = []
+    out: list[StepComparison | None] = []
     last = -1
     for i in sorted(keep):
         if i > last + 1:
@@ -72,7 +73,7 @@ def _chosen(rows: list[Row], report: Report) -> list[Row | None]:
     return out
 
 
-def _row(row: Row | None) -> str:
+def _row(row: StepComparison | None) -> str:
     if row is None:
         return f"{'...':>6}"
     apart = "" if row.difference is None else f"{row.difference:.1e}"
@@ -87,11 +88,14 @@ def _number(value: float | None) -> str:
 
 def _figures(report: Report) -> list[str]:
     s = report.comparison.summary
-    if not s:
+    if s is None:
         return []
-    times = f"step {s['reference_step_s'] * 1e3:.1f} ms in the original, {s['step_s'] * 1e3:.1f} ms migrated"
-    parts = f"trace {s['trace_s'] * 1e3:.1f}, compile {s['compile_s'] * 1e3:.1f}"
-    parts += f", execute {s['execute_s'] * 1e3:.1f} beside it"
-    counts = f"per step: {s['compiles']:.2f} compilations, {s['launches']:.2f} launches"
-    counts += f", {s['host_reads']:.2f} host reads, {s['uploads']:.2f} uploads"
-    return [f"{times} ({parts}); {counts}", ""]
+    original = ""
+    if s.reference_step_s is not None:
+        original = f", {s.reference_step_s * 1e3:.1f} ms in the original"
+    parts = (
+        f"Python {s.trace_s * 1e3:.1f}, waiting {s.wait_s * 1e3:.1f}, reads {s.read_s * 1e3:.1f}"
+    )
+    compiled = f"{s.compilations} compilations apart: {s.compile_s:.1f} s in all"
+    counts = f"per step: {s.launches:.2f} launches, {s.host_reads:.2f} host reads, {s.uploads:.2f} uploads"
+    return [f"step {s.step_s * 1e3:.1f} ms{original} ({parts}); {compiled}; {counts}", ""]

@@ -36,3 +36,23 @@ def test_traces_of_convolutions_fail_on_xla_with_gradients() -> None:
         torch.jit.trace(model, x)
     with torch.no_grad():
         assert torch.jit.trace(model, x)(x).shape == (1, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "traced",
+    [
+        "criterion",
+        "nn.CrossEntropyLoss()",
+        "loss_fn",
+        "FocalLoss()",
+        "self.perceptual_loss",
+    ],
+)
+def test_a_loss_that_is_traced_has_no_convolution(traced: str) -> None:
+    source = (
+        "import torch\nfrom torch import nn\nclass FocalLoss(nn.Module):\n    pass\n"
+        f"def f(self, x, criterion, loss_fn):\n    y = torch.jit.trace({traced}, (x.cuda(), x.cuda()))\n"
+    )
+    assert "XLA705" not in [code for _, code in findings(source)]
+    kept = source.replace(f"trace({traced}", "trace(self.net")
+    assert "XLA705" in [code for _, code in findings(kept)]

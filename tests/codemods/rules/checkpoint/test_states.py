@@ -1,4 +1,4 @@
-"""`load_state_dict`: states that live on the device (xla-facts 3.12), `assign=True` (1.47)."""
+"""`load_state_dict`: states that live on the device (fact 3.12), `assign=True` (fact 1.47)."""
 
 from __future__ import annotations
 

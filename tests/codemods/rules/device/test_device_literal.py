@@ -70,11 +70,11 @@ def test_the_index_of_a_choice_stays() -> None:
     [
         (
             'd = torch.device("cuda" if use_cuda else "cpu")',
-            'd = torch.device(xla.xla_device() if use_cuda else "cpu")',
+            'd = xla.xla_device() if use_cuda else torch.device("cpu")',
         ),
         (
             'd = torch.device("cuda:1" if torch.cuda.is_available() and not args.no_cuda else "cpu")',
-            'd = torch.device(xla.xla_device(1) if xla.is_available() and not args.no_cuda else "cpu")',
+            'd = xla.xla_device(1) if xla.is_available() and not args.no_cuda else torch.device("cpu")',
         ),
         (
             'd = torch.device(f"cuda:{i}" if i >= 0 else "cpu")',

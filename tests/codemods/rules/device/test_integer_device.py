@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import findings, migrated
 from ..lines import codes, line
 
 
@@ -72,8 +73,6 @@ def test_other_arguments_stay(source: str) -> None:
 
 
 def test_files_without_torch_stay() -> None:
-    from ...helpers import findings
-
     assert findings("import cuda_money\ncuda_money.Euro().to(0)\n") == []
 
 
@@ -118,3 +117,52 @@ def test_what_is_said_to_be_text_is_no_number() -> None:
         "    elif isinstance(device, int):\n        device = torch.device(device)\n    return device"
     )
     assert codes(source) == ["XLA106"]
+
+
+@pytest.mark.parametrize(
+    ("body", "given"),
+    [
+        ("return x.to(device)", "rank"),
+        ("x = x.to(device, non_blocking=True)\n    return x", "local_rank"),
+        ("return x.to(device=device)", "args.local_rank"),
+        ("return torch.zeros(3, device=device)", "rank"),
+        ("for b in x:\n        b.to(device)", "rank"),
+    ],
+)
+def test_a_number_handed_to_a_function_that_moves_to_it(body: str, given: str) -> None:
+    source = (
+        f"import torch\n\ndef f(x, device=None):\n    {body}\n\n"
+        f"def main(x, rank, local_rank, args):\n    x.to(rank)\n    f(x, device={given})\n"
+    )
+    assert f"f(x, device=xla.xla_device({given}))" in migrated(source)
+
+
+def test_a_number_that_a_function_only_prints_stays() -> None:
+    source = "import torch\n\ndef f(device):\n    print(device)\n\ndef main(x, rank):\n    f(device=rank)\n"
+    assert "f(device=rank)" in migrated(source)
+
+
+OTHERS = "import torch, whisper, sounddevice, cv2\nfrom ultralytics import YOLO\ntorch.ones(2).cuda().sum().backward()\ndef own(x, device):\n    print(device)\ndef f(rank, x, track):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("whisper.load_model('base', device=0)", True),
+        ("whisper.load_model('base', device=rank)", True),
+        ("YOLO('m.pt').train(data='d', device=[0, 1])", True),
+        ("x.model.fit(device=rank)", True),
+        ("whisper.load_model('base', device='cpu')", False),
+        ("whisper.load_model('base', device=None)", False),
+        ("whisper.load_model('base', device=-1)", False),
+        ("sounddevice.play(x, device=0)", False),
+        ("cv2.open(device=0)", False),
+        ("own(x, device=rank)", False),
+        ("track(device=0)", False),
+        ("print(x, device=0)", False),
+    ],
+)
+def test_a_number_that_a_library_is_given(call: str, found: bool) -> None:
+    source = OTHERS.format(call)
+    assert ("XLA106" in [code for _, code in findings(source)]) is found
+    assert call in migrated(source)

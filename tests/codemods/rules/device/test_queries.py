@@ -139,7 +139,8 @@ def test_properties_that_have_none(source: str) -> None:
     [
         "m = torch.get_device_module(device)",
         "m = getattr(torch, device.type)",
-        "m = getattr(torch, device_type, torch.cuda)",
+        "m = getattr(torch, device_type)",
+        "def module():\n    return getattr(torch, device_type, torch.cuda)",
         "backend = torch.cuda if gpu else torch.cpu",
         "def module():\n    return torch.cuda",
     ],
@@ -231,3 +232,34 @@ def test_a_list_of_questions_for_many_makes_is_for_a_person() -> None:
 def test_a_script_that_refuses_to_run_without_cuda_is_told_so() -> None:
     source = "def require_cuda():\n    if not torch.cuda.is_available():\n        raise SystemExit('no GPU')"
     assert "not xla.is_available()" in line(source)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "print('cc', torch.cuda.get_device_capability())",
+        "print(f'cc {torch.cuda.get_device_capability(0)}')",
+        "logger.info('cc %s', torch.cuda.get_device_capability())",
+        "print('cc', str(torch.cuda.get_device_capability()))",
+        "cc = torch.cuda.get_device_capability()\nprint(cc)\nlogger.debug('%s', cc)",
+    ],
+)
+def test_a_capability_that_is_only_shown(before: str) -> None:
+    """A log line is no reason to stop: it says which device it is."""
+    result = migrated(f"import torch\n{before}\n")
+    assert "get_device_capability" not in result
+    assert "xla.device_name(" in result
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "major, minor = torch.cuda.get_device_capability()",
+        "print(f'{torch.cuda.get_device_capability()[0]}.x')",
+        "cc = torch.cuda.get_device_capability()\nprint(cc)\nold = cc < (8, 0)",
+        "print('%d.%d' % torch.cuda.get_device_capability())",
+        "print('{}.{}'.format(*torch.cuda.get_device_capability()))",
+    ],
+)
+def test_a_capability_that_is_computed_with(source: str) -> None:
+    assert codes(source) == ["XLA113"]

@@ -6,6 +6,8 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ...helpers import migrated
+
 HEAD = """
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook as powerSGD
@@ -60,3 +62,21 @@ def test_zero_is_left_with_what_to_do() -> None:
         f"{source}o = Z(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.1)"
     )
     assert "optimizer_class" in message
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ("nn.parallel.data_parallel(main, x, range(2))", "xla.DataParallel(main)(x)"),
+        ("nn.parallel.data_parallel(self.main, x, device_ids=[0, 1])", "xla.DataParallel(self.main)(x)"),
+        ("nn.parallel.data_parallel(main, (x, y))", "xla.DataParallel(main)(x, y)"),
+        ("nn.parallel.data_parallel(main, (x,), [0], 0)", "xla.DataParallel(main)(x)"),
+        ("nn.parallel.data_parallel(main, y, [0])", ""),
+        ("nn.parallel.data_parallel(main, x, module_kwargs={'k': 1})", ""),
+        ("nn.parallel.data_parallel(*given)", ""),
+    ],
+)  # fmt: skip
+def test_data_parallel_called_at_once(call: str, after: str) -> None:
+    source = f"from torch import nn\ndef forward(self, main, x, y, given):\n    n = x.size(0)\n    return {call}\n"
+    found = migrated(source)
+    assert (after or call) in found

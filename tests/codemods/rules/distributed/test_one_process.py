@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from xla_codemods.analysis.project import Modules, Project
 from xla_codemods.engine import Options, check, migrate
-from xla_codemods.project import Modules, Project
 
 SPMD = Options(parallel="spmd")
 SCRIPT = """

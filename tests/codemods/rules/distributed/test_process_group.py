@@ -45,7 +45,12 @@ def test_each_collective_is_told_what_it_does() -> None:
         "dist.barrier()\ndist.new_group([0])\ndist.all_gather_object(a, b)\ndist.all_reduce(x)\n"
     )
     told = [f.message for f in check((HEAD + calls).encode()) if f.code == "XLA602"]
-    assert ["may do nothing" in text for text in told] == [False, False, False, True]
+    assert ["may leave XLA tensors unchanged" in text for text in told] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert [text.split("`")[1] for text in told] == [
         "barrier",
         "new_group",
@@ -89,3 +94,49 @@ def test_a_process_beside_this_one_is_no_replica() -> None:
     assert "XLA604" not in codes(f"{head}p = mp.spawn(f, (1,), nprocs=1, join=False)")
     assert "XLA604" in codes(f"{head}mp.spawn(f, (1,), nprocs=2, join=False)")
     assert "XLA604" in codes(f"{head}mp.spawn(f, (1,))")
+
+
+BACKENDS = "import torch.distributed as dist\nfrom torch.distributed import Backend\ndef f(x, args, gloo):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "becomes"),
+    [
+        ("return dist.get_backend() == 'nccl'", "xla.is_available()"),
+        ("return 'nccl' != dist.get_backend()", "not xla.is_available()"),
+        ("return dist.get_backend() == Backend.NCCL", "xla.is_available()"),
+        ("return dist.get_backend() is not dist.Backend.NCCL", "not xla.is_available()"),
+        ("return dist.get_backend() in ['nccl']", "xla.is_available()"),
+        ("b = dist.get_backend()\n    return b == 'nccl' or b not in {'nccl'}", "xla.is_available()"),
+        ("return str(dist.get_backend()).lower() == 'nccl'", "xla.is_available()"),
+        # Nothing that is sure to mean the same:
+        ("return (b := dist.get_backend()) == 'nccl', b", ""),
+        ("b = dist.get_backend()\n    if x: b = 'gloo'\n    return b == 'nccl'", ""),
+        ("match dist.get_backend():\n        case 'nccl': return 1", ""),
+        ("return dist.get_backend().startswith('nccl')", ""),
+        ("return {'nccl': 1, 'gloo': 2}[dist.get_backend()]", ""),
+        ("return 'nccl' in dist.get_backend()", ""),
+    ],
+)  # fmt: skip
+def test_the_name_of_the_groups_backend(asked: str, becomes: str) -> None:
+    source = BACKENDS.format(asked)
+    assert "XLA608" in codes(source)
+    result = migrated(source)
+    if becomes:
+        assert becomes in result
+        assert "XLA608" not in codes(result)
+    else:
+        assert result == source
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "return dist.get_backend() == 'gloo'",
+        "return dist.get_backend(gloo) == 'nccl'",
+        "print(dist.get_backend())",
+        "b = dist.get_backend()\n    print(f'{b}')",
+    ],
+)
+def test_what_means_the_same_on_xla(asked: str) -> None:
+    assert "XLA608" not in codes(BACKENDS.format(asked))

@@ -6,13 +6,29 @@ import pytest
 
 from ...helpers import findings, migrated
 
-MADE = "from accelerate import Accelerator\naccelerator = Accelerator({})\n"
+MADE = "from accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\naccelerator = Accelerator({})\n"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "from accelerate.utils import gather_object\nx = gather_object(texts)\n",
+        "from accelerate.utils import gather_object as gather\nx = gather([1])\n",
+        "import accelerate\nx = accelerate.utils.gather_object(texts)\n",
+        "from accelerate import utils\nx = utils.gather_object([t for t in texts])\n",
+        "from accelerate.utils.operations import gather_object\nx = gather_object(texts)\n",
+    ],
+)
+def test_objects_are_gathered_by_the_runtime(spelled: str) -> None:
+    assert findings(spelled) == [(2, "XLA810")]
+    after = migrated(spelled)
+    assert "x = xla.gather_lists(" in after
+    assert findings(after) == []
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "from accelerate.utils import gather_object\nx = gather_object([1])\n",
         "from accelerate.local_sgd import LocalSGD\nx = LocalSGD(accelerator, model, 8)\n",
         "from accelerate import prepare_pippy\nx = prepare_pippy(model)\n",
         "from accelerate.inference import prepare_pippy\nx = prepare_pippy(model)\n",
@@ -32,26 +48,17 @@ def test_features_that_xla_lacks(source: str) -> None:
         "from accelerate.utils import DistributedDataParallelKwargs\n"
         "x = DistributedDataParallelKwargs(find_unused_parameters=True, comm_hook=None)\n",
         "from accelerate.utils import ProfileKwargs\nx = ProfileKwargs(activities=['cpu'])\n",
-        "from accelerate import Accelerator\nx = Accelerator(dynamo_backend='no')\n",
+        "from accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\nx = Accelerator(dynamo_backend='no')\n",
         "from mylib import gather_object\nx = gather_object([1])\n",
         f"{MADE.format('gradient_accumulation_steps=1')}with accelerator.accumulate(m):\n    pass\n",
         f"{MADE.format('')}with accelerator.accumulate(m):\n    pass\n",
+        f"{MADE.format('gradient_accumulation_steps=4')}x = accelerator.gather_for_metrics(x)\n",
+        f"{MADE.format('gradient_accumulation_steps=4')}with accelerator.accumulate(m):\n    pass\n",
         f"{MADE.format('gradient_accumulation_steps=4')}with meter.accumulate(m):\n    pass\n",
     ],
 )
 def test_what_is_the_same(source: str) -> None:
     assert findings(source) == []
-
-
-@pytest.mark.parametrize("steps", ["4", "args.steps"])
-def test_windows_that_the_end_of_an_epoch_cuts(steps: str) -> None:
-    made = MADE.format(f"gradient_accumulation_steps={steps}")
-    assert findings(f"{made}with accelerator.accumulate(m):\n    pass\n") == [(3, "XLA810")]
-
-
-def test_samples_that_fill_up_a_batch() -> None:
-    source = f"{MADE.format('')}x = accelerator.gather_for_metrics(x)\n"
-    assert findings(source) == [(3, "XLA810")]
 
 
 @pytest.mark.parametrize(

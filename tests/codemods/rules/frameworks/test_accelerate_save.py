@@ -6,7 +6,7 @@ import pytest
 
 from ...helpers import findings, migrated
 
-HEAD = "import torch\nfrom accelerate import Accelerator\naccelerator = Accelerator()\nmodel = accelerator.prepare(model)\n"
+HEAD = "import torch\nfrom accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\naccelerator = Accelerator()\nmodel = accelerator.prepare(model)\n"
 SAVED = "XLA802"
 
 

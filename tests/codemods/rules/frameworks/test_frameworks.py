@@ -19,7 +19,7 @@ from ...helpers import findings, migrated
     ],
 )
 def test_accelerator(before: str, after: str) -> None:
-    head = "from accelerate import Accelerator\nx = "
+    head = "from accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\nx = "
     assert migrated(f"{head}{before}\n") == f"{head}{after}\n"
 
 
@@ -35,7 +35,12 @@ def test_accelerator(before: str, after: str) -> None:
     ],
 )
 def test_accelerators_that_stay(call: str) -> None:
-    assert findings(f"from accelerate import Accelerator\nx = {call}\n") == []
+    assert (
+        findings(
+            f"from accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\nx = {call}\n"
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,8 +54,9 @@ def test_accelerators_that_stay(call: str) -> None:
 )
 def test_accelerate_left_to_a_person(call: str, code: str) -> None:
     name = call.partition("(")[0]
-    source = f"from accelerate import {name}\nx = {call}\n"
-    assert findings(source) == [(2, code)]
+    head = "from xla_migrate import runtime as xla\nxla.patch_accelerate()\n"
+    source = f"{head}from accelerate import {name}\nx = {call}\n"
+    assert findings(source) == [(4, code)]
     assert migrated(source, unsafe=True) == source
 
 
@@ -58,10 +64,30 @@ def test_accelerate_left_to_a_person(call: str, code: str) -> None:
 def test_fact_7_4_checkpoints_of_accelerate(method: str) -> None:
     source = f"""
         from accelerate import Accelerator
+        from xla_migrate import runtime as xla
+        xla.patch_accelerate()
         accelerator = Accelerator()
         accelerator.{method}("out")
         """
-    assert findings(source) == [(4, "XLA802")]
+    assert findings(source) == [(6, "XLA802")]
+    assert f'xla.{method}(accelerator, "out")' in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ("save_state()", "xla.save_state(accelerator)"),
+        ("save_state(output_dir=out)", "xla.save_state(accelerator, output_dir=out)"),
+        ("load_state(*args, strict=False)", "xla.load_state(accelerator, *args, strict=False)"),
+        ("save_model(model, out, **more)", "xla.save_model(accelerator, model, out, **more)"),
+        ("load_state(f'{out}/last')", "xla.load_state(accelerator, f'{out}/last')"),
+    ],
+)
+def test_checkpoints_of_accelerate_by_the_runtime(call: str, after: str) -> None:
+    head = "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    assert after in migrated(f"{head}accelerator.{call}\n")
+    plugin = head.replace("import A", "import DeepSpeedPlugin, A") + "plugin = DeepSpeedPlugin()\n"
+    assert f"accelerator.{call}" in migrated(f"{plugin}accelerator.{call}\n")
 
 
 @pytest.mark.parametrize("method", ["save_state", "load_state", "save_model"])

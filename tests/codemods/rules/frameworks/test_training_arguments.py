@@ -1,8 +1,10 @@
-"""XLA801: which arguments of transformers' Trainer change, and which stay (xla-facts 7.2, 7.3)."""
+"""XLA801: which arguments of transformers' Trainer change, and which stay."""
 
 from __future__ import annotations
 
 import pytest
+
+from xla_codemods.engine import check
 
 from ...helpers import findings, migrated
 
@@ -35,8 +37,9 @@ RUNTIME = HEAD + "from xla_migrate import runtime as xla\n"
     ],
 )
 def test_arguments(given: str, expected: str) -> None:
+    unsafe = "8bit" in given
     assert (
-        migrated(f"{HEAD}x = TrainingArguments({given})\n")
+        migrated(f"{HEAD}x = TrainingArguments({given})\n", unsafe=unsafe)
         == f"{HEAD}x = TrainingArguments({expected})\n"
     )
 
@@ -169,3 +172,19 @@ def test_checkpointing_is_patched_once() -> None:
     after = migrated(source)
     assert after.count("modeling_utils.checkpoint = xla.checkpoint") == 1
     assert findings(after) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "safety"),
+    [
+        ("adamw_bnb_8bit", "unsafe"),
+        ("paged_adamw_8bit", "unsafe"),
+        ("adamw_torch_4bit", "unsafe"),
+        ("rmsprop_bnb_8bit", "unsafe"),
+        ("paged_adamw_32bit", "safe"),
+        ("adamw_torch_fused", "safe"),
+    ],
+)
+def test_states_of_few_bits_are_given_up_when_that_is_asked_for(name: str, safety: str) -> None:
+    (found,) = check(f"{HEAD}x = TrainingArguments('out', optim='{name}')\n".encode())
+    assert found.safety == safety

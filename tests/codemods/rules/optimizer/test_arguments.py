@@ -118,3 +118,34 @@ def test_apex_clip_grad(line: str) -> None:
     source = f"import torch\nfrom apex.contrib.clip_grad import clip_grad_norm_\n{line}\n"
     expected = line.replace("clip_grad_norm_", "torch.nn.utils.clip_grad_norm_")
     assert migrated(source) == f"import torch\n{expected}\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "o = torch.optim.Adam(p, capturable=args.capturable)",
+        "kw = dict(lr=1e-3, capturable=True)\no = torch.optim.Adam(p, **kw)",
+        "kw = {'capturable': True}\no = torch.optim.Adam(p, **kw)",
+        "o.param_groups[0]['capturable'] = True",
+        "for group in o.param_groups:\n    group['capturable'] = True",
+        "kw = {}\nkw['capturable'] = capturable",
+    ],
+)
+def test_capturable_that_is_set_elsewhere_is_found(source: str) -> None:
+    assert [code for _, code in findings(f"import torch\nfrom torch import optim\n{source}\n")] == [
+        "XLA305"
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kw = dict(capturable=False)",
+        "group['capturable'] = False",
+        "x = group['capturable']",
+        "d = {'capturable': None}",
+        "my.Adam(p, capturable=True)",
+    ],
+)
+def test_capturable_that_is_off_or_of_others_stays(source: str) -> None:
+    assert findings(f"import torch\nfrom torch import optim\n{source}\n") == []

@@ -61,7 +61,7 @@ from deepspeed.ops import lion
     ],
 )  # fmt: skip
 def test_calls(before: str, after: str) -> None:
-    assert migrated(f"{HEAD}o = {before}\n").splitlines()[-1] == f"o = {after}"
+    assert migrated(f"{HEAD}o = {before}\n", unsafe=True).splitlines()[-1] == f"o = {after}"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_left_to_a_person(call: str) -> None:
     ],
 )  # fmt: skip
 def test_classes_called_later(before: str, after: str) -> None:
-    assert migrated(f"{HEAD}{before}\n").endswith(after + "\n")
+    assert migrated(f"{HEAD}{before}\n", unsafe=True).endswith(after + "\n")
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,39 @@ def test_comments_and_lines_stay() -> None:
         "    weight_decay=0.0,\n"
         ")\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "safety"),
+    [
+        ("bnb.optim.AdamW8bit(p)", "unsafe"),
+        ("bnb.optim.PagedLion8bit(p)", "unsafe"),
+        ("bnb.optim.AdamW(p, optim_bits=8)", "unsafe"),
+        ("bnb.optim.AdamW(p, optim_bits=args.bits)", "unsafe"),
+        ("bnb.optim.SGD8bit(p, 0.1, momentum=0.9)", "unsafe"),
+        ("bnb.optim.AdamW32bit(p)", "safe"),
+        ("bnb.optim.AdamW(p, optim_bits=32)", "safe"),
+        ("bnb.optim.PagedAdamW32bit(p)", "safe"),
+    ],
+)
+def test_states_of_8_bits_that_become_32_are_asked_for(call: str, safety: str) -> None:
+    """Memory and roundings change: that is said, and done with `--unsafe` alone."""
+    every = check(f"{HEAD}o = {call}\n".encode())
+    (found,) = (finding for finding in every if finding.code == "XLA302")
+    assert found.safety == safety
+    assert ("four times the memory" in found.message) == (safety == "unsafe")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("FusedLAMB(p)", True),
+        ("bnb.optim.Lion32bit(p)", True),
+        ("bnb.optim.Lion8bit(p)", True),
+        ("FusedSGD(p, 0.1)", False),
+        ("FusedNovoGrad(p)", False),
+    ],
+)
+def test_a_package_that_has_to_be_installed_is_named(call: str, told: bool) -> None:
+    source = f"{HEAD}from apex.optimizers import FusedLAMB, FusedNovoGrad, FusedSGD\no = {call}\n"
+    assert ("from timm" in check(source.encode())[-1].message) == told

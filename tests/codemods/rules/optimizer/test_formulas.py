@@ -143,7 +143,7 @@ def reference(update: Update, clips: bool) -> list[torch.Tensor]:
 
 def trained(call: str) -> list[torch.Tensor]:
     """The parameters after as many steps of the optimizer that `call` is rewritten to."""
-    lines = migrated(f"{HEAD}optimizer = {call}\n").splitlines()
+    lines = migrated(f"{HEAD}optimizer = {call}\n", unsafe=True).splitlines()
     source = "\n".join(line for line in lines if "apex" not in line and "deepspeed" not in line)
     params = [torch.nn.Parameter(p) for p in parameters()]
     names: dict[str, Any] = {"params": params}

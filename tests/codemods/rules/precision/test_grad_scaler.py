@@ -42,15 +42,6 @@ def body(source: str) -> str:
         ("if amp:\n        s.update()\n    f()", "f()"),
         ("log(s.get_scale())", "log(1.0)"),
         ("log(s._scale.item())", "log(torch.tensor(1.0).item())"),
-        ("d = {'a': 1, 's': s.state_dict()}", "d = {'a': 1}"),
-        ("d = {'s': s.state_dict() if s else None, 'a': 1}", "d = {'a': 1}"),
-        ("d = dict(a=1, s=s.state_dict())", "d = dict(a=1)"),
-        ("d['s'] = s.state_dict()\n    f()", "f()"),
-        ("if s is not None:\n        d['s'] = s.state_dict()\n    f()", "f()"),
-        ("f(s.state_dict())", "f({})"),
-        ("if 's' in d:\n        s.load_state_dict(d['s'])\n    f()", "f()"),
-        ("if d.get('s') is not None:\n        s.load_state_dict(d['s'])\n    f()", "f()"),
-        ("try:\n        s.load_state_dict(d)\n    except KeyError:\n        f()", "try:\n        pass\n    except KeyError:\n        f()"),
         ("if fp16:\n        s.scale(a).backward()\n    else:\n        a.backward()", "a.backward()"),
         ("if not fp16:\n        a.backward()\n    else:\n        s.scale(a).backward()", "a.backward()"),
         ("a = s.scale(a) if fp16 else a", "a = a"),
@@ -78,18 +69,56 @@ def test_uses(before: str, after: str) -> None:
         ("def f(s):\n    pass\n\nf(GradScaler())", "def f(s):\n    pass\n\nf(None)"),
         ("def f(s):\n    pass\n\ns = GradScaler()\nf(s)", "def f(s):\n    pass\n\ns = None\nf(s)"),
         ("class A:\n    def __init__(self):\n        self.s = GradScaler()\n        self.s.update()", "class A:\n    def __init__(self):\n        pass"),
-        # handed to code that is not seen, or asked for: one that is switched off
-        ("s = GradScaler()", "s = torch.amp.GradScaler(enabled=False)"),
-        ("class A:\n    def __init__(self):\n        self.s = GradScaler()", "class A:\n    def __init__(self):\n        self.s = torch.amp.GradScaler(enabled=False)"),
-        ("s = GradScaler()\nprint(s)", "s = torch.amp.GradScaler(enabled=False)\nprint(s)"),
-        ("s = GradScaler(enabled=amp)\nfit(s)", "s = torch.amp.GradScaler(enabled=False)\nfit(s)"),
-        ("s = GradScaler() if amp else None\nf(s is None)", "s = torch.amp.GradScaler(enabled=False) if amp else None\nf(s is None)"),
-        ("s = amp and GradScaler()\nd = {'s': s}", "s = amp and torch.amp.GradScaler(enabled=False)\nd = {'s': s}"),
-        ("def f():\n    return GradScaler()", "def f():\n    return torch.amp.GradScaler(enabled=False)"),
+        # handed to code that is not seen, or asked for: one that scales nothing
+        ("s = GradScaler()", "s = xla.GradScaler()"),
+        ("class A:\n    def __init__(self):\n        self.s = GradScaler()", "class A:\n    def __init__(self):\n        self.s = xla.GradScaler()"),
+        ("s = GradScaler()\nprint(s)", "s = xla.GradScaler()\nprint(s)"),
+        ("s = GradScaler(enabled=amp)\nfit(s)", "s = xla.GradScaler(enabled=amp)\nfit(s)"),
+        ("s = GradScaler() if amp else None\nf(s is None)", "s = xla.GradScaler() if amp else None\nf(s is None)"),
+        ("s = amp and GradScaler()\nd = {'s': s}", "s = amp and xla.GradScaler()\nd = {'s': s}"),
+        ("def f():\n    return GradScaler()", "def f():\n    return xla.GradScaler()"),
     ],
 )  # fmt: skip
 def test_creations(before: str, after: str) -> None:
     assert body(before) == after
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "d = {'a': 1, 's': s.state_dict()}",
+        "d = {'s': s.state_dict() if s else None, 'a': 1}",
+        "d = dict(a=1, s=s.state_dict())",
+        "d['s'] = s.state_dict()",
+        "if s is not None:\n        d['s'] = s.state_dict()",
+        "f(s.state_dict())",
+        "return s.state_dict()",
+        "x = s.state_dict()['scale']",
+        "if 's' in d:\n        s.load_state_dict(d['s'])",
+        "try:\n        s.load_state_dict(d)\n    except KeyError:\n        f()",
+    ],
+)
+def test_its_state_stays_in_checkpoints(use: str) -> None:
+    after = body(f"def f():\n    s = GradScaler()\n    s.update()\n    {use}\n")
+    assert after == f"def f():\n    s = xla.GradScaler()\n    {use}"
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [
+        ("torch.cuda.amp.GradScaler(2.0**10, enabled=a)", "init_scale=2.0**10, enabled=a"),
+        ("torch.cuda.amp.GradScaler(1, 2, 0.5, 100, a)", "init_scale=1, growth_factor=2, backoff_factor=0.5, growth_interval=100, enabled=a"),
+        ("torch.amp.GradScaler('cuda', 2.0**10)", "init_scale=2.0**10"),
+        ("torch.amp.GradScaler(device, enabled=a)", "enabled=a"),
+        ("torch.amp.GradScaler(device=device, growth_interval=n)", "growth_interval=n"),
+        ("torch.amp.GradScaler('cuda', **options)", "**options"),
+        ("torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler('cuda', 1, 0.5, 2)", "init_scale=1, backoff_factor=0.5, growth_factor=2"),
+        ("torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler(process_group=g)", ""),
+    ],
+)  # fmt: skip
+def test_its_arguments_stay(made: str, kept: str) -> None:
+    after = migrated(f"import torch\ns = {made}\nsave(s.state_dict())\n")
+    assert f"\ns = xla.GradScaler({kept})\nsave(s.state_dict())\n" in after
 
 
 @pytest.mark.parametrize(
@@ -202,8 +231,9 @@ def test_a_wrapper_around_a_scaler() -> None:
         loss_scaler(model(x), optimizer)
     """
     after = body(source)
-    assert "_scaler." not in after
-    assert "return {}" in after
+    assert "_scaler.scale" not in after
+    assert "_scaler.step" not in after
+    assert "self._scaler = xla.GradScaler()" in after
     assert "for x in range(3):\n    loss_scaler(model(x), optimizer)" in after
 
 
@@ -223,7 +253,7 @@ def test_a_class_of_its_own_is_left_to_a_person() -> None:
         "import torch\nscaler.scale(image)\n",
         "import torch\nscaler.update()\nscaler.step()\n",
         "import torch\ndef f(scaler: torch.cuda.amp.GradScaler) -> None: ...\n",
-        "from accelerate import Accelerator\nimport torch\naccelerator = Accelerator()\nscaler = torch.cuda.amp.GradScaler()\nscaler.update()\n",
+        "from accelerate import Accelerator\nimport torch\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\naccelerator = Accelerator()\nscaler = torch.cuda.amp.GradScaler()\nscaler.update()\n",
         "import torch\nscaler = torch.amp.GradScaler(enabled=False)\nfit(scaler)\n",
         "import torch\nscaler = torch.amp.GradScaler('cpu')\nfit(scaler)\n",
         "import torch\nassert torch.cuda.amp.GradScaler\n",
@@ -234,7 +264,7 @@ def test_others_are_left_alone(source: str) -> None:
     assert [f for f in check(source.encode()) if f.code == "XLA204"] == []
 
 
-OFF = "torch.amp.GradScaler(enabled=False)"
+OFF = "xla.GradScaler()"
 STEP = """\
 {scaler}.scale(loss).backward()
 {scaler}.step(optimizer)

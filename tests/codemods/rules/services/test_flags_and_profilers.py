@@ -66,7 +66,11 @@ def test_flags_that_are_set_with_others_are_reported(source: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('torch.cuda.nvtx.range_push("a")\nf()\ntorch.cuda.nvtx.range_pop()', "f()"),
+        ('torch.cuda.nvtx.range_push("a")\nf()\ntorch.cuda.nvtx.range_pop()',
+         'xla.range_push("a")\nf()\nxla.range_pop()'),
+        ("d = torch.cuda.nvtx.range_push(msg=name)", "d = xla.range_push(name)"),
+        ('import nvtx\nnvtx.push_range(message="a", color="red")\nnvtx.pop_range()',
+         'xla.range_push("a")\nxla.range_pop()'),
         ("import torch.cuda.nvtx as nvtx\nnvtx.mark('a')\nf()", "f()"),
         ('with torch.cuda.nvtx.range("a"):\n    f()', 'with torch.profiler.record_function("a"):\n    f()'),
         ('@torch.cuda.nvtx.range("a")\ndef f(): pass', '@torch.profiler.record_function("a")\ndef f(): pass'),
@@ -79,7 +83,7 @@ def test_flags_that_are_set_with_others_are_reported(source: str) -> None:
         ("torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStop())\nf()", "f()"),
         ("with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:\n    f()",
          "with torch.profiler.profile(activities=torch.profiler.supported_activities()) as p:\n    f()"),
-        ("try:\n    f()\nfinally:\n    torch.cuda.nvtx.range_pop()", "try:\n    f()\nfinally:\n    pass"),
+        ("try:\n    f()\nfinally:\n    torch.cuda.nvtx.range_pop()", "try:\n    f()\nfinally:\n    xla.range_pop()"),
     ],
 )  # fmt: skip
 def test_profilers(before: str, after: str) -> None:

@@ -56,7 +56,7 @@ def test_figures_that_only_cuda_has(source: str) -> None:
         ("if torch.cuda.is_available():\n    torch.cuda.empty_cache()\nf()", "f()"),
         ("if big:\n    torch.cuda.empty_cache()\nelse:\n    f()", "if big:\n    pass\nelse:\n    f()"),
         ("def free():\n    torch.cuda.empty_cache()", "def free():\n    pass"),
-        ("try:\n    torch.cuda.empty_cache()\nexcept RuntimeError:\n    pass", "try:\n    pass\nexcept RuntimeError:\n    pass"),
+        ("try:\n    torch.cuda.empty_cache()\nexcept RuntimeError:\n    pass\nf()", "f()"),
         ("free = lambda: torch.cuda.empty_cache()", "free = lambda: None"),
         ("torch.cuda.ipc_collect()\nf()", "f()"),
         ("torch.accelerator.empty_cache()\nf()", "f()"),

@@ -75,7 +75,6 @@ def test_a_box_of_a_batch_that_is_written() -> None:
         ("F.interpolate(x, size=n)", "n = max(sizes)", "pass"),
         ("x * n + n", "n = random.random()", "pass"),  # data
         ("F.interpolate(x, scale_factor=2)", "n = random.random()", "pass"),
-        ("x.flip(0) if n < 0.5 else x", "n = random.random()", "pass"),
         ("x[:, b:]", "a, b = box(8)", "pass"),  # what `box` was given
         ("x[n]", "n = random.randint(1, 4)", "pass"),  # one of a list, maybe
         ("x[:, :n]", "pass", "n = random.randint(1, 4)"),

@@ -26,3 +26,20 @@ HEAD = "import torch\ndevice = torch.device('cuda')\ndef f(table, x, n):\n    h 
 def test_sparse_tensors(body: str, found: bool) -> None:
     codes = [code for _, code in findings(f"{HEAD}    {body}\n")]
     assert ("XLA513" in codes) is found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("adj = load().cuda()\n    return torch.spmm(adj, x)", True),
+        ("adj = load().to(device)\n    return adj.coalesce()", True),
+        ("adj = adj0.cuda()\n    y = adj._indices()\n    return y", True),
+        ("adj = load()\n    adj = adj.to(device)\n    return adj.crow_indices()", True),
+        ("x = x.cuda()\n    return torch.spmm(load(), x)", False),
+        ("adj = load().to(torch.float32)\n    return torch.mm(adj, x)", False),
+        ("adj = load().cuda()\n    return adj.indices", False),
+        ("return x.cuda().coalesce_all(), x._values", False),
+    ],
+)
+def test_a_move_of_what_its_use_shows_to_be_sparse(body: str, found: bool) -> None:
+    assert ("XLA513" in [code for _, code in findings(f"{HEAD}    {body}\n")]) is found

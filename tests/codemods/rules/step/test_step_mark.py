@@ -284,7 +284,7 @@ def test_a_loop_that_acts_with_gradients_is_one_graph() -> None:
 
 def test_loops_of_an_optimizer_are_part_of_its_step() -> None:
     own = (
-        "class Own(torch.optim.Optimizer):\n"
+        "class Wrapper(torch.optim.Optimizer):\n"
         "    def set(self, g, p):\n"
         "        for i in range(3):\n"
         "            h = torch.autograd.grad(g, p, z)\n"

@@ -1,0 +1,1 @@
+"""What a file says, from its text to its training loops; rules ask it through `script`."""

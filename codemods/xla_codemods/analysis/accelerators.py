@@ -1,0 +1,38 @@
+"""Does a text speak of an accelerator?"""
+
+from __future__ import annotations
+
+from ..patterns import Pattern
+
+# What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
+# such names (not where a file that trains, saves or compiles on whatever there is got them).
+_ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
+# Each is searched only where a word of it stands, and begins with plain letters, which are found quickly: that they begin
+# a name is asked behind them. One expression of all takes ten times as long, and one that begins with `\b` five times.
+_PERHAPS_ACCELERATED = (
+    ("gpu", Pattern(r"gpu(?<!\wgpu)\b")),
+    (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
+    ("device", Pattern(r"device(?<!\wdevice)\s*=")),
+    (
+        "torch.distributed",
+        Pattern(r"torch(?<!\wtorch)\.distributed\b(?!\.(?:autograd|optim|rpc)\b)"),
+    ),
+    ("distributed", Pattern(r"from torch import [^\n]*\bdistributed\b")),
+    (".to(", Pattern(r"\.to\(\s*(?:\d|[\w.]*(?:rank|gpu)\b)")),
+    (
+        "xla",
+        Pattern(
+            r"xla(?<!\wxla)\w*\.(?!save\b|inference_mode\b|compile\b|checkpoint|mark_step\b|optimizer_step\b"
+            r"|MpDeviceLoader\b|reduce_gradients\b|manual_seed\b|[gs]et_rng_state|supports_fused\b"
+            r"|NativeScaler\b|narrow\b|barrier\b|init_process_group\b|destroy_process_group\b|all_\w|broadcast"
+            r"|reduce\w*\(|gather\w*\(|scatter\w*\()[a-z_]"
+        ),
+    ),
+)
+
+
+def speaks_of_an_accelerator(text: str) -> bool:
+    """True if anything in `text` speaks of an accelerator, or of a device to compute on."""
+    return any(word in text for word in _ACCELERATED) or any(
+        word in text and pattern.search(text) for word, pattern in _PERHAPS_ACCELERATED
+    )

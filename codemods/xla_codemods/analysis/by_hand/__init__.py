@@ -1,0 +1,1 @@
+"""What was written for torch_xla by hand."""

@@ -1,0 +1,44 @@
+"""Calls of torch_xla's functions: their arguments, and the runtime's function in their place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...edits import Edit, Replace
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+# The module of devices, steps and collectives.
+XM = "torch_xla.core.xla_model"
+# The module of ranks and of what the process has.
+XR = "torch_xla.runtime"
+
+# What stays works with torch_xla, and keeps the script from running anywhere else.
+KEPT = "it stays as it is and needs torch_xla"
+
+
+def renamed(script: Script, call: ast.Call, name: str) -> Edit:
+    """The runtime's function `name` in the place of what is called."""
+    return Replace(call.func, f"{script.xla}.{name}")
+
+
+def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
+    """The arguments of `call` by name, those by position in this `order`; None where that cannot be told."""
+    if len(call.args) > len(order) or any(isinstance(a, ast.Starred) for a in call.args):
+        return None
+    found = dict(zip(order, call.args))
+    for argument in call.keywords:
+        if argument.arg is None or argument.arg not in order:
+            return None
+        found[argument.arg] = argument.value
+    return found
+
+
+def is_constant(node: ast.expr | None, *values: object) -> bool:
+    """True if `node` is absent, or one of these constants."""
+    if node is None:
+        return True
+    return isinstance(node, ast.Constant) and any(node.value is value for value in values)

@@ -1,0 +1,107 @@
+"""Files that somebody has written for torch_xla by hand: they are left as they are, unless `--from torch_xla` asks."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..inference.library_types import RUNTIME, VENDORED
+
+if TYPE_CHECKING:
+    from ...finding import Finding
+    from ..script import Script
+
+# What computes, moves, steps, waits, launches, shards or saves on XLA devices. Metrics, profilers, seeds and versions are
+# asked for in scripts for CUDA, too.
+_XM, _XR, _XS = "torch_xla.core.xla_model", "torch_xla.runtime", "torch_xla.distributed.spmd"
+_USED = {
+    "torch_xla": "compile device devices launch step sync",
+    _XM: "add_step_closure all_gather all_reduce all_to_all broadcast_master_param collective_broadcast get_ordinal "
+    "get_xla_supported_devices mark_step mesh_reduce optimizer_step reduce_gradients reduce_scatter rendezvous save "
+    "send_cpu_data_to_device xla_device xrt_world_size",
+    _XR: "global_ordinal local_ordinal use_spmd world_size xla_device",
+    _XS: "Mesh mark_sharding",
+    "torch_xla.experimental.xla_sharding": "Mesh mark_sharding",
+    "torch_xla.distributed.parallel_loader": "MpDeviceLoader ParallelLoader",
+    "torch_xla.distributed.xla_multiprocessing": "MpModelWrapper MpSerialExecutor spawn",
+    "torch_xla.distributed.fsdp": "XlaFullyShardedDataParallel",
+    "torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel": "XlaFullyShardedDataParallel",
+    "torch_xla.experimental.spmd_fully_sharded_data_parallel": "SpmdFullyShardedDataParallel",
+}
+_NAMES = frozenset(f"{home}.{name}" for home, names in _USED.items() for name in names.split())
+
+
+_NOTE = "XLA011"
+
+
+def is_written_by_hand(script: Script) -> bool:
+    """True if the file trains on XLA devices by calls of torch_xla's own, and is not migrated.
+
+    Branches count: `if use_tpu: xm.mark_step()`. Where accelerate or Fabric drives the devices, calls of torch_xla are
+    no training of the file's own.
+    """
+    return script.cached(_is_written_by_hand)
+
+
+def _is_written_by_hand(script: Script) -> bool:
+    if not script.source.mentions("torch_xla") or "torch_xla" not in script.source.text:
+        return False
+    homes = _imports(script.tree)
+    if not homes or RUNTIME in homes.values():
+        return False
+    uses = (n for n in ast.walk(script.tree) if isinstance(n, (ast.Attribute, ast.Name)))
+    return any(_dotted(n, homes) in _NAMES for n in uses) and not script.uses_accelerate
+
+
+def as_written_by_hand(
+    script: Script, found: list[Finding], of_any_training: frozenset[str]
+) -> list[Finding]:
+    """`found`; in a file that is written by hand without what its author has seen to (marks, averages, seeds, files), and
+    without fixes unless they are asked for.
+
+    Args:
+        script: the file.
+        found: its findings.
+        of_any_training: codes of what is found in any training, whatever it runs on.
+    """
+    if not found or not is_written_by_hand(script):
+        return found
+    kept = [f for f in found if f.code not in of_any_training]
+    if script.origin:
+        return kept
+    if not script.trains and not any(f.edits for f in found):
+        kept = [f for f in kept if f.code != _NOTE]  # nothing is withheld that it would explain
+    return [f._replace(edits=(), safety=None) if f.edits else f for f in kept]
+
+
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """What the names that stand for parts of torch_xla, or for the runtime, stand for; imports at any depth count."""
+    homes: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "torch_xla":
+                    homes[alias.asname or "torch_xla"] = alias.name if alias.asname else "torch_xla"
+                elif alias.name == VENDORED:
+                    homes[alias.asname or VENDORED] = RUNTIME
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                dotted = f"{node.module}.{alias.name}"
+                if dotted.startswith("torch_xla.") or dotted == RUNTIME:
+                    homes[alias.asname or alias.name] = dotted
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+            home = _dotted(node.value, homes)  # `xm = torch_xla.core.xla_model`
+            if home.rpartition(".")[2].islower():
+                homes.update((t.id, home) for t in node.targets if isinstance(t, ast.Name))
+    return homes
+
+
+def _dotted(node: ast.Attribute | ast.Name, homes: dict[str, str]) -> str:
+    names: list[str] = []
+    whole: ast.expr = node
+    while isinstance(whole, ast.Attribute):
+        names.append(whole.attr)
+        whole = whole.value
+    if not isinstance(whole, ast.Name) or whole.id not in homes:
+        return ""
+    return ".".join((homes[whole.id], *reversed(names)))

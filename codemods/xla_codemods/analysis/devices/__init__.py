@@ -1,0 +1,1 @@
+"""What names a device, where it stands, and which branches hang on one."""

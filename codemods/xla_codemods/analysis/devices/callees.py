@@ -1,0 +1,308 @@
+"""Which function of the project a call runs, in whatever module it stands, and what it hands to which parameter.
+
+Also calls that only prepare one: `partial(f, x)`, `mp.spawn(f, args=(x,))`, `Process(target=f, args=(x,))`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..inference.instances import CALLED_AS_INSTANCE
+from ..inference.values import CLASS
+from ..scopes import Binding, FunctionNode, Scope, resolve
+from ..syntax import is_static, keyword
+
+if TYPE_CHECKING:
+    from ..index import Index
+    from ..project import Modules
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Functions that call another one, in a process of its own or later.
+PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")
+_SPAWNING = frozenset({"spawn", "start_processes", "launch"})
+_MOST_BASES = 4
+
+
+class View(NamedTuple):
+    """A module: its index and its path, and the project's modules where they are known."""
+
+    indexed: Index
+    path: str
+    modules: Modules | None
+
+
+class Target(NamedTuple):
+    """A function, of the class `owner` where it is a method, and the module that it stands in."""
+
+    view: View
+    function: FunctionNode
+    owner: ast.ClassDef | None
+
+
+class Handed(NamedTuple):
+    """What a call hands to `target`; `first` parameters are given by whoever makes the call, as a process its number.
+
+    `later`: the call itself is made elsewhere.
+    """
+
+    target: Target | None
+    arguments: list[ast.expr]
+    keywords: list[ast.keyword]
+    later: bool = False
+    first: int = 0
+
+
+class Callees:
+    """What calls run. `home` is the module that is judged; the others of the project are parsed when they are met."""
+
+    def __init__(self, home: View) -> None:
+        self.home = home
+        self._views: dict[str, View | None] = {home.path: home}
+
+    def view(self, path: str) -> View | None:
+        """The module at `path`; None where it cannot be parsed."""
+        if path not in self._views:
+            modules = self.home.modules
+            index = modules.whole(path) if modules is not None else None
+            self._views[path] = View(index, path, modules) if index is not None else None
+        return self._views[path]
+
+    def handed(self, view: View, call: ast.Call, scope: Scope) -> Handed | None:
+        """What `call` hands to a function of the project; None where nobody knows which function that is."""
+        last = (
+            call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        )
+        if last in PREPARING:
+            prepared = self._prepared(view, call, scope, last)
+            if prepared is not None:
+                return prepared
+        target = self.called(view, call.func, scope)
+        return Handed(target, call.args, call.keywords) if target is not None else None
+
+    def _prepared(self, view: View, call: ast.Call, scope: Scope, last: str) -> Handed | None:
+        function = keyword(call, "target") or keyword(call, "fn") or keyword(call, "f")
+        rest = call.args
+        if function is None:
+            if last in {"Process", "Thread"} or not call.args:
+                return None
+            function, rest = call.args[0], call.args[1:]
+        first = 1 if last in _SPAWNING else 0
+        if isinstance(function, ast.Call):  # mp.spawn(partial(work, args), ...)
+            inner = self.handed(view, function, scope)
+            if inner is None or not inner.later:
+                return None
+            return inner._replace(first=first)
+        target = self.called(view, function, scope)
+        if target is None:
+            return None
+        if last == "partial":
+            return Handed(target, rest, [k for k in call.keywords if k.arg != "f"], True)
+        given = keyword(call, "args") or (rest[0] if rest and last in _SPAWNING else None)
+        arguments = list(given.elts) if isinstance(given, (ast.Tuple, ast.List)) else []
+        named = keyword(call, "kwargs")
+        keywords: list[ast.keyword] = []
+        if isinstance(named, ast.Dict):
+            for key, value in zip(named.keys, named.values):
+                if isinstance(key, ast.Constant):
+                    keywords.append(ast.keyword(arg=str(key.value), value=value))
+        return Handed(target, arguments, keywords, True, first)
+
+    # Names to functions.
+
+    def called(self, view: View, func: ast.expr, scope: Scope) -> Target | None:
+        """The function that calling `func` runs: of a class its `__init__`."""
+        dotted = resolve(func, scope)
+        if dotted is not None:
+            return self._imported(view, dotted)
+        if isinstance(func, ast.Name) and scope.find(func.id) is None:
+            homes = view.indexed.module.stars
+            brought = (self._imported(view, f"{home}.{func.id}") for home in homes)
+            return next((target for target in brought if target is not None), None)
+        if isinstance(func, ast.Attribute) and _is_super(func.value):
+            around = self.class_around(view, scope)
+            base = self._base(view, around) if around is not None else None
+            return self.method(*base, func.attr) if base is not None else None
+        value = view.indexed.inference.value(func, scope)
+        if isinstance(value.definition, _FUNCTIONS):
+            owner = self._class_around(view, value.definition)
+            return Target(view, value.definition, owner)
+        if isinstance(value.definition, ast.ClassDef):
+            name = ("__init__",) if value.has(CLASS) else tuple(sorted(CALLED_AS_INSTANCE))
+            return self._first_method(view, value.definition, name)
+        if isinstance(func, ast.Attribute):
+            return self._method(view, func, scope)
+        made = self.class_of(view, func, scope)
+        return self._first_method(*made, tuple(sorted(CALLED_AS_INSTANCE))) if made else None
+
+    def _first_method(
+        self, view: View, definition: ast.ClassDef, names: tuple[str, ...]
+    ) -> Target | None:
+        found = (self.method(view, definition, name) for name in names)
+        return next((target for target in found if target is not None), None)
+
+    def _imported(self, view: View, dotted: str) -> Target | None:
+        found = self.defined(view, dotted)
+        if found is None:
+            return None
+        home, node = found
+        if isinstance(node, ast.ClassDef):
+            return self.method(home, node, "__init__")
+        return Target(home, node, None) if isinstance(node, _FUNCTIONS) else None
+
+    def defined(self, view: View, dotted: str) -> tuple[View, ast.AST] | None:
+        """The function or class that `dotted` names in `view`, with its module."""
+        if view.modules is None:
+            return None
+        found = view.modules.defined(dotted, view.path)
+        if found is None:
+            return None
+        node, path = found
+        home = self.view(path)
+        if home is None:
+            return None
+        if home is self.home:  # which is parsed by itself
+            bindings = home.indexed.module.bindings.get(getattr(node, "name", ""), ())
+            return (home, bindings[0].node) if len(bindings) == 1 else None
+        return home, node
+
+    def method(self, view: View, definition: ast.ClassDef, name: str) -> Target | None:
+        """The method `name` of a class, or of what it derives from, in other modules, too."""
+        for _ in range(_MOST_BASES):
+            for statement in definition.body:
+                if isinstance(statement, _FUNCTIONS) and statement.name == name:
+                    return Target(view, statement, definition)
+            base = self._base(view, definition)
+            if base is None or base[1] is definition:
+                return None
+            view, definition = base
+        return None
+
+    def attributes(
+        self, view: View, definition: ast.ClassDef, name: str
+    ) -> Iterator[tuple[View, Binding, Scope]]:
+        """What gives an instance of a class, or of what it derives from, its attribute `name`."""
+        for _ in range(_MOST_BASES):
+            if definition in view.indexed.inference.scopes:
+                bound = view.indexed.inference.class_attributes(definition).get(name, ())
+                yield from ((view, b, home) for b, home in bound if b.how == "assign")
+            base = self._base(view, definition)
+            if base is None or base[1] is definition:
+                return
+            view, definition = base
+
+    def _base(self, view: View, definition: ast.ClassDef) -> tuple[View, ast.ClassDef] | None:
+        for base in definition.bases:
+            found = self._class(view, base, view.indexed.scope(definition))
+            if found is not None:
+                return found
+        return None
+
+    def _class(self, view: View, node: ast.expr, scope: Scope) -> tuple[View, ast.ClassDef] | None:
+        dotted = resolve(node, scope)
+        if dotted is not None:
+            found = self.defined(view, dotted)
+            if found is not None and isinstance(found[1], ast.ClassDef):
+                return found[0], found[1]
+            return None
+        value = view.indexed.inference.value(node, scope)
+        if value.has(CLASS) and isinstance(value.definition, ast.ClassDef):
+            return view, value.definition
+        return None
+
+    def _method(self, view: View, func: ast.Attribute, scope: Scope) -> Target | None:
+        found = self.class_of(view, func.value, scope)
+        return self.method(*found, func.attr) if found is not None else None
+
+    def class_of(
+        self, view: View, node: ast.expr, scope: Scope
+    ) -> tuple[View, ast.ClassDef] | None:
+        """The class that `node` is an instance of: the file's own, or one of another module that it was made by."""
+        definition = view.indexed.inference.value(node, scope).definition
+        if isinstance(definition, ast.ClassDef):
+            return view, definition
+        for made, home in self._made_by(view, node, scope):
+            if isinstance(made, ast.Call):
+                found = self._class(view, made.func, home)
+                if found is not None:
+                    return found
+        return None
+
+    def _made_by(
+        self, view: View, node: ast.expr, scope: Scope
+    ) -> Iterator[tuple[ast.expr | None, Scope]]:
+        match node:
+            case ast.Call():
+                yield node, scope
+            case ast.Name(id=name):
+                found = scope.find(name)
+                for binding in found[1] if found else ():
+                    if binding.how == "assign" and not binding.path:
+                        yield binding.value, found[0] if found else scope
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                around = self.class_around(view, scope)
+                if around is not None and around in view.indexed.inference.scopes:
+                    for binding, home in view.indexed.inference.class_attributes(around).get(
+                        name, ()
+                    ):
+                        yield binding.value, home
+
+    def target_of(self, scope: Scope, view: View) -> Target | None:
+        """The function that `scope` is the inside of."""
+        function = scope.node
+        if not isinstance(function, _FUNCTIONS):
+            return None
+        around = scope.parent.node if scope.parent is not None else None
+        return Target(view, function, around if isinstance(around, ast.ClassDef) else None)
+
+    def class_around(self, view: View, scope: Scope) -> ast.ClassDef | None:
+        """The class that code in `scope` is of."""
+        current: Scope | None = scope
+        while current is not None:
+            if isinstance(current.node, ast.ClassDef):
+                return current.node
+            current = current.parent
+        return None
+
+    def _class_around(self, view: View, function: FunctionNode) -> ast.ClassDef | None:
+        scope = view.indexed.inference.scopes.get(function)
+        around = scope.parent.node if scope is not None and scope.parent is not None else None
+        return around if isinstance(around, ast.ClassDef) else None
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "super"
+
+
+def parameters(target: Target) -> list[ast.arg]:
+    """Those that a call fills by place, without `self`."""
+    args = target.function.args
+    positional = [*args.posonlyargs, *args.args]
+    skips = target.owner is not None and not is_static(target.function)
+    return positional[1:] if skips else positional
+
+
+def filled(handed: Handed, target: Target) -> Iterator[tuple[str, ast.expr]]:
+    """Which parameter gets which argument, as far as that can be told."""
+    names = [arg.arg for arg in parameters(target)][handed.first :]
+    for name, argument in zip(names, handed.arguments):
+        if isinstance(argument, ast.Starred):
+            break
+        yield name, argument
+    known = {a.arg for a in (*target.function.args.args, *target.function.args.kwonlyargs)}
+    for given in handed.keywords:
+        if given.arg in known and given.arg is not None:
+            yield given.arg, given.value
+
+
+def scope_of(target: Target) -> Scope:
+    """The scope of its function, be it indexed or not."""
+    inference = target.view.indexed.inference
+    known = inference.scopes.get(target.function)
+    if known is not None:
+        return known
+    around = inference.module
+    if target.owner is not None:
+        around = inference.inner(target.owner, around)
+    return inference.inner(target.function, around)

@@ -1,0 +1,426 @@
+"""Where one name of a device stands: in a call that takes a device, in a variable, in a test, or in no such place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...patterns import Pattern
+from ..inference.library_types import is_of_others, result
+from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
+from ..scopes import FunctionNode, Scope
+from ..syntax import is_static, walk_body
+from .availability import OTHER_ACCELERATORS
+from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
+from .specs import (
+    TENSOR_METHODS,
+    Devices,
+    is_device_name,
+    is_plural_name,
+    last_name,
+    named_like_devices,
+)
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+# What becomes of the string there.
+SINK = "sink"  # a torch call takes it for a device: it becomes one
+NAME = "name"  # it is kept under a name of a device, or handed on: it stays a string
+TEST = "test"  # it is compared with
+MAYBE = "maybe"  # handed to a function that the file does not show
+KEPT = "kept"  # kept under another name
+ENGINE = "engine"  # handed to a library with devices of its own
+ELSEWHERE = "elsewhere"  # another rule's, or nothing of ours
+
+_ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
+_GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
+_NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
+_LISTS = (ast.List, ast.Tuple)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+
+
+def place(script: ParsedFile, node: ast.expr) -> str:
+    """What the place of `node`, the name of a device, says of it."""
+    parent = script.parent(node)
+    match parent:
+        case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+            if isinstance(parent, ast.IfExp) and parent.test is node:
+                return ELSEWHERE
+            if isinstance(parent, ast.NamedExpr) and _is_name_for(script, parent.target):
+                return NAME
+            found = place(script, parent)
+            return NAME if found == KEPT and _is_beside_the_host(node, parent) else found
+        case ast.Call():
+            return _argument(script, node, parent)
+        case ast.keyword():
+            return _keyword(script, parent)
+        case ast.Assign() | ast.AnnAssign():
+            return _assigned(script, node, parent)
+        case ast.arguments():
+            return _default(script, node, parent)
+        case ast.Return():
+            return _returned(script, parent)
+        case ast.Dict():
+            return _entry(script, node, parent)
+        case (
+            ast.List()
+            | ast.Tuple()
+            | ast.Set()
+            | ast.ListComp()
+            | ast.GeneratorExp()
+            | ast.SetComp()
+        ):
+            return _element(script, node, parent)
+        case ast.BinOp(op=ast.Add()) if isinstance(node, (ast.Tuple, ast.List)):
+            return place(script, parent)  # `("cuda:0",) + args`
+        case ast.Subscript(value=display) if display is node and isinstance(
+            node, (*_LISTS, ast.Dict)
+        ):
+            return _looked_up(script, parent)
+        case ast.Lambda():
+            return _given_by_lambda(script, parent)
+        case ast.Compare():
+            return TEST
+    return ELSEWHERE
+
+
+def is_for_an_engine(script: ParsedFile, asked: ast.expr) -> bool:
+    """True if `asked` chooses the device of an engine: `gym.make("Ant", device="cuda" if cuda.is_available() else "cpu")`."""
+    choice = script.parent(asked)
+    return (
+        isinstance(choice, ast.IfExp) and choice.test is asked and place(script, choice) == ENGINE
+    )
+
+
+def _is_beside_the_host(node: ast.expr, choice: ast.expr) -> bool:
+    """`"cuda" if flag else "cpu"`: a device, whatever it is called."""
+    if not isinstance(choice, ast.IfExp):
+        return False
+    other = choice.orelse if choice.body is node else choice.body
+    return isinstance(other, ast.Constant) and other.value == "cpu"
+
+
+def _looked_up(script: ParsedFile, item: ast.Subscript) -> str:
+    """`["cpu", "cuda"][torch.cuda.is_available()]`: a choice."""
+    around = script.parent(item)
+    if isinstance(around, ast.Call) and script.dotted(around.func) == "torch.device":
+        return NAME  # which takes the name of any device
+    found = place(script, item)
+    return NAME if found == SINK else found
+
+
+def _given_by_lambda(script: ParsedFile, function: ast.Lambda) -> str:
+    """`field(default_factory=lambda: "cuda")`, `get_device = lambda: "cuda"`."""
+    parent = script.parent(function)
+    if isinstance(parent, ast.keyword) and parent.arg in {"default_factory", "factory"}:
+        call = script.parent(parent)
+        return _field(script, call) if isinstance(call, ast.Call) else ELSEWHERE
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        names = [name for target in targets if (name := last_name(target)) is not None]
+        return NAME if _gives_device(script, function, names) else KEPT
+    return KEPT
+
+
+def _is_name_for(script: ParsedFile, target: ast.expr) -> bool:
+    """True if `target` is a variable, attribute or item for a device."""
+    name = last_name(target)
+    return (name is not None and is_device_name(name)) or ast.unparse(target) in script.cached(
+        Devices
+    ).used
+
+
+def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
+    """A positional argument."""
+    func = call.func
+    if func is node or node not in call.args:
+        return ELSEWHERE
+    scope = script.index.scope(call)
+    dotted = script.dotted(func, scope)
+    if dotted == "torch.device":
+        return ELSEWHERE  # looked at from the call
+    if dotted is not None and dotted.startswith(OTHERS):
+        return ELSEWHERE
+    if is_of_an_engine(dotted) and not _is_own(script, dotted):
+        return ENGINE
+    if dotted is None and isinstance(func, ast.Attribute) and func.attr == "to":
+        own = _own_method(script, call, func)
+        if own is not None and own.args.vararg is None:
+            return _parameter_at(script, call, node, own)
+        return SINK if node is call.args[0] else ELSEWHERE
+    if script.cached(Devices).gives_default(call) is node:
+        return NAME
+    around = script.parent(call)
+    if dotted in {"typer.Option", "typer.Argument"} and isinstance(around, ast.arguments):
+        return _default(script, call, around)
+    if is_of_others(_called_on(script, call, dotted, scope)):
+        return ELSEWHERE
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    if name == "setattr" and call.args[-1] is node and any(map(is_device_name, _options(call))):
+        return NAME
+    if name == "cuda" or name in TEXT_METHODS or name in TEXT_FUNCTIONS:
+        return ELSEWHERE
+    if name.startswith(("register", "assert")) or name.endswith("partial"):
+        return ELSEWHERE
+    function = _local(script, call, scope)
+    if function is not None:
+        return _parameter_at(script, call, node, function)
+    if dotted is not None and dotted.partition(".")[0] in NO_DEVICES:
+        return ELSEWHERE
+    options = _options(call)
+    if options:  # click, absl, environs: env("DEVICE", "cuda")
+        return NAME if any(is_device_name(option) for option in options) else ELSEWHERE
+    return MAYBE
+
+
+def _own_method(script: ParsedFile, call: ast.Call, func: ast.Attribute) -> FunctionNode | None:
+    """The `to` of a class of this file that is neither module nor tensor: what it takes, it says itself."""
+    kinds = script.value(func.value).kinds
+    if not kinds & {INSTANCE, CLASS} or kinds & {MODULE, TENSOR}:
+        return None
+    return script.local_method(func, script.index.scope(call))
+
+
+def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
+    call = script.parent(argument)
+    name = argument.arg
+    if not isinstance(call, ast.Call) or name is None or name in _NOT_VALUES:
+        return ELSEWHERE
+    if name == "args":
+        return KEPT  # of a process, a thread, a remote call
+    scope = script.index.scope(call)
+    dotted = script.dotted(call.func, scope)
+    if dotted is not None and dotted.startswith(OTHERS):
+        return ELSEWHERE
+    if name == "default" or name == "envvar":
+        options = _options(call)
+        several = isinstance(argument.value, _DISPLAYS) and any(
+            is_plural_name(option) for option in options
+        )
+        if several or any(is_device_name(option) for option in options):
+            return NAME
+        return _field(script, call)
+    if is_of_an_engine(dotted) and not _is_own(script, dotted):
+        return ENGINE if is_device_name(name) else ELSEWHERE
+    if name == "map_location":
+        return ELSEWHERE
+    if name == "device_map":
+        return NAME
+    if is_of_others(_called_on(script, call, dotted, scope)):
+        return ELSEWHERE
+    if name == "device" and _takes_devices(script, call, dotted, scope):
+        return SINK
+    if is_device_name(name):
+        return NAME
+    function = _local(script, call, scope)
+    return NAME if function is not None and name in script.cached(Devices).used else ELSEWHERE
+
+
+def _is_own(script: ParsedFile, dotted: str | None) -> bool:
+    """True if the project has a module of that name."""
+    return script.project is not None and dotted is not None and script.project.has(dotted)
+
+
+def _called_on(script: ParsedFile, call: ast.Call, dotted: str | None, scope: Scope) -> Value:
+    """What `call` is a method of; of a library's function, what it returns."""
+    if dotted is not None:
+        return result(dotted)
+    func = call.func
+    return script.value(func.value, scope) if isinstance(func, ast.Attribute) else UNKNOWN
+
+
+def _takes_devices(script: ParsedFile, call: ast.Call, dotted: str | None, scope: Scope) -> bool:
+    """True if `device=` of `call` may be a torch.device: torch's own functions, and methods of tensors."""
+    if dotted is not None:
+        return dotted.startswith("torch.")
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in TENSOR_METHODS:
+        return False
+    kinds = script.value(func.value, scope).kinds
+    return not kinds or bool(kinds & {TENSOR, MODULE})
+
+
+def _field(script: ParsedFile, call: ast.Call) -> str:
+    """`device: str = field(default="cuda")`."""
+    parent = script.parent(call)
+    if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        return ELSEWHERE
+    targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+    return NAME if any(_is_name_for(script, target) for target in targets) else ELSEWHERE
+
+
+def _options(call: ast.Call) -> list[str]:
+    """The names that an option is declared with: `add_argument("-d", "--device", dest="device")`."""
+    found = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    found = [text for text in found if text and not text.startswith("cuda") and " " not in text]
+    found += [k.value.value for k in call.keywords if k.arg == "dest" and _is_string(k.value)]  # type: ignore[attr-defined]
+    return found
+
+
+def _assigned(script: ParsedFile, node: ast.expr, statement: ast.Assign | ast.AnnAssign) -> str:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    if any(_is_name_for(script, target) for target in targets):
+        return ELSEWHERE if _in_enumeration(script, statement) else NAME
+    if any(named_like_devices(target) for target in targets):
+        return NAME
+    spec = script.cached(Devices).spec(node)
+    if spec is not None and spec.ordinal is not None:  # surely a device, by what it says
+        if any(_ALMOST_DEVICE.search(last_name(target) or "") for target in targets):
+            return NAME
+    return ELSEWHERE if _in_enumeration(script, statement) else KEPT
+
+
+def _in_enumeration(script: ParsedFile, statement: ast.stmt) -> bool:
+    """True if `statement` names the members of an Enum."""
+    owner = script.parent(statement)
+    return isinstance(owner, ast.ClassDef) and any(
+        (script.dotted(base) or ast.unparse(base)).rpartition(".")[2].endswith("Enum")
+        for base in owner.bases
+    )
+
+
+def _default(script: ParsedFile, node: ast.expr, arguments: ast.arguments) -> str:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults),
+    ]
+    for parameter, default in pairs:
+        if default is node:
+            name = parameter.arg
+            return NAME if is_device_name(name) or name in script.cached(Devices).used else KEPT
+    return ELSEWHERE
+
+
+def _returned(script: ParsedFile, statement: ast.Return) -> str:
+    function = script.function(statement)
+    if function is None:
+        return ELSEWHERE
+    return NAME if _gives_device(script, function, [function.name]) else KEPT
+
+
+def _gives_device(
+    script: ParsedFile, function: FunctionNode | ast.Lambda, names: Iterable[str]
+) -> bool:
+    """True if what `function` returns is a device: it is called so, or a call of it stands where one does."""
+    known = script.cached(Devices).giving
+    if function not in known:
+        known[function] = False  # recursion ends here
+        known[function] = any(
+            _GIVES_DEVICE.search(name) is not None
+            or any(place(script, call) in {SINK, NAME} for call, _ in script.index.calls_of(name))
+            for name in names
+        )
+    return known[function]
+
+
+def _entry(script: ParsedFile, node: ast.expr, display: ast.Dict) -> str:
+    for key, value in zip(display.keys, display.values):
+        if value is node and script.cached(Devices).spec(key) is not None:
+            return ELSEWHERE  # a `map_location`, which `load` reads in CUDA's spelling
+        if value is node:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                if is_device_name(key.value):
+                    return NAME
+            parent = script.parent(display)
+            if isinstance(parent, ast.keyword) and parent.arg == "device_map":
+                return NAME
+            if isinstance(parent, ast.Subscript):
+                return place(script, display)  # `{True: "cuda", False: "cpu"}[use_cuda]`
+            if isinstance(parent, ast.Assign) and any(map(named_like_devices, parent.targets)):
+                return NAME
+            return KEPT
+    return ELSEWHERE
+
+
+def _element(script: ParsedFile, node: ast.expr, display: ast.expr) -> str:
+    """An element of a list: what the list is for says what it is. A list of kinds is one to look things up in."""
+    parent = script.parent(display)
+    if _lists_kinds(display) or (
+        isinstance(parent, ast.Dict) and any(_lists_kinds(value) for value in parent.values)
+    ):
+        return ELSEWHERE
+    if isinstance(display, (ast.Tuple, ast.List)) and isinstance(parent, ast.Assign):
+        index = display.elts.index(node)
+        for target in parent.targets:
+            elements = getattr(target, "elts", None)
+            if elements is not None and index < len(elements):
+                return NAME if _is_name_for(script, elements[index]) else KEPT
+            if index == 0 and elements is None and _is_unpacked_into_a_move(script, target):
+                return NAME
+    if isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is display:
+        return NAME if _is_name_for(script, parent.target) else KEPT
+    found = place(script, display) if isinstance(display, _DISPLAYS) else ELSEWHERE
+    return found if found in {NAME, KEPT} else ELSEWHERE
+
+
+def _is_unpacked_into_a_move(script: ParsedFile, target: ast.expr) -> bool:
+    """`x.to(*target)`."""
+    text = ast.unparse(target)
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and script.dotted(call.func) is None
+        and call.args
+        and isinstance(call.args[0], ast.Starred)
+        and ast.unparse(call.args[0].value) == text
+        for call, _ in script.index.calls_of("to")
+    )
+
+
+def _lists_kinds(display: ast.expr) -> bool:
+    """True if `display` holds several kinds of accelerators, such as `("cuda", "xpu")`."""
+    elements = getattr(display, "elts", [])
+    texts = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
+    return bool(texts & {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"})
+
+
+def _local(script: ParsedFile, call: ast.Call, scope: Scope) -> FunctionNode | None:
+    """The function of this file that `call` calls; of a class, its `__init__`."""
+    value = script.value(call.func, scope)
+    definition = value.definition
+    if isinstance(definition, ast.ClassDef):
+        if not value.has(CLASS):
+            return None
+        found = script.inference.method(definition, "__init__")
+        return found[0] if found else None
+    if definition is not None:
+        return definition
+    return script.local_method(call.func, scope)
+
+
+def _parameter_at(
+    script: ParsedFile, call: ast.Call, node: ast.expr, function: FunctionNode
+) -> str:
+    """A positional argument of a local function: a device if its parameter is used as one."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args[: call.args.index(node)]):
+        return MAYBE
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    if names[:1] in (["self"], ["cls"]) and not is_static(function):
+        names = names[1:]
+    index = call.args.index(node)
+    if index >= len(names):
+        return ELSEWHERE
+    name = names[index]
+    if is_device_name(name) or name in script.cached(Devices).used:
+        return NAME
+    return NAME if _is_kept_as_device(script, function, name) else ELSEWHERE
+
+
+def _is_kept_as_device(script: ParsedFile, function: FunctionNode, name: str) -> bool:
+    """True if `function` keeps its parameter `name` under the name of a device: `self.device = where`."""
+    for node in walk_body(function.body):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == name
+        ):
+            if any(_is_name_for(script, target) for target in node.targets):
+                return True
+    return False
+
+
+def _is_string(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

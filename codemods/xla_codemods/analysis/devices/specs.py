@@ -1,0 +1,409 @@
+"""What a script says of devices: "cuda", "cuda:1", f"cuda:{rank}", and the names that stand for them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...patterns import Pattern
+from ..inference.library_types import RUNTIME
+from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
+from ..syntax import keyword
+from ..training.lightning import own_device
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+    from ..scopes import FunctionNode, Scope
+
+# The last part of a name that by itself says: a device, or a string that names one.
+_DEVICE_NAME = Pattern(
+    r"device(?:_?(?:type|str|string|name|spec))?_?\d*$|(?:^|_)dev\d*$", re.IGNORECASE
+)
+_PLURAL_NAME = Pattern(r"(?:^|_)(?:devices|devs|device_list|gpus)$", re.IGNORECASE)
+INDEX_NAME = Pattern(
+    r"^(?:\w*_)?(?:local_?)?rank$|^(?:local_)?gpu(?:_?(?:id|idx|index|num|no))?$|^(?:cuda|device)_?(?:id|idx|index|ordinal)$",
+    re.IGNORECASE,
+)
+# What `torch.cuda.current_device()` is kept under where its number is wanted.
+INDEX_OF_CURRENT = Pattern(r"(?:idx|index|_id|rank|ordinal)$", re.IGNORECASE)
+# Lists of them: `gpu_ids[0]`.
+_INDICES_NAME = Pattern(
+    r"^(?:\w*_)?(?:gpus?_?(?:ids?|idxs?|indices|list)|gpus|(?:cuda|device)_?(?:ids|idxs|indices|ordinals))$",
+    re.IGNORECASE,
+)
+_CURRENT = frozenset(
+    {
+        "torch.cuda.current_device",
+        "torch.accelerator.current_device_index",
+        "torch.accelerator.current_device_idx",
+    }
+)
+
+
+# `device=` with what may be an index or come from the settings, as `mentions` of rules that look at such arguments.
+GIVEN_BY_SETTINGS_OR_INDEX = tuple(
+    f"device{equals}{before}{name}"
+    for equals in ("=", " = ")
+    for before in ("", "self.")
+    for name in "0 1 2 3 4 5 6 7 args cfg conf flags gpu hparams idx index local_ opt ordinal rank".split()
+)
+
+
+class Spec(NamedTuple):
+    """A CUDA device as a string says it. `ordinal` is None for the current one; `digits`: it is a string of digits."""
+
+    node: ast.expr
+    ordinal: int | ast.expr | None = None
+    digits: bool = False
+
+
+class Devices:
+    """The devices of one script."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.script = script
+        self.giving: dict[FunctionNode | ast.Lambda, bool] = {}  # functions that return a device
+
+    # Strings.
+
+    def spec(self, node: ast.AST | None) -> Spec | None:
+        """What `node` says if it is "cuda", "cuda:1", or such a string being made."""
+        if isinstance(node, ast.Constant):
+            return _constant(node, node.value) if isinstance(node.value, str) else None
+        match node:
+            case ast.JoinedStr(values=parts):
+                return self._joined(node, parts)
+            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=value):
+                if text in {"cuda:%d", "cuda:%s", "cuda:%i"}:
+                    return Spec(node, _only(value))
+            case ast.BinOp(left=ast.Constant(value="cuda:"), op=ast.Add(), right=value):
+                return self._concatenated(node, value)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"),
+                args=[value],
+            ) if text in {"cuda:{}", "cuda:{0}", "cuda:{:d}"}:
+                return Spec(node, value)
+        return None
+
+    def _joined(self, node: ast.JoinedStr, parts: list[ast.expr]) -> Spec | None:
+        match parts:
+            case [ast.Constant(value=str(text))]:
+                return _constant(node, text)
+            case [
+                ast.Constant(value="cuda:"),
+                ast.FormattedValue(value=v, conversion=-1, format_spec=None),
+            ]:
+                return Spec(node, v)
+            case [ast.FormattedValue(value=kind), ast.Constant(value=str(text)), *rest]:
+                # f"{torch.accelerator.current_accelerator()}:{rank}"
+                value = self.script.value(kind)
+                if not (value.has(DEVICE) and value.has(ACCEL)):
+                    return None
+                if not rest and re.fullmatch(r":\d+", text):
+                    return Spec(node, int(text[1:]))
+                match rest:
+                    case [ast.FormattedValue(value=v, conversion=-1, format_spec=None)] if (
+                        text == ":"
+                    ):
+                        return Spec(node, v)
+        return None
+
+    def _concatenated(self, node: ast.expr, value: ast.expr) -> Spec:
+        match value:
+            case ast.Call(func=ast.Name(id="str"), args=[inner]):
+                return Spec(node, inner)
+        return Spec(node, value, digits=True)
+
+    def is_current(self, node: ast.AST | None) -> bool:
+        """True if `node` is None, 0, "cuda" or `torch.cuda.current_device()`: the device that one has anyway."""
+        match node:
+            case None | ast.Constant(value=None) | ast.Constant(value="cuda" | "cuda:0"):
+                return True
+            case ast.Constant(value=int(number)):
+                return number == 0 and not isinstance(node.value, bool)
+            case ast.Call(func=func, args=args):
+                dotted = self.script.dotted(func)
+                return dotted in _CURRENT or (
+                    dotted in {f"{RUNTIME}.xla_device", "torch.accelerator.current_accelerator"}
+                    and not args
+                )
+        return False
+
+    # As the runtime says it.
+
+    def device(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
+        """Text and holes of the runtime's device for `spec`."""
+        text, holes = self.index(spec)
+        return self.placed(spec.node, text), holes
+
+    def placed(self, node: ast.AST, index: str) -> str:
+        """Text of the device with this `index` text, at `node`: in a LightningModule it is where that is."""
+        own = None if index else own_device(self.script, node)
+        return own or f"{self.script.xla}.xla_device({index})"
+
+    def string(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
+        """Text and holes of the runtime's name for the device `spec`: a string, as it was."""
+        text, holes = self.index(spec)
+        if not text:
+            return f"{self.script.xla}.device_type()", ()
+        return f"str({self.script.xla}.xla_device({text}))", holes
+
+    def given(self, node: ast.expr | None) -> tuple[str, tuple[ast.expr, ...]]:
+        """Argument text and holes that hand a device of any spelling on to the runtime; nothing for the current one."""
+        match node:
+            case ast.Call(func=func, args=[inner], keywords=[]) if (
+                self.script.dotted(func) == "torch.device" and self.spec(inner) is not None
+            ):
+                node = inner
+        if node is None or self.is_current(node):
+            return "", ()
+        spec = self.spec(node)
+        return self.index(spec) if spec is not None else ("{0}", (node,))
+
+    def index(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
+        """Text and holes of the index of `spec`; nothing for the current device."""
+        index = spec.ordinal
+        if isinstance(index, int):
+            return (str(index) if index else ""), ()
+        if index is None or self.is_current(index):
+            return "", ()
+        value = self.script.value(index)
+        if (spec.digits or value.has(STRING)) and not value.has(NUMBER):
+            return "int({0})", (index,)
+        return "{0}", (index,)
+
+    # Names.
+
+    def is_device(self, node: ast.AST | None) -> bool:
+        """True if `node` surely is a device or names one: known, called one, or used as one in this file."""
+        if node is None:
+            return False
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            if ast.unparse(node) in self.used or named_like_a_device(node):
+                return True
+        if isinstance(node, ast.Call):
+            match node:
+                case ast.Call(func=ast.Name(id="str"), args=[inner]):
+                    return self.is_device(inner)
+                case ast.Call(func=ast.Attribute(value=inner, attr="lower" | "strip"), args=[]):
+                    return self.is_device(inner)
+            if self.gives_default(node) is not None:
+                return True
+        value = self.script.value(node)
+        return value.has(DEVICE) and not value.has(STRING)
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """Names, attributes and items that some call takes for a device, as text."""
+        names: set[str] = set()
+        for call, scope in self.script.index.of(ast.Call):
+            for node in self._taken(call, scope):
+                names.update(
+                    ast.unparse(leaf)
+                    for leaf in leaves(node)
+                    if isinstance(leaf, (ast.Name, ast.Attribute, ast.Subscript))
+                )
+        return frozenset(names)
+
+    def _taken(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
+        """What `call` takes for a device."""
+        func = call.func
+        dotted = self.script.dotted(func, scope)
+        first = call.args[0] if call.args else None
+        if first is not None:
+            if dotted in _TAKES_FIRST or (
+                dotted is None
+                and isinstance(func, ast.Attribute)
+                and func.attr == "to"
+                and not _may_be_dtype(first)
+            ):
+                yield first
+        takes = (dotted or "").partition(".")[0] == "torch" or (
+            dotted is None and isinstance(func, ast.Attribute) and func.attr in TENSOR_METHODS
+        )
+        for argument in call.keywords:
+            if argument.arg == "map_location" or (takes and argument.arg in _TAKEN_KEYWORDS):
+                yield argument.value
+
+    def gives_default(self, call: ast.Call) -> ast.expr | None:
+        """The default that `os.environ.get("DEVICE", default)`, `config.get("device", ...)` and the like fall back to."""
+        match call:
+            case ast.Call(
+                func=ast.Attribute(attr="get" | "getenv" | "pop" | "setdefault"),
+                args=[ast.Constant(value=str(name)), default],
+            ):
+                return default if is_device_name(name) else None
+            case ast.Call(
+                func=ast.Name(id="getattr" | "getenv"),
+                args=[*_, ast.Constant(value=str(name)), default],
+            ):
+                return default if is_device_name(name) else None
+        return None
+
+    # Integers.
+
+    def is_index(self, node: ast.expr, depth: int = 0) -> bool:
+        """True if `node` is a device given as a number: by its value, or by what it, or its source, is called."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) is int
+        if isinstance(node, ast.Attribute) and node.attr in {"device", "dtype"}:
+            if not isinstance(node.value, ast.Name) or node.value.id not in {"self", "args"}:
+                return False  # a tensor's, most often by far
+        if isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT:
+            return True
+        if isinstance(node, ast.Name) and INDEX_OF_CURRENT.search(node.id):
+            found = self.script.index.scope(node).find(node.id)
+            if found and all(self._is_current(binding.value) for binding in found[1]):
+                return True
+        value = self.script.value(node)
+        if value.has(NUMBER) and not value.kinds - {NUMBER, STRING, DEVICE, HOST, ACCEL}:
+            return True
+        if value.kinds - {"none", "from outside"}:
+            return False
+        match node:
+            case ast.BinOp(left=left, op=ast.Mod()):  # `rank % torch.cuda.device_count()`
+                return depth < 3 and self.is_index(left, depth + 1)
+        last = last_name(node)
+        if last is None:
+            return isinstance(node, ast.Subscript) and _is_one_of_indices(node)
+        return INDEX_NAME.match(last) is not None or self._is_bound_to_index(node, depth)
+
+    def _is_bound_to_index(self, node: ast.expr, depth: int) -> bool:
+        """`device = rank`, and nothing else."""
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        if found is None or depth >= 3:
+            return False
+        return all(
+            binding.how == "assign"
+            and not binding.path
+            and isinstance(binding.value, (ast.Name, ast.Attribute, ast.BinOp))
+            and self.is_index(binding.value, depth + 1)
+            for binding in found[1]
+        )
+
+    def _is_current(self, node: ast.expr | None) -> bool:
+        return isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT
+
+
+def _is_one_of_indices(node: ast.Subscript) -> bool:
+    """`gpu_ids[0]`, `opt.gpu_ids[rank]`."""
+    last = last_name(node.value)
+    return (
+        last is not None
+        and _INDICES_NAME.match(last) is not None
+        and not isinstance(node.slice, (ast.Slice, ast.Tuple))
+    )
+
+
+def leaves(node: ast.expr) -> Iterator[ast.expr]:
+    """What `node` can be: the branches of conditional expressions and of `or`."""
+    if isinstance(node, ast.IfExp):
+        yield from leaves(node.body)
+        yield from leaves(node.orelse)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from leaves(value)
+    elif isinstance(node, ast.NamedExpr):
+        yield from leaves(node.value)
+    else:
+        yield node
+
+
+def is_host(node: ast.expr) -> bool:
+    """True if `node` is the host: `"cpu"`, `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def last_name(node: ast.AST) -> str | None:
+    """What `node` is called: a name, the last attribute of a chain, a constant key."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name
+    return None
+
+
+def is_device_name(name: str) -> bool:
+    """True if something called `name` (an option with its dashes, too) is a device."""
+    return _DEVICE_NAME.search(name.lstrip("-").replace("-", "_")) is not None
+
+
+def is_plural_name(name: str) -> bool:
+    """True if something called `name` (an option with its dashes, too) are several devices."""
+    return _PLURAL_NAME.search(name.lstrip("-").replace("-", "_")) is not None
+
+
+def named_like_a_device(node: ast.AST) -> bool:
+    """True if `node` is called a device."""
+    name = last_name(node)
+    return name is not None and is_device_name(name)
+
+
+def named_like_devices(node: ast.AST) -> bool:
+    """True if `node` is called several devices."""
+    name = last_name(node)
+    return name is not None and is_plural_name(name)
+
+
+def device_argument(call: ast.Call) -> ast.expr | None:
+    """The first argument, or `device=`."""
+    return call.args[0] if call.args else keyword(call, "device")
+
+
+def _constant(node: ast.expr, text: str) -> Spec | None:
+    if not text.startswith("cuda"):
+        return None
+    if text == "cuda":
+        return Spec(node)
+    head, _, index = text.partition(":")
+    return Spec(node, int(index)) if head == "cuda" and index.isdecimal() else None
+
+
+def _may_be_dtype(node: ast.expr) -> bool:
+    """True if what `.to(...)` is given is called a data type."""
+    name = last_name(node)
+    return name is not None and ("type" in name.lower() or "precision" in name.lower())
+
+
+def _only(value: ast.expr) -> ast.expr:
+    return value.elts[0] if isinstance(value, ast.Tuple) and len(value.elts) == 1 else value
+
+
+# Methods of tensors and modules with a `device=`.
+TENSOR_METHODS = frozenset(
+    [
+        "to",
+        "to_empty",
+        "new_empty",
+        "new_full",
+        "new_ones",
+        "new_tensor",
+        "new_zeros",
+        "new_empty_strided",
+        "type",
+        "rand_like",
+    ]
+)
+_TAKES_FIRST = frozenset(
+    {
+        "torch.device",
+        "torch.autocast",
+        "torch.amp.autocast",
+        "torch.amp.GradScaler",
+        "torch.cuda.set_device",
+        "torch.cuda.device",
+        "torch.set_default_device",
+        "torch.Generator",
+        f"{RUNTIME}.xla_device",
+        f"{RUNTIME}.set_device",
+        f"{RUNTIME}.autocast",
+        f"{RUNTIME}.is_accelerator",
+    }
+)
+_TAKEN_KEYWORDS = frozenset({"device", "device_type"})

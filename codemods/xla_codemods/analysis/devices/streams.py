@@ -1,0 +1,114 @@
+"""How a script uses its CUDA streams: what stands there goes, and what that leaves of the stream."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..inference.values import CLASS, INSTANCE, STREAM
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+# What makes or gives a stream.
+STREAMS = frozenset(
+    {
+        "torch.cuda.Stream",
+        "torch.cuda.streams.Stream",
+        "torch.cuda.current_stream",
+        "torch.cuda.default_stream",
+        "torch.accelerator.current_stream",
+        "torch.Stream",
+    }
+)
+# Contexts that run their body in a stream.
+CONTEXTS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext"})
+# Functions that make a stream the current one.
+SETTERS = frozenset({"torch.cuda.set_stream", "torch.accelerator.set_stream"})
+# Methods whose names no other class of torch has; alone on a line they only order work.
+ORDERING = frozenset({"wait_stream", "wait_event", "record_stream"})
+_TAKING = frozenset({"wait_stream", "record_stream", "record", "wait"})
+_CALLED = frozenset({"wait_stream", "wait_event", "synchronize"})
+
+
+def is_context(script: ParsedFile, node: ast.expr) -> bool:
+    """`torch.cuda.stream(s)`, also where another branch is a context that does nothing."""
+    if isinstance(node, ast.IfExp):
+        return (is_context(script, node.body) and _is_idle(script, node.orelse)) or (
+            is_context(script, node.orelse) and _is_idle(script, node.body)
+        )
+    return isinstance(node, ast.Call) and script.dotted(node.func) in CONTEXTS
+
+
+def _is_idle(script: ParsedFile, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in {
+        "contextlib.nullcontext",
+        "contextlib.suppress",
+        "contextlib.ExitStack",
+    }
+
+
+def is_ordering(script: ParsedFile, node: ast.AST) -> bool:
+    """A call that only orders work among streams: `a.wait_stream(b)`, `x.record_stream(s)`, `set_stream(s)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if script.dotted(node.func) in SETTERS:
+        return True
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in ORDERING:
+        return False
+    kinds = script.value(node.func.value).kinds
+    return STREAM in kinds or not kinds & {INSTANCE, CLASS}
+
+
+def orders_streams(script: ParsedFile, call: ast.Call) -> bool:
+    """True if the streams that `call` orders are known to be streams of this file."""
+    if script.dotted(call.func) in SETTERS:
+        return True
+    asked = [*call.args]
+    if isinstance(call.func, ast.Attribute) and call.func.attr != "record_stream":
+        asked = [call.func.value]
+    return all(STREAM in script.value(node).kinds for node in asked)
+
+
+def goes(script: ParsedFile, use: ast.expr) -> bool:
+    """True if what is done with a stream at `use` goes, or needs no stream any more."""
+    parent = script.parent(use)
+    if isinstance(parent, ast.Attribute) and parent.attr in _CALLED:
+        call = script.parent(parent)
+        return isinstance(call, ast.Call) and call.func is parent
+    if isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        if script.dotted(func) in SETTERS:
+            return script.is_statement(parent)
+        if is_context(script, parent) or binds_a_stream(script, parent):
+            return True
+        return isinstance(func, ast.Attribute) and func.attr in _TAKING
+    if isinstance(parent, ast.Compare):
+        return _guards_nothing(script, parent)
+    return _guards_nothing(script, use)
+
+
+def binds_a_stream(script: ParsedFile, node: ast.AST | None) -> bool:
+    """`partial(torch.cuda.stream, stream)`."""
+    return (
+        isinstance(node, ast.Call)
+        and script.dotted(node.func) == "functools.partial"
+        and len(node.args) + len(node.keywords) == 2
+        and bool(node.args)
+        and script.dotted(node.args[0]) in CONTEXTS
+    )
+
+
+def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
+    """True if `if stream:` holds nothing but what goes."""
+    parent = script.parent(test)
+    if isinstance(parent, ast.IfExp) and parent.test is test and is_context(script, parent):
+        return True  # `torch.cuda.stream(s) if s else nullcontext()`
+    return (
+        isinstance(parent, ast.If)
+        and parent.test is test
+        and not parent.orelse
+        and all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in parent.body)
+    )

@@ -1,0 +1,99 @@
+"""What a function does with a parameter that may be a device: moves to it, hands it on, or something that only a number does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..inference.library_types import RUNTIME
+from ..nodes import children, walk
+from ..scopes import FunctionNode, Scope, resolve
+
+# Calls that take a device of any spelling: what they are given stays what it is.
+_TAKES_ANY = frozenset(
+    {
+        "torch.cuda.device",
+        "torch.cuda.set_device",
+        "torch.device",
+        *(
+            f"{RUNTIME}.{name}"
+            for name in ("device_index", "is_accelerator", "set_device", "xla_device")
+        ),
+    }
+)
+MOVES = frozenset({"to", "to_empty"})
+_MAKES = ("new_", "rand_like", "to")
+
+
+class DeviceUse(NamedTuple):
+    """One read of a parameter. `moves`: a device is wanted of it; `call`: a function that it is handed to."""
+
+    node: ast.Name
+    moves: bool = False
+    harmless: bool = False
+    call: ast.Call | None = None
+
+
+def uses_of(name: str, function: FunctionNode, scope: Scope) -> Iterator[DeviceUse]:
+    """The reads of the parameter `name` in the body of `function`."""
+    parents: dict[ast.AST, ast.AST] = {}
+    for statement in function.body:
+        for node in walk(statement):
+            for child in children(node):
+                parents[child] = node
+    for statement in function.body:
+        for node in walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                yield _use(node, parents, scope)
+
+
+def is_rebound(name: str, function: FunctionNode) -> bool:
+    """True if something in `function` binds `name` anew."""
+    return any(
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        for statement in function.body
+        for node in walk(statement)
+    )
+
+
+def _use(node: ast.Name, parents: dict[ast.AST, ast.AST], scope: Scope) -> DeviceUse:
+    parent = parents.get(node)
+    match parent:
+        case ast.Compare(left=left, comparators=[other]):
+            asked = other if left is node else left
+            is_text = isinstance(asked, ast.Constant) and isinstance(asked.value, (str, type(None)))
+            return DeviceUse(node, harmless=is_text)
+        case ast.keyword():
+            call = parents.get(parent)
+            if isinstance(call, ast.Call):
+                if parent.arg == "device" and makes_tensors(call, scope):
+                    return DeviceUse(node, moves=True)
+                return _handed(node, call, scope)
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, *_]) if first is node:
+            if attr in MOVES and resolve(parent.func, scope) is None:
+                return DeviceUse(node, moves=True)
+            return _handed(node, parent, scope)
+        case ast.Call() if parent.func is not node:
+            return _handed(node, parent, scope)
+    return DeviceUse(node)
+
+
+def _handed(node: ast.Name, call: ast.Call, scope: Scope) -> DeviceUse:
+    dotted = resolve(call.func, scope) or ""
+    if dotted in _TAKES_ANY or _is_cuda(call, node):
+        return DeviceUse(node, harmless=True)
+    return DeviceUse(node, call=call)
+
+
+def _is_cuda(call: ast.Call, node: ast.Name) -> bool:
+    """`x.cuda(device)`, which is rewritten to take any."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "cuda" and node in call.args
+
+
+def makes_tensors(call: ast.Call, scope: Scope) -> bool:
+    """`torch.zeros(2, device=...)`, `x.new_zeros(2, device=...)`, `x.to(device=...)`."""
+    dotted = resolve(call.func, scope)
+    if dotted is not None:
+        return dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accel"))
+    return isinstance(call.func, ast.Attribute) and call.func.attr.startswith(_MAKES)

@@ -1,0 +1,129 @@
+"""Programs that train on the CPU, because they name no device and nothing that could choose one, and programs without torch."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from ..patterns import Pattern
+from .syntax import walk_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..finding import Finding
+    from .parsed_file import ParsedFile
+    from .script import Script
+
+_DEVICES = Pattern(r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)|\.to\(", re.IGNORECASE)
+# Of `_KNOWN` those that are not torch's.
+_PLAIN = frozenset("PIL cv2 matplotlib numpy pandas scipy skimage sklearn tqdm".split())
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
+# Libraries that leave tensors where they are made.
+_KNOWN = frozenset(
+    """
+    PIL cv2 gym gymnasium matplotlib mpl_toolkits numpy pandas requests scipy skimage sklearn tensorboardX torch torchaudio torchtext
+    torchvision tqdm yaml
+    """.split()
+)
+# Libraries of programs that hand an option on, write code, or ask for settings.
+_OF_PROGRAMS = frozenset(
+    """
+    absl attr attrs boto3 botocore click colorama configargparse docker dotenv environs fire github hydra invoke jinja2 mako
+    omegaconf packaging paramiko psutil pydantic pytest requests rich ruamel setuptools sh simple_parsing slurm submitit tap
+    tabulate toml tomli tomllib typer typing_extensions tyro ujson urllib3 yaml
+    """.split()
+)
+_ASKS_FOR_TORCH = Pattern(r"\btorch\b|\btransformers\b|\blightning\b|\baccelerate\b")
+
+
+def is_program_without_torch(script: ParsedFile) -> bool:
+    """True if the file is a program by itself that computes nothing with torch, and no module of one that does.
+
+    To a code generator or a launcher the name of a device is a word, that others read.
+    """
+    if any(not _is_without_torch(script, name) for name in _imported(script.tree)):
+        return False
+    project = script.project
+    if project is None:
+        return _runs(script)
+    return not any(map(_ASKS_FOR_TORCH.search, project.program_texts)) and (
+        _runs(script) or not project.program_paths
+    )
+
+
+def _is_without_torch(script: ParsedFile, module: str) -> bool:
+    root = module.partition(".")[0]
+    if root in _OF_PROGRAMS or root in _PLAIN or root in sys.stdlib_module_names:
+        return True
+    # One of the project's own is looked into with the others.
+    return script.project is not None and script.project.has(module)
+
+
+def without_training_on_the_host(
+    script: Script, found: list[Finding], of_any_training: frozenset[str]
+) -> list[Finding]:
+    """`found`; nothing where the file is a program that trains on the CPU, on an XLA host as anywhere.
+
+    Args:
+        script: the file.
+        found: its findings.
+        of_any_training: codes of what is found in any training, whatever it runs on. Any other finding speaks of an
+            accelerator, or of a library that takes one by itself.
+    """
+    if found and all(f.code in of_any_training or _is_about_remote_calls(f) for f in found):
+        if _is_one(script) or _calls_other_hosts(script):
+            return []
+    return found
+
+
+def _calls_other_hosts(script: Script) -> bool:
+    """True if the file trains by remote calls, which take tensors of the CPU alone, and names no device."""
+    text = script.source.text
+    return (
+        script.trains
+        and "torch.distributed.rpc" in text
+        and _DEVICES.search(text) is None
+        and not script.runs_accelerated
+    )
+
+
+def _is_about_remote_calls(finding: Finding) -> bool:
+    return "torch.distributed.rpc" in finding.message
+
+
+def _is_one(script: Script) -> bool:
+    return (
+        _DEVICES.search(script.source.text) is None
+        and _runs(script)
+        and all(_is_known(script, name) for name in _imported(script.tree))
+        and not script.runs_accelerated  # last: the answer depends on other modules
+    )
+
+
+def _runs(script: ParsedFile) -> bool:
+    """True if the file does something when it is run: `if __name__ == "__main__":`, or loops over what it has made."""
+    body = script.tree.body
+    if any(isinstance(s, ast.If) and "__name__" in ast.unparse(s.test) for s in body):
+        return True
+    return any(isinstance(s, (ast.For, ast.While)) for s in body) and not any(
+        node.id not in script.module.bindings and node.id not in _BUILTINS
+        for node in walk_body(body)
+        if isinstance(node, ast.Name)
+    )
+
+
+def _imported(tree: ast.Module) -> Iterable[str]:
+    for node in walk_body(tree.body):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def _is_known(script: Script, module: str) -> bool:
+    root = module.partition(".")[0]
+    return root in _KNOWN or root in sys.stdlib_module_names

@@ -1,0 +1,136 @@
+"""One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at.
+
+Statements on whose lines nothing stands that a rule listens to are passed over where the file does not train; see `hot_lines`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+
+from .inference.expressions import EXPRESSIONS
+from .inference.inference import Inference
+from .nodes import CHILDREN
+from .scopes import Scope
+
+N = TypeVar("N", bound=ast.AST)
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TRIES = (ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))  # Python 3.11
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+class Index:
+    """What the walk found, in source order: `nodes` by type with the scope each stands in, and `parents`."""
+
+    def __init__(self, tree: ast.Module, text: str) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.nodes: defaultdict[type[ast.AST], list[tuple[ast.AST, Scope]]] = defaultdict(list)
+        self.module = Scope(tree, None, text)
+        self.inference = Inference(self.module, self.calls_of, self.parents, EXPRESSIONS)
+        self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
+        self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
+
+    def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
+        """The nodes of type `kind`, with their scopes."""
+        return self.nodes.get(kind, [])  # type: ignore[return-value]
+
+    def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]:
+        """The calls whose callee's last name is `name`."""
+        if self._called is None:
+            self._called = {}
+            for call, scope in self.of(ast.Call):
+                func = call.func
+                last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                self._called.setdefault(last, []).append((call, scope))
+        return self._called.get(name, [])
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The scope that `node` stands in."""
+        kind = type(node)
+        if kind in _ASKED_OFTEN:
+            known = self._scopes.get(kind)
+            if known is None:
+                known = self._scopes[kind] = dict(self.nodes.get(kind, ()))
+            if node in known:
+                return known[node]
+        return self._scope_around(node)
+
+    def _scope_around(self, node: ast.AST) -> Scope:
+        current: ast.AST | None = node
+        child: ast.AST | None = None
+        scopes = self.inference.scopes
+        while current is not None:
+            if child is not None and current in scopes and _inside(child, current):
+                return scopes[current]
+            child, current = current, self.parents.get(current)
+        return self.module
+
+
+def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index:
+    """Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines; functions, loops
+    and `with` blocks are walked whole or not at all.
+    """
+    index = Index(tree, text)
+    nodes, parents, inner = index.nodes, index.parents, index.inference.inner
+    parents.update((s, tree) for s in tree.body)
+    stack: list[tuple[ast.AST, Scope]] = [(s, index.module) for s in reversed(tree.body)]
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, ast.stmt) and not hot(_first(node), node.end_lineno or node.lineno):
+            continue
+        kind = type(node)
+        if kind not in _PARTLY:
+            _walk(index, node, scope)
+            continue
+        nodes[kind].append((node, scope))
+        inside = inner(node, scope) if isinstance(node, ast.ClassDef) else scope
+        below = CHILDREN[kind](node)
+        for child in below:
+            parents[child] = node
+        stack += [(c, inside if _inside(c, node) else scope) for c in reversed(below)]
+    return index
+
+
+def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
+    """Note `node` and all below it."""
+    nodes, parents = index.nodes, index.parents
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        nodes[kind].append((node, scope))
+        if kind in _LEAVES:
+            continue
+        below = CHILDREN[kind](node)
+        for child in below:
+            parents[child] = node
+        if kind in _OPENS:
+            inside = index.inference.inner(node, scope)  # type: ignore[arg-type]
+            for child in below:
+                _walk(index, child, inside if _inside(child, node) else scope)
+        else:
+            below.reverse()
+            stack += below
+
+
+_PARTLY = frozenset({ast.ClassDef, ast.If, *_TRIES, ast.ExceptHandler, ast.Match, ast.match_case})
+_ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue})
+_OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
+
+
+def _inside(child: ast.AST, opener: ast.AST) -> bool:
+    """True if `child` is read in the scope that `opener` opens, not in the one around it."""
+    if isinstance(opener, (*_FUNCTIONS, ast.ClassDef)):
+        return isinstance(child, ast.stmt)
+    if isinstance(opener, ast.Lambda):
+        return child is opener.body
+    return True
+
+
+def _first(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", None)
+    return min(d.lineno for d in decorators) if decorators else node.lineno

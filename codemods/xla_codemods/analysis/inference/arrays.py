@@ -1,0 +1,74 @@
+"""numpy's arrays, as far as tensors made of them are float64, which is numpy's type where nothing is said."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..scopes import Scope, resolve
+from ..syntax import keyword
+from .values import ARRAY, DOUBLE, Value, of
+
+if TYPE_CHECKING:
+    from .inference import Inference
+
+_DOUBLES = frozenset({"torch.float64", "torch.double", "numpy.float64", "numpy.double"})
+# What makes float64 out of nothing.
+_MAKING = frozenset(
+    {
+        f"numpy.{name}"
+        for name in "empty eye geomspace hamming hanning identity linspace logspace ones zeros".split()
+    }
+    | {
+        f"numpy.random.{name}"
+        for name in "exponential gamma normal rand randn random random_sample standard_normal uniform".split()
+    }
+)
+# What gives the type of its arguments.
+_KEEPING = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "abs append array asarray ascontiguousarray clip concatenate cos cumprod cumsum diff exp flip hstack log maximum"
+        " minimum outer power repeat reshape sin sqrt square stack tanh tile transpose vstack where"
+    ).split()
+)
+
+
+def is_double(dtype: ast.expr, scope: Scope) -> bool:
+    """True if `dtype` says float64: torch's, numpy's, or by its name."""
+    if isinstance(dtype, ast.Constant):
+        return dtype.value in {"float64", "double", "f8"}
+    return resolve(dtype, scope) in _DOUBLES
+
+
+def array(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+    """What calling a function of numpy returns."""
+    dtype = keyword(node, "dtype")
+    if dtype is not None:
+        return of(ARRAY, DOUBLE) if is_double(dtype, scope) else of(ARRAY)
+    if dotted in _MAKING or (dotted in _KEEPING and _has_doubles(values, node, scope)):
+        return of(ARRAY, DOUBLE)
+    return of(ARRAY)
+
+
+def _has_doubles(values: Inference, node: ast.Call, scope: Scope) -> bool:
+    return any(
+        values.value(argument, scope).has(DOUBLE) or _is_written_so(argument)
+        for argument in node.args
+    )
+
+
+def _is_written_so(node: ast.expr) -> bool:
+    """`[0.485, 0.456]`."""
+    return isinstance(node, (ast.List, ast.Tuple)) and any(
+        _is_written_so(element)
+        or (isinstance(element, ast.Constant) and isinstance(element.value, float))
+        for element in node.elts
+    )
+
+
+def of_array(tensor: Value, source: Value) -> Value:
+    """`tensor`, made of `source`: it has the type of an array."""
+    if source.has(ARRAY) and source.has(DOUBLE):
+        return tensor._replace(kinds=tensor.kinds | {DOUBLE})
+    return tensor

@@ -1,0 +1,350 @@
+"""What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
+
+A name is the join of the bindings that reach its use (see `flow`). Nothing is evaluated twice, a cycle yields what is
+known without it, and what cannot be told is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+
+from .. import flow
+from ..loops import is_called_a_loader
+from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
+from ..syntax import argument_for, is_static, statements, walk_body
+from .annotations import annotated, kinds_of
+from .attributes import attributes_bound
+from .instances import CALLED_AS_INSTANCE, names_given
+from .moved import settled
+from .values import (
+    ACCEL,
+    ARGUMENTS,
+    BATCH,
+    CLASS,
+    DEVICE_LOADER,
+    FUNCTION,
+    HOST,
+    INSTANCE,
+    LOADER,
+    PARAMETERS,
+    SETTINGS,
+    TENSOR,
+    UNKNOWN,
+    WEIGHT,
+    Value,
+    join,
+    of,
+)
+
+# (parameter, function, name of its class or "") -> what is passed for it
+Handed = Callable[[str, FunctionNode, str], Iterator[Value]]
+_PROPERTIES = frozenset({"property", "cached_property", "lazy_property"})
+_MAX_DEPTH = 60
+_MAX_WORK = 20_000  # evaluations
+
+
+class Inference:
+    """The values of one file's expressions, each evaluated once.
+
+    `calls(name)` gives the calls whose callee has this last name; `expressions` the function that evaluates each
+    kind of node (`expressions.EXPRESSIONS`, handed in because these functions call back).
+    """
+
+    def __init__(
+        self,
+        module: Scope,
+        calls: Callable[[str], list[tuple[ast.Call, Scope]]],
+        parents: Mapping[ast.AST, ast.AST],
+        expressions: Mapping[type[ast.AST], Callable[..., Value]],
+    ) -> None:
+        self.module = module
+        self.calls = calls
+        self.parents = parents
+        self.expressions = expressions
+        self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
+        self.elsewhere: Callable[[str], Value] | None = None  # what those of other modules return
+        self.handed: Handed | None = None  # what other modules pass for a parameter
+        self.scopes: dict[ScopeNode, Scope] = {module.node: module}
+        self._memo: dict[ast.AST, Value] = {}
+        self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth
+        self._cycle = _MAX_DEPTH  # the outermost depth that a cycle led back to
+        self._drafts: dict[ast.AST, tuple[Value, int]] = {}  # with the depth that each depends on
+        self._drafted: list[ast.AST] = []
+        self._work = 0
+        self._attributes: dict[ast.ClassDef, dict[str, list[tuple[Binding, Scope]]]] = {}
+
+    def inner(self, node: ScopeNode, parent: Scope) -> Scope:
+        """The scope of a function, class, lambda or comprehension that stands in `parent`."""
+        scope = self.scopes.get(node)
+        if scope is None:
+            scope = self.scopes[node] = Scope(node, parent)
+        return scope
+
+    def value(self, node: ast.AST | None, scope: Scope) -> Value:
+        """What the expression `node`, read in `scope`, may be."""
+        if node is None:
+            return UNKNOWN
+        found = self._memo.get(node)
+        if found is not None:
+            return found
+        if node in self._active:
+            self._cycle = min(self._cycle, self._active[node])
+            return UNKNOWN
+        draft = self._drafts.get(node)
+        if draft is not None:
+            self._cycle = min(self._cycle, draft[1])
+            return draft[0]
+        handler = self.expressions.get(type(node))
+        depth = len(self._active)
+        if handler is None or depth >= _MAX_DEPTH:
+            return UNKNOWN
+        around, self._cycle = self._cycle, _MAX_DEPTH
+        first = len(self._drafted)
+        self._active[node] = depth
+        self._work += 1
+        try:
+            result = handler(self, node, scope)
+        finally:
+            del self._active[node]
+        if self._cycle >= depth:
+            self._memo[node] = result
+            self._close(first)
+            self._cycle = around
+        else:  # cut short by a cycle that is still open: good for what is evaluated in it, no final word
+            self._drafts[node] = (result, self._cycle)
+            self._drafted.append(node)
+            self._cycle = min(self._cycle, around)
+        return result
+
+    def _close(self, first: int) -> None:
+        """A cycle is evaluated: what was drafted in it is asked anew when somebody wants it.
+
+        That is quadratic in the size of the cycle, so beyond some work the drafts are taken as they are.
+        """
+        for node in self._drafted[first:]:
+            result, _ = self._drafts.pop(node)
+            if self._work > _MAX_WORK:
+                self._memo[node] = result
+        del self._drafted[first:]
+
+    def name(self, node: ast.Name, scope: Scope) -> Value:
+        """What the local name `node`, read in `scope`, may be."""
+        found = scope.find(node.id)
+        if found is None:
+            return UNKNOWN
+        home, bindings = found
+        reaching = flow.reaching(bindings, node, home, self.parents)
+        bound = [(binding, self.bound(binding, home)) for binding in reaching]
+        return join(*settled(node.id, bound))
+
+    def bound(self, binding: Binding, scope: Scope) -> Value:
+        """What one binding binds."""
+        if binding.how == "parameter":
+            return self._parameter(binding, scope)
+        if binding.how in {"def", "class"}:
+            return self._definition(binding.node, scope)
+        if binding.how == "augment":
+            return self.value(binding.value, scope)
+        if binding.value is None:
+            return UNKNOWN
+        if binding.how == "buffer":  # it goes where its module goes
+            return of(TENSOR)
+        value = (
+            self._with(binding, scope)
+            if binding.how == "with"
+            else self.value(binding.value, self._for(binding, scope))
+        )
+        for step in binding.path:
+            value = self.element(value) if step == ITERATED else value.item(step)
+        if value == UNKNOWN and binding.how == "for" and is_called_a_loader(binding.value):
+            return of(TENSOR, BATCH)
+        return value
+
+    def returned(self, function: FunctionNode, scope: Scope) -> Value:
+        """The join of what `function` returns (or, for a generator, an iterable of what it yields)."""
+        inner = self.inner(function, scope)
+        returns: list[Value] = []
+        yields: list[Value] = []
+        # A `yield` is an expression, and most functions have none.
+        walked = walk_body if "yield" in scope.text else statements
+        for node in walked(function.body):
+            if isinstance(node, ast.Return) and node.value is not None:
+                returns.append(self.value(node.value, inner))
+            elif isinstance(node, ast.Yield) and node.value is not None:
+                yields.append(self.value(node.value, inner))
+        if yields:
+            return Value(element=join(*yields))
+        return join(*returns) if returns else UNKNOWN
+
+    def attribute_of(self, definition: ast.ClassDef, name: str) -> Value:
+        """What `self.<name>` may be in the local class `definition`, or in its local bases."""
+        scope = self.scopes.get(definition)
+        if scope is None:
+            return UNKNOWN
+        bindings = self.class_attributes(definition).get(name)
+        if bindings:
+            return join(*(self._attribute(binding, home) for binding, home in bindings))
+        for base in definition.bases:
+            parent = self.value(base, scope.parent or scope).definition
+            if isinstance(parent, ast.ClassDef) and parent is not definition:
+                found = self.attribute_of(parent, name)
+                if found != UNKNOWN:
+                    return found
+        return UNKNOWN
+
+    def _attribute(self, binding: Binding, home: Scope) -> Value:
+        """What one binding in a class gives where it is read: of a property, what that returns."""
+        if binding.how == "def" and isinstance(
+            binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            if any(_last_name(d) in _PROPERTIES for d in binding.node.decorator_list):
+                return self.returned(binding.node, home)
+        return self.bound(binding, home)
+
+    def class_attributes(self, definition: ast.ClassDef) -> dict[str, list[tuple[Binding, Scope]]]:
+        """`self.<name> = ...` in any method, and the class's own names."""
+        found = self._attributes.get(definition)
+        if found is None:
+            scope = self.scopes[definition]
+            found = {
+                name: [(b, scope) for b in bindings] for name, bindings in scope.bindings.items()
+            }
+            self._attributes[definition] = found
+            has_buffers = "register_buffer" in scope.text
+            for method in definition.body:
+                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.args.args:
+                    inner = self.inner(method, scope)
+                    this = method.args.args[0].arg
+                    for attribute, binding in attributes_bound(method, this, has_buffers):
+                        found.setdefault(attribute, []).append((binding, inner))
+        return found
+
+    def base_kind(self, definition: ast.ClassDef, scope: Scope) -> frozenset[str]:
+        """Kinds of an instance of a local class, by what it derives from."""
+        kinds: set[str] = {INSTANCE}
+        for base in definition.bases:
+            dotted = resolve(base, scope)
+            kinds |= kinds_of(dotted) if dotted else set()
+            value = self.value(base, scope)
+            if isinstance(value.definition, ast.ClassDef) and value.definition is not definition:
+                home = self.scopes.get(value.definition)
+                if home is not None:
+                    kinds |= self.base_kind(value.definition, home.parent or home)
+        return frozenset(kinds)
+
+    # Bindings.
+
+    def _for(self, binding: Binding, scope: Scope) -> Scope:
+        """A comprehension's first iterable is read in the scope around it; the others hardly differ."""
+        if isinstance(binding.node, ast.comprehension) and scope.parent is not None:
+            return scope.parent
+        return scope
+
+    def _with(self, binding: Binding, scope: Scope) -> Value:
+        value = self.value(binding.value, scope)
+        if isinstance(binding.value, ast.Call):
+            dotted = resolve(binding.value.func, scope)
+            if dotted == "apex.amp.scale_loss" and binding.value.args:
+                return self.value(binding.value.args[0], scope)
+        return value
+
+    def _parameter(self, binding: Binding, scope: Scope) -> Value:
+        function = scope.node
+        assert isinstance(binding.node, ast.arg)
+        if isinstance(function, ast.Lambda):
+            return UNKNOWN
+        assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        outer = scope.parent or scope
+        owner = outer.node
+        first = function.args.args[0] if function.args.args else None
+        if isinstance(owner, ast.ClassDef) and binding.node is first and not is_static(function):
+            return self.instance(owner, outer.parent or outer)
+        if any(_is_hydras(d, outer) for d in function.decorator_list):
+            return of(ARGUMENTS, SETTINGS)
+        values = [annotated(self, binding.node.annotation, scope)]
+        if binding.value is not None:
+            values.append(self.value(binding.value, outer))
+        values += self._arguments(binding.node.arg, function, owner)
+        return join(*values)
+
+    def _arguments(
+        self, name: str, function: FunctionNode, owner: ast.AST | None
+    ) -> Iterator[Value]:
+        """What the calls in this file pass for the parameter `name`."""
+        method = isinstance(owner, ast.ClassDef)
+        called = (
+            owner.name
+            if isinstance(owner, ast.ClassDef) and function.name == "__init__"
+            else function.name
+        )
+        for call, scope in self.calls(called):
+            argument = argument_for(name, function, call, skip_self=method)
+            if argument is not None:
+                yield self.value(argument, scope)
+        if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+            for call, scope in self._calls_of_instances(owner):
+                argument = argument_for(name, function, call, skip_self=True)
+                if argument is not None:
+                    yield self.value(argument, scope)
+        if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
+            home = owner.name if isinstance(owner, ast.ClassDef) else ""
+            yield from self.handed(name, function, home)
+
+    def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
+        """`model(x)`, where this file has `model = Net()`."""
+        made = [call for call, _ in self.calls(owner.name)]
+        for name in sorted({name for call in made for name in names_given(call, self.parents)}):
+            yield from self.calls(name)
+
+    def _definition(self, node: ast.AST, scope: Scope) -> Value:
+        if isinstance(node, ast.ClassDef):
+            self.inner(node, scope)
+            return Value(frozenset({CLASS}), definition=node)
+        assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        self.inner(node, scope)
+        return Value(frozenset({FUNCTION}), definition=node)
+
+    def instance(self, definition: ast.ClassDef, scope: Scope) -> Value:
+        self.inner(definition, scope)
+        return Value(self.base_kind(definition, scope), definition=definition)
+
+    def element(self, value: Value) -> Value:
+        """One element of iterating `value`."""
+        if value.has(LOADER):
+            return of(TENSOR, BATCH, HOST)
+        if value.has(DEVICE_LOADER):
+            return of(TENSOR, BATCH, ACCEL)
+        if value.has(PARAMETERS):
+            return value.element or of(TENSOR, WEIGHT)
+        if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
+            method = self.method(value.definition, "__iter__")
+            if method is not None:
+                returned = self.returned(*method)
+                return returned.element or UNKNOWN
+        return value.iterated()
+
+    def method(self, definition: ast.ClassDef, name: str) -> tuple[FunctionNode, Scope] | None:
+        """The method `name` of a local class, and the scope it stands in."""
+        scope = self.scopes.get(definition)
+        if scope is None:
+            return None
+        for binding in scope.bindings.get(name, ()):
+            if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return binding.node, scope
+        for base in definition.bases:
+            parent = self.value(base, scope.parent or scope).definition
+            if isinstance(parent, ast.ClassDef) and parent is not definition:
+                return self.method(parent, name)
+        return None
+
+
+def _last_name(decorator: ast.expr) -> str:
+    """The last part of a decorator's name."""
+    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+
+
+def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:
+    """`@hydra.main(...)`: what it decorates is given the settings."""
+    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return resolve(callee, scope) == "hydra.main"

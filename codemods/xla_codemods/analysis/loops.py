@@ -1,0 +1,100 @@
+"""Loops as syntax: what runs in each turn, and what does not; and the names of what can happen there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from ..patterns import Pattern
+from .nodes import CHILDREN
+
+# A loop statement, or a comprehension: `[step(x) for x in loader]`.
+LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
+# Loop statements.
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+# What opens a scope of its own.
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_BARRIERS = frozenset({*LOOPS, *DEFINITIONS})
+
+# What hands on the elements of its first argument.
+PASSING = frozenset(
+    "enumerate tqdm trange_tqdm islice cycle iter reversed progress_bar track prefetch".split()
+)
+# The same as methods, of an object that reports progress.
+PASSING_METHODS = frozenset("log_every tqdm track progress_bar islice cycle".split())
+# Names that by themselves say that something is a model.
+MODEL_NAME = Pattern(
+    r"(?:^|_)(?:model|net|network|generator|discriminator|encoder|decoder|backbone|critic|actor|policy|teacher|student"
+    r"|net[a-z]?|unet|vae|gan|classifier)(?:_?[a-z0-9]{0,3})?$",
+    re.IGNORECASE,
+)
+_ONE_LOADER = Pattern(r"loader(?!s)|(?:^|_)dl(?:_|$)|(?:^|_)batches$", re.IGNORECASE)
+
+# What happens in a loop: gradients are computed, an optimizer steps, a model is called, a step is marked.
+BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
+GRADIENTS = "gradients"  # are asked for by name: `torch.autograd.grad`
+
+
+class LoopEffects(Protocol):
+    """A loop of which is known what happens in it: `training.Loop`, as rooms below it see it."""
+
+    @property
+    def node(self) -> LoopNode:
+        """The statement, or the comprehension."""
+        ...
+
+    @property
+    def body(self) -> Sequence[ast.AST]:
+        """What runs in each iteration."""
+        ...
+
+    @property
+    def effects(self) -> frozenset[str]:
+        """Of `BACKWARD`, `STEP`, `FORWARD`, `MARK` and `GRADIENTS` those that happen in it."""
+        ...
+
+
+def body_of(node: LoopNode) -> Sequence[ast.AST]:
+    """What runs in each iteration of a loop or comprehension."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return [node.elt]
+    return node.body
+
+
+def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node of `body` that is not in an inner loop or definition; an inner loop's header counts."""
+    stack: list[ast.AST] = list(body)
+    stack.reverse()
+    while stack:
+        node = stack.pop()
+        yield node
+        kind = type(node)
+        if kind in _BARRIERS:
+            if kind not in DEFINITIONS:
+                stack.append(node.test if kind is ast.While else node.iter)  # type: ignore[attr-defined]
+            continue
+        below = CHILDREN[kind](node)
+        if below:
+            below.reverse()
+            stack += below
+
+
+def is_called_a_loader(node: ast.expr | None) -> bool:
+    """True if what is iterated is a data loader by its name: `train_loader`, `enumerate(tqdm(self.loader_train))`."""
+    while isinstance(node, ast.Call) and node.args:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr not in PASSING_METHODS:
+            return False
+        if isinstance(func, ast.Name) and func.id not in PASSING:
+            return False
+        node = node.args[0]
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return _ONE_LOADER.search(name) is not None
+
+
+def is_called_a_model(node: ast.expr) -> bool:
+    """True if what is called is a model by its name: `model(x)`, `self.netG(x)`."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return MODEL_NAME.search(name) is not None

@@ -1,0 +1,468 @@
+"""One parsed file: its names and values, where nodes stand, and what optimizers, scalers and modules are.
+
+Every analysis takes a `ParsedFile`; `Script` adds what these analyses find, for the rules.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ..hot_lines import HotLines, local_names
+from ..patterns import Pattern
+from ..source import Source
+from .accelerators import speaks_of_an_accelerator
+from .callers import Callers
+from .index import Index, build
+from .inference import library_types
+from .inference.values import (
+    ACCEL,
+    CLASS,
+    DEVICE,
+    INSTANCE,
+    MODULE,
+    OPTIMIZER,
+    SCALER,
+    TENSOR,
+    Value,
+)
+from .nodes import walk
+from .scopes import FunctionNode, Scope, resolve
+
+if TYPE_CHECKING:
+    from .project import Project
+from .wrappers import Wrapper
+from .wrappers import value as wrapped_value
+
+T = TypeVar("T")
+
+# Names that by themselves say what they are; used only where the analysis cannot see the value.
+_OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
+_SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
+
+
+def _is_called_a_scaler(node: ast.expr) -> bool:
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return last.lower().endswith("scaler")
+
+
+# In files that have these and that programs load, all is looked at: what they compute may be part of each step.
+_COMPUTES = ("import torch", "from torch")
+
+RUNTIME_IMPORT = "from xla_migrate import runtime as "
+
+_ACCELERATORS = (
+    "accelerate.Accelerator",
+    "accelerate.accelerator.Accelerator",
+    "lightning.fabric.Fabric",
+    "lightning_fabric.Fabric",
+    "lightning.Fabric",
+)
+
+# What they are called where another file has made them, and what only they are asked to do.
+_GIVEN_ACCELERATORS = ("accelerator", "fabric")
+_OF_ACCELERATORS = (
+    "backward",
+    "accumulate",
+    "clip_grad_norm_",
+    "clip_gradients",
+    "gather_for_metrics",
+    "no_backward_sync",
+    "prepare",
+    "setup_dataloaders",
+    "unwrap_model",
+)
+
+
+class ParsedFile:
+    """One parsed file with its index and values.
+
+    Attributes:
+        source: its text and lines, its new lines and encoding.
+        path: as the user named it, for messages.
+        tree: its `ast.Module`.
+        parents: node -> the node that it is a part of.
+        index: the nodes by type, each with its scope, and the calls by name; of a file that does not train only those on
+            lines that hold a name which a rule listens to.
+        inference: what evaluates expressions; rules ask `value`.
+        module: the scope of the module.
+        project: what the other modules of the program say of this one, or None.
+        callers: the calls of this file's functions in other modules, or None.
+        parallel: "spmd" where one process is to drive all devices.
+        settled: CUDA-only names of which a rule says that they may stay.
+        origin: the library that the file is rewritten from (`--from torch_xla`), or "".
+        needed: modules that new text names and that the file does not import yet; a fix adds to it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        path: str = "<source>",
+        wrappers: tuple[Wrapper, ...] = (),
+        parallel: str = "",
+        project: Project | None = None,
+        origin: str = "",
+    ) -> None:
+        self.source = source
+        self.path = path
+        self.project = project
+        self.parallel = parallel  # "spmd" where one process is to drive all devices
+        # "torch_xla" where code that was written by hand for it is to be rewritten, "xla_migrate" where what calls the
+        # runtime, or a copy of it.
+        its_names = (origin, library_types.VENDORED) if origin == "xla_migrate" else (origin,)
+        self.origin = origin if origin and source.mentions(*its_names) else ""
+        self.tree = source.tree
+        self._own_devices = [name.last for name in wrappers if name.table == "devices"]
+        # With `parallel` arithmetic may count processes, on any line.
+        words = local_names(source, {name.last for name in wrappers})
+        hot = HotLines(source, words, everywhere=bool(parallel or self.origin))
+        if not hot.trains and self._is_served:
+            hot = HotLines(source, everywhere=True)
+        self.index: Index = build(source.tree, source.text, hot.between)
+        self.inference = self.index.inference
+        if wrappers:
+            self.inference.own = lambda dotted: wrapped_value(wrappers, dotted, path)
+        self.parents = self.index.parents
+        self.module = self.index.module
+        self.module.elsewhere = project
+        self.callers: Callers | None = None
+        if project is not None and hot.trains:  # others are not worth the looking
+            self.inference.elsewhere = project.returned
+            self.callers = Callers(project)
+            self.inference.handed = self.callers.handed
+        self._dotted: dict[ast.AST, str | None] = {}
+        self._found: dict[Callable[[Any], Any], Any] = {}
+        self.needed: set[str] = set()  # modules that new text names and the file does not import
+        self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
+
+    def cached(self, find: Callable[[Any], T]) -> T:
+        """`find(self)`, computed at the first call and remembered: `find` is a function or class of this file's analysis."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        return cast(T, self._found[find])
+
+    def release(self) -> None:
+        """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,
+        and that of the next file would have to be new.
+        """
+        module = self.module
+        for part in (*self._found.values(), self.inference, self.index, self):
+            if hasattr(part, "__dict__"):
+                part.__dict__.clear()
+        module.release()
+
+    # Names and values.
+
+    @cached_property
+    def xla(self) -> str:
+        """The local name of the runtime: the one the file has given it, `xla`, or where that is taken another."""
+        for name in self.module.bindings:
+            if self.module.dotted(name) == library_types.RUNTIME:
+                return name
+        names = ("xla", "xla_rt", "xla_runtime", "xla_migrate_runtime")
+        return next((n for n in names if not self.is_taken(n)), "_xla_migrate_runtime")
+
+    def is_taken(self, name: str) -> bool:
+        """True if code has a name of that spelling; comments, strings and attributes take none."""
+        if not re.search(rf"\b{name}\b", self.source.text):
+            return False
+        return any(
+            name in (getattr(node, field, None) for field in ("id", "arg", "name", "asname"))
+            or (isinstance(node, ast.alias) and node.name.partition(".")[0] == name)
+            for node in walk(self.tree)
+            if not isinstance(node, ast.keyword)
+        )
+
+    def spell(self, dotted: str, scope: Scope) -> str:
+        """How `dotted` is written in `scope`: by the longest part of it that the file has a name for.
+
+        Where it has none, its first part is imported with the edits that use it; `needed` says so.
+        """
+        best = ""
+        for name in self.module.bindings:
+            home = self.module.dotted(name)
+            if home is None or not f"{dotted}.".startswith(f"{home}."):
+                continue
+            text = name + dotted[len(home) :]
+            if scope.dotted(name) == home and (not best or len(text) < len(best)):
+                best = text
+        if best:
+            return best
+        self.needed.add(dotted.rpartition(".")[0] if dotted.startswith("timm.") else "torch")
+        return dotted
+
+    def dotted(self, node: ast.AST | None, scope: Scope | None = None) -> str | None:
+        """The dotted name that `node` stands for; None for attributes of what another module of the project makes."""
+        if node is None:
+            return None
+        known = self._dotted
+        if node not in known:
+            scope = scope or self.index.scope(node)
+            found = resolve(node, scope)
+            if found is not None and isinstance(node, ast.Attribute) and self.project is not None:
+                owner = self.dotted(node.value, scope)
+                if owner is not None and self.project.holds(owner):
+                    found = None  # `model.cuda`, where `model = Net()` stands in utils.py
+            known[node] = found
+        return known[node]
+
+    def is_handed_on(self, node: ast.Attribute) -> bool:
+        """True if `node` is of another module of the project, which may have it from a library: `ext_dist.DDP`."""
+        return (
+            isinstance(node.value, ast.Name)
+            and node.value.id in self.project_modules
+            and self.project is not None
+            and self.project.hands_on(node.attr)
+        )
+
+    @cached_property
+    def project_modules(self) -> frozenset[str]:
+        """Local names of modules of the project."""
+        if self.project is None:
+            return frozenset()
+        return frozenset(
+            name
+            for name, bindings in self.module.bindings.items()
+            if any(b.how == "import" and self.project.has(b.dotted) for b in bindings)
+        )
+
+    def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
+        """What the expression `node` may be."""
+        return self.inference.value(
+            node, scope or (self.index.scope(node) if node else self.module)
+        )
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`."""
+        return self.source.segment(node)
+
+    # The tree.
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that `node` is a part of."""
+        return self.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Everything that `node` is a part of, innermost first."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that `node` is or stands in."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which `statement` stands."""
+        parent = self.parents.get(statement)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return [statement]
+
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """The function that `node` stands in."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return ancestor
+        return None
+
+    def defines(self, owner: ast.expr, method: str) -> bool:
+        """True if `owner` is of a class of this file that has a method of that name by itself."""
+        definition = self.value(owner).definition
+        if not isinstance(definition, ast.ClassDef):
+            return False
+        return self.inference.method(definition, method) is not None
+
+    def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
+        """The method of a local class that `obj.method` names."""
+        if not isinstance(func, ast.Attribute):
+            return None
+        owner = self.value(func.value, scope).definition
+        if not isinstance(owner, ast.ClassDef):
+            return None
+        found = self.inference.method(owner, func.attr)
+        return found[0] if found else None
+
+    def is_annotation(self, node: ast.AST) -> bool:
+        """True if `node` stands in an annotation: nothing is done with it."""
+        child = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (ast.arg, ast.AnnAssign)):
+                return child is ancestor.annotation
+            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return child is ancestor.returns
+            if isinstance(ancestor, ast.stmt):
+                return False
+            child = ancestor
+        return False
+
+    def is_statement(self, node: ast.expr) -> bool:
+        """True if `node` stands alone: its value is not used."""
+        return isinstance(self.parents.get(node), ast.Expr)
+
+    # What things are.
+
+    def is_module(self, node: ast.expr) -> bool:
+        """True if `node` is an nn.Module."""
+        return self.value(node).has(MODULE)
+
+    def is_in_a_module(self, node: ast.AST) -> bool:
+        """True if `node` stands in a class that is an nn.Module."""
+        return any(
+            isinstance(a, ast.ClassDef)
+            and MODULE in self.inference.base_kind(a, self.index.scope(a))
+            for a in self.ancestors(node)
+        )
+
+    def is_device(self, node: ast.expr) -> bool:
+        """True if `node` is a device, or a string that names one."""
+        return self.value(node).has(DEVICE)
+
+    def on_accelerator(self, node: ast.expr) -> bool:
+        """True if `node` is a tensor that is known to live on the accelerator."""
+        value = self.value(node)
+        return value.has(TENSOR) and value.has(ACCEL)
+
+    def is_scaler(self, node: ast.expr) -> bool:
+        """True if `node` is a GradScaler."""
+        return self.value(node).has(SCALER) or self._called_like_a_scaler(node)
+
+    def _called_like_a_scaler(self, node: ast.expr) -> bool:
+        """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
+        if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            return False
+        return ast.unparse(node) in self.scalers_by_use
+
+    @cached_property
+    def scalers_by_use(self) -> frozenset[str]:
+        """What is used as only a GradScaler is, as text: `scale(loss).backward()`, `unscale_(optimizer)`, and
+        `step(optimizer)` of what is called a scaler.
+        """
+        names = set()
+        for call, _ in self.index.calls_of("backward"):
+            match call.func:
+                case ast.Attribute(
+                    value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_])
+                ):
+                    names.add(ast.unparse(scaler))
+        for call, _ in self.index.calls_of("unscale_"):
+            match call:
+                case ast.Call(func=ast.Attribute(value=scaler), args=[_]):
+                    names.add(ast.unparse(scaler))
+        for call, _ in self.index.calls_of("step"):
+            match call:
+                case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
+                    if _is_called_a_scaler(scaler) and self.is_optimizer(optimizer):
+                        names.add(ast.unparse(scaler))
+        return frozenset(names)
+
+    def is_scaling_step(self, call: ast.Call) -> bool:
+        """`loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
+        return (
+            _is_called_a_scaler(call.func)
+            and len(call.args) > 1
+            and self.is_optimizer(call.args[1])
+        )
+
+    @cached_property
+    def scaling_steps(self) -> list[ast.Call]:
+        """The calls that are such steps."""
+        return [call for call, _ in self.index.of(ast.Call) if self.is_scaling_step(call)]
+
+    def is_optimizer(self, node: ast.expr) -> bool:
+        """True if `node` is a torch optimizer: known to be one, or unknown and used and named as one."""
+        value = self.value(node)
+        if value.has(OPTIMIZER):
+            return True
+        if value.kinds & {MODULE, SCALER, INSTANCE, CLASS, TENSOR} or value.kinds:
+            return False
+        dotted = self.dotted(node)
+        if dotted is not None and not (self.project and self.project.holds(dotted)):
+            return False
+        text = ast.unparse(node)
+        last = text.rpartition(".")[2]
+        if _SCHEDULER_NAME.search(last):
+            return False
+        return text in self._zeroed or _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
+
+    @cached_property
+    def _zeroed(self) -> frozenset[str]:
+        """What `.zero_grad()` is called on, as text."""
+        return frozenset(
+            ast.unparse(call.func.value)
+            for call, _ in self.index.calls_of("zero_grad")
+            if isinstance(call.func, ast.Attribute)
+        )
+
+    @cached_property
+    def _is_served(self) -> bool:
+        if self.project is None or not any(word in self.source.text for word in _COMPUTES):
+            return False
+        return self.project.runs_accelerated
+
+    def is_called_in_steps(self, function: FunctionNode) -> bool:
+        """True if other modules call `function`, of this file's module or of a class, where they compute gradients."""
+        owner = self.parent(function)
+        if self.callers is None or not isinstance(owner, (ast.Module, ast.ClassDef)):
+            return False
+        name = owner.name if isinstance(owner, ast.ClassDef) else ""
+        return self.callers.take_part_in_steps(function, name)
+
+    @cached_property
+    def accelerated(self) -> bool:
+        """True if anything in this file speaks of an accelerator, or of a device to compute on."""
+        text = self.source.text
+        return speaks_of_an_accelerator(text) or any(name in text for name in self._own_devices)
+
+    @cached_property
+    def runs_accelerated(self) -> bool:
+        """True if this file does, or is part of a program that trains on one: where modules of the project are known."""
+        return self.accelerated or (self.project is not None and self.project.runs_accelerated)
+
+    def is_imported_elsewhere(self, name: str) -> bool:
+        """True if another module of the project is known to import `name` from this one."""
+        return self.project is not None and self.project.wants(name)
+
+    @cached_property
+    def uses_accelerate(self) -> bool:
+        """True if Hugging Face accelerate or Lightning Fabric drives the devices: they have XLA support of their own."""
+        return self._imports_accelerate or self._is_given_accelerate
+
+    @cached_property
+    def _is_given_accelerate(self) -> bool:
+        """True if functions of this file are handed the accelerator that another file made."""
+        if not any(f"{name}." in self.source.text for name in _GIVEN_ACCELERATORS):
+            return False
+        for method in _OF_ACCELERATORS:
+            for call, scope in self.index.calls_of(method):
+                func = call.func
+                if not isinstance(func, ast.Attribute) or (method == "backward" and not call.args):
+                    continue
+                owner = func.value
+                last = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+                if last in _GIVEN_ACCELERATORS and self.dotted(owner, scope) is None:
+                    if not self.value(owner, scope).kinds:
+                        return True
+        return False
+
+    @cached_property
+    def _imports_accelerate(self) -> bool:
+        if not self.source.mentions("accelerate", "fabric"):
+            return False
+        used = {node.id for node, _ in self.index.of(ast.Name)}
+        for name in self.module.bindings:
+            dotted = self.module.dotted(name) or ""
+            if name in used and dotted.startswith(_ACCELERATORS):
+                return True
+        return any(
+            (self.dotted(call.func, scope) or "").endswith(".Fabric")
+            for call, scope in self.index.calls_of("Fabric")
+        )

@@ -1,0 +1,486 @@
+"""What the other modules of a project say of one of them.
+
+A file is judged by itself; here it asks, where its own text is not enough: is the `autocast` that it imports from
+`utils` torch's, does another module import what this one would drop, is it part of a program that trains on an
+accelerator? Sources are given by path. Most is read off import lines; a module is parsed only to confirm what they
+promise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+from ..catalog.families import may_lead_to_one
+from ..hot_lines import LISTENED
+from ..patterns import Pattern
+from ..source import Source, SourceError
+from .accelerators import speaks_of_an_accelerator
+from .import_lines import Import, imports_in
+from .index import Index, build
+from .inference.expressions import EXPRESSIONS
+from .inference.inference import Inference
+from .inference.values import UNKNOWN, Value, for_others
+from .scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
+
+T = TypeVar("T")
+_TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
+TRAINS = (".backward(", ".step(")
+# What people call things of torch where they hand them on.
+_ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
+
+
+# `device_module = torch.cuda`, in a module.
+_KEPT = Pattern(r"^(\w+)\s*=\s*(?:torch|apex)\.[\w.]+[ \t]*$", re.MULTILINE)
+_MOST_HANDS = 8  # through which a name comes
+# Never looked for in a project: nearly every name begins with one of them.
+_OTHERS = frozenset(
+    "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
+)
+
+
+class Modules:
+    """The Python files of one project: `files` by path from its root, with `/`. They are read when they are asked for."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+        self._texts: dict[str, str] = {}
+        self._imports: dict[str, tuple[Import, ...]] = {}
+        self._scopes: dict[str, Scope | None] = {}
+        self._origins: dict[tuple[str, str], str] = {}
+        self._returned: dict[tuple[str, str], Value] = {}
+        self._whole: dict[str, Index | None] = {}
+        self._remembered: dict[tuple[str, str], Any] = {}
+
+    def remembered(self, key: tuple[str, str], make: Callable[[], T]) -> T:
+        """What `make` gives at the first call with `key`: what, and the path of the module that it is of."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: T = self._remembered[key]
+        return found
+
+    def text(self, path: str) -> str:
+        """The file at `path`, good for searching."""
+        if path not in self._texts:
+            self._texts[path] = self.files[path].decode("utf-8", "replace")
+        return self._texts[path]
+
+    def imports(self, path: str) -> tuple[Import, ...]:
+        """Its imports, anywhere in it, read off its lines."""
+        if path not in self._imports:
+            self._imports[path] = tuple(imports_in(self.text(path)))
+        return self._imports[path]
+
+    def locate(self, dotted: str, path: str) -> tuple[str, list[str]] | None:
+        """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
+
+        Absolute names are looked for beside the file, and then in each folder above, up to the project's root.
+        """
+        name = dotted.lstrip(".")
+        parts = name.split(".") if name else []
+        folders = path.split("/")[:-1]
+        if level := len(dotted) - len(name):
+            if level - 1 > len(folders):
+                return None
+            base = folders[: len(folders) - level + 1]
+            found = self._below(base, parts)
+            if found is None and "/".join((*base, "__init__.py")) in self.files:
+                found = "/".join((*base, "__init__.py")), parts
+            return found
+        for depth in range(len(folders), -1, -1):
+            if (found := self._below(folders[:depth], parts)) is not None:
+                return found
+        return None
+
+    def has(self, root: str, path: str) -> bool:
+        """True if a module or folder called `root` can be imported in the file at `path`."""
+        folders = path.split("/")[:-1]
+        beside = ("/".join((*folders[:depth], root)) for depth in range(len(folders), -1, -1))
+        return any(f"{name}.py" in self.files or name in self.folders for name in beside)
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders that modules lie in."""
+        found: set[str] = set()
+        for path in self.files:
+            while (path := path.rpartition("/")[0]) and path not in found:
+                found.add(path)
+        return frozenset(found)
+
+    def _below(self, folders: list[str], parts: list[str]) -> tuple[str, list[str]] | None:
+        here, best = list(folders), None
+        for k, part in enumerate(parts):
+            here.append(part)
+            for ending in ("/__init__.py", ".py"):
+                if (path := "/".join(here) + ending) in self.files:
+                    best = path, parts[k + 1 :]
+                    break
+        return best
+
+    def scope(self, path: str) -> Scope | None:
+        """The names of the module at `path`; None where it cannot be parsed."""
+        if path not in self._scopes:
+            try:
+                source = Source(self.files[path])
+                scope = self._scopes[path] = Scope(source.tree, None, source.text)
+                scope.elsewhere = Project(self, path)
+            except (SourceError, RecursionError, MemoryError):
+                self._scopes[path] = None
+        return self._scopes[path]
+
+    def origin(self, dotted: str, path: str) -> str:
+        """What `dotted`, imported in the file at `path` from a module of the project, is called outside of it.
+
+        Empty where it is no import of that module, but its own, or unknown.
+        """
+        key = (dotted, path)
+        if key not in self._origins:
+            self._origins[key] = ""  # modules that import each other
+            self._origins[key] = self._origin(dotted, path)
+        return self._origins[key]
+
+    def _origin(self, dotted: str, path: str) -> str:
+        found = self.locate(dotted, path)
+        if found is None or not found[1]:
+            return ""
+        home, (name, *more) = found
+        imports = self.imports(home)
+        if not any(i.local == name or i.name == "*" for i in imports):
+            if name not in _KEPT.compiled.findall(self.text(home)):
+                return ""
+        scope = self.scope(home)
+        inner = scope.dotted(name) if scope is not None else None
+        if inner is None:
+            return ""
+        full = ".".join((inner, *more))
+        return self.origin(full, home) or ("" if self._is_own(full, home) else full)
+
+    def defined(self, dotted: str, path: str) -> tuple[ast.AST, str] | None:
+        """The function or class that `dotted` names in the file at `path`, and the file that it stands in."""
+        for _ in range(_MOST_HANDS):
+            found = self.locate(dotted, path)
+            if found is None or len(found[1]) != 1:
+                return None
+            path, (name,) = found
+            scope = self.scope(path)
+            bindings = scope.bindings.get(name, ()) if scope is not None else ()
+            if len(bindings) != 1:
+                return None
+            if bindings[0].how in {"def", "class"}:
+                return bindings[0].node, path
+            dotted = bindings[0].dotted
+            if not dotted:
+                return None
+        return None
+
+    def holds(self, dotted: str, path: str) -> bool:
+        """True if `dotted`, imported in the file at `path`, is no module, function or class, but what a name is bound to.
+
+        `utils.model`, and `utils.Holder.model` of a class.
+        """
+        for _ in range(_MOST_HANDS):
+            found = self.locate(dotted, path)
+            if found is None or not found[1]:
+                return False
+            path, (name, *more) = found
+            scope = self.scope(path)
+            bindings = scope.bindings.get(name, ()) if scope is not None else ()
+            if not bindings:
+                return False
+            if all(b.how == "import" for b in bindings):
+                dotted = ".".join((bindings[0].dotted, *more))
+            else:
+                ways = {b.how for b in bindings}
+                return not ways & {"import", "def"} and (ways != {"class"} or bool(more))
+        return False
+
+    def returned(self, dotted: str, path: str) -> Value:
+        """What calling `dotted`, imported in the file at `path`, gives: as its own module tells."""
+        key = (dotted, path)
+        if key not in self._returned:
+            self._returned[key] = UNKNOWN  # modules that call each other
+            found = self.defined(dotted, path)
+            if found is not None:
+                self._returned[key] = for_others(self._result(*found))
+        return self._returned[key]
+
+    def _result(self, node: ast.AST, path: str) -> Value:
+        scope = self.scope(path)
+        if isinstance(node, ast.ClassDef) and scope is not None:
+            return Inference(scope, lambda name: [], {}, EXPRESSIONS).instance(node, scope)
+        if not isinstance(node, ast.FunctionDef):
+            return UNKNOWN
+        start, end = node.lineno, node.end_lineno or node.lineno
+        index = self._indexed(path, lambda first, last: first <= end and last >= start)
+        return index.inference.returned(node, index.module) if index is not None else UNKNOWN
+
+    def whole(self, path: str) -> Index | None:
+        """All of the module at `path`, indexed; None where it cannot be parsed."""
+        if path not in self._whole:
+            self._whole[path] = self._indexed(path, lambda first, last: True)
+        return self._whole[path]
+
+    def _indexed(self, path: str, hot: Callable[[int, int], bool]) -> Index | None:
+        scope = self.scope(path)
+        if scope is None or not isinstance(scope.node, ast.Module):
+            return None
+        index = build(scope.node, scope.text, hot)
+        index.module.elsewhere = project = Project(self, path)
+        index.inference.elsewhere = project.returned
+        return index
+
+    def _is_own(self, dotted: str, path: str) -> bool:
+        return dotted.startswith(".") or self.locate(dotted, path) is not None
+
+    def starred(self, home: str, name: str, path: str) -> str | None:
+        """What `from home import *` in the file at `path` brings under `name`.
+
+        Its dotted name, empty for nothing, `LOCAL` for something of the project; None where that cannot be told.
+        """
+        found = self.locate(home, path)
+        scope = self.scope(found[0]) if found is not None and not found[1] else None
+        if found is None or scope is None:
+            return None
+        bindings = scope.bindings
+        if name.startswith("_") or "__all__" in bindings:
+            return LOCAL if name in bindings else None
+        if name not in bindings and not scope.stars:
+            return ""
+        inner = scope.dotted(name)
+        if inner is None:
+            return LOCAL if name in bindings else None
+        return self.origin(inner, found[0]) or (LOCAL if self._is_own(inner, found[0]) else inner)
+
+    @cached_property
+    def renamed(self) -> frozenset[str]:
+        """Names under which modules have what some rule listens to, or what only CUDA has: `import ... as MyDDP`."""
+        found: set[str] = set()
+        for path in self.files:
+            for home, name, local in self.imports(path):
+                if (name or home.rpartition(".")[2]) in _interesting() or may_lead_to_one(
+                    f"{home}.{name}" if name else home
+                ):
+                    found.add(local)
+            if "torch" in (text := self.text(path)):
+                found.update(_KEPT.compiled.findall(text))
+        return frozenset(found)
+
+    # Who imports whom.
+
+    @cached_property
+    def graph(self) -> dict[str, set[str]]:
+        """File -> the files that it imports, the packages around them included."""
+        return {path: set(self._imported(path)) for path in self.files}
+
+    def _imported(self, path: str) -> Iterator[str]:
+        for home, name, _ in self.imports(path):
+            if _is_of_others(home.partition(".")[0]):
+                continue
+            dotted = f"{home}{'' if home.endswith('.') else '.'}{name}" if name != "*" else home
+            found = self.locate(dotted.rstrip(".") if name else home, path)
+            if found is not None and found[0] != path:
+                yield found[0]
+                folders = found[0].split("/")[:-1]
+                while folders:
+                    if (package := "/".join((*folders, "__init__.py"))) in self.files:
+                        yield package
+                    folders.pop()
+
+    @cached_property
+    def importers(self) -> dict[str, set[str]]:
+        """The other way round."""
+        found: dict[str, set[str]] = {path: set() for path in self.files}
+        for path, imported in self.graph.items():
+            for other in imported:
+                found[other].add(path)
+        return found
+
+    def reached(self, path: str, both_ways: bool = False) -> set[str]:
+        """The files that running the one at `path` loads, itself included; `both_ways`: all that belong together."""
+        seen, stack = {path}, [path]
+        while stack:
+            current = stack.pop()
+            others = set(self.graph.get(current, ()))
+            if both_ways:
+                others |= self.importers.get(current, set())
+            stack += others - seen
+            seen |= others
+        return seen
+
+    @cached_property
+    def accelerated(self) -> frozenset[str]:
+        """The files of programs that train on an accelerator. Tests are no programs."""
+        found: set[str] = set()
+        texts = {path: self.text(path) for path in self.files}
+        train = {p for p, text in texts.items() if any(word in text for word in TRAINS)}
+        speak = {p for p, text in texts.items() if speaks_of_an_accelerator(text)}
+        for path in self.files:
+            if _TEST.search(path) or (self.importers[path] and "__main__" not in texts[path]):
+                continue
+            reached = self.reached(path)
+            if reached & train and reached & speak:
+                found |= reached
+        return frozenset(found)
+
+
+class Project:
+    """The project as the module at `path` sees it. `asked`: a verdict on that module depends on others."""
+
+    def __init__(self, modules: Modules, path: str) -> None:
+        self.modules = modules
+        self.path = path
+        self.asked = False
+        self._roots: dict[str, bool] = {}
+
+    def origin(self, dotted: str) -> str:
+        """See `Modules.origin`; empty for names that no rule knows."""
+        last = dotted.rpartition(".")[2]
+        if last not in _interesting() and not (self.has(dotted) and self.hands_on(last)):
+            return ""
+        return self.modules.origin(dotted, self.path) if self.has(dotted) else ""
+
+    def hands_on(self, name: str) -> bool:
+        """True if some module has something under `name` that rules listen to."""
+        self.asked = True
+        return name in self.modules.renamed
+
+    def has_text(self, pattern: re.Pattern[str]) -> bool:
+        """True if `pattern` is found in the text of any module."""
+        self.asked = True
+        return any(pattern.search(self.modules.text(path)) for path in self.modules.files)
+
+    def has(self, dotted: str) -> bool:
+        """True if `dotted` begins with a module of the project. Even the answer no is one of the project."""
+        root = dotted.partition(".")[0]
+        if root and _is_of_others(root):
+            return False
+        self.asked = True
+        if root not in self._roots:
+            self._roots[root] = not root or self.modules.has(root, self.path)
+        return self._roots[root]
+
+    def starred(self, home: str, name: str) -> str | None:
+        """See `Modules.starred`."""
+        self.asked = True
+        if name not in _interesting() and not self.hands_on(name):
+            return None
+        return self.modules.starred(home, name, self.path)
+
+    def function(self, dotted: str) -> ast.FunctionDef | None:
+        """The function of another module that `dotted` names."""
+        found = self.definition(dotted)
+        return found[0] if found is not None and isinstance(found[0], ast.FunctionDef) else None
+
+    def definition(self, dotted: str) -> tuple[ast.AST, str] | None:
+        """See `Modules.defined`."""
+        return self.modules.defined(dotted, self.path) if self.has(dotted) else None
+
+    def holds(self, dotted: str) -> bool:
+        """See `Modules.holds`."""
+        return self.has(dotted) and self.modules.holds(dotted, self.path)
+
+    def returned(self, dotted: str) -> Value:
+        """See `Modules.returned`."""
+        if not self.has(dotted):
+            return UNKNOWN
+        return self.modules.returned(dotted, self.path)
+
+    @property
+    def runs_accelerated(self) -> bool:
+        """True if a program that trains on an accelerator loads this module."""
+        self.asked = True
+        return self.path in self.modules.accelerated
+
+    def wants(self, name: str) -> bool:
+        """True if another module imports `name` from this one, or all that it has."""
+        self.asked = True
+        # What a module that imports this one calls it; inside a package, `from . import` does without.
+        *folders, own = self.path.removesuffix(".py").split("/")
+        me = own if own != "__init__" else (folders or [""])[-1]
+        return any(
+            self._wants(other, name, me)
+            for other in self.modules.files
+            if other != self.path
+            and (name in (text := self.modules.text(other)) or "import *" in text)
+            and (me in text or own == "__init__")
+        )
+
+    def _wants(self, other: str, name: str, me: str) -> bool:
+        for found in self.modules.imports(other):
+            if found.name != me and found.home.rpartition(".")[2] not in {me, ""}:
+                continue
+            if found.name == name or (found.name == "*" and self._is_public(name)):
+                home = self.modules.locate(found.home, other)
+                if home is not None and home[0] == self.path:
+                    return True
+            elif self._is_me(found, other) and _uses(self.modules.text(other), name):
+                return True
+        return False
+
+    def _is_public(self, name: str) -> bool:
+        """True if a star import brings `name`: `__all__` names it, or there is none."""
+        text = self.modules.text(self.path)
+        if "__all__" in text:
+            return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
+        return not name.startswith("_")
+
+    def _is_me(self, found: Import, other: str) -> bool:
+        """True if `found` imports this whole module: `import utils`, `from lib import utils`."""
+        separator = "" if found.home.endswith(".") or not found.name else "."
+        home = self.modules.locate(f"{found.home}{separator}{found.name}", other)
+        return home is not None and home == (self.path, [])
+
+    def uses_attribute(self, name: str) -> bool:
+        """True if another module of the same programs has `.name` of anything."""
+        self.asked = True
+        modules = self.modules
+        using = {other for other in modules.files if _uses(modules.text(other), name)} - {self.path}
+        return bool(using) and not using.isdisjoint(modules.reached(self.path, both_ways=True))
+
+    @cached_property
+    def program_texts(self) -> list[str]:
+        """The texts of the other modules of the programs that load this one, and of this one as a program."""
+        return [self.modules.text(path) for path in self.program_paths]
+
+    @cached_property
+    def program_paths(self) -> list[str]:
+        """The paths of those modules."""
+        self.asked = True
+        modules = self.modules
+        seen, stack = {self.path}, [self.path]
+        while stack:
+            above = modules.importers.get(stack.pop(), set()) - seen
+            seen |= above
+            stack += above
+        return sorted({path for start in seen for path in modules.reached(start)} - {self.path})
+
+    def mentions(self, *words: str) -> bool:
+        """True if another module of the same programs has one of these words."""
+        self.asked = True
+        others = self.modules.reached(self.path, both_ways=True) - {self.path}
+        return any(word in self.modules.text(other) for other in others for word in words)
+
+
+def _is_of_others(root: str) -> bool:
+    return root in _OTHERS or root in sys.stdlib_module_names
+
+
+def _uses(text: str, attribute: str) -> bool:
+    if f".{attribute}" not in text:
+        return False
+    return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
+
+
+_names: set[str] = set()
+
+
+def _interesting() -> set[str]:
+    """Last parts of the names that rules listen to, and of the modules that they lie in."""
+    if not _names:
+        _names.update(name.rpartition(".")[2] for name in (*LISTENED, *MODULES))
+        _names.update(_ALIASES, *STAR_EXPORTS.values())
+    return _names

@@ -1,0 +1,295 @@
+"""Which dotted name does a local name stand for?
+
+Scopes and their bindings, read from the standard `ast`, each scope only when somebody asks.
+A name is resolved only where every import that binds it agrees and nothing else rebinds it:
+a shadowed, rebound or ambiguous name resolves to nothing, which makes a rule silent, not wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Protocol
+
+from ..patterns import Pattern
+from .bindings import (
+    ITERATED,
+    Binding,
+    Collector,
+    Comprehension,
+    FunctionNode,
+    ScopeNode,
+    walk_in_scope,
+)
+
+# Read from the text: a line of a docstring that looks like one only makes a name less sure.
+_GLOBAL = Pattern(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
+
+
+# What a star import of the project's own brings that is no import there.
+LOCAL = "."
+
+
+class Elsewhere(Protocol):
+    """What other modules of the project tell of names that are imported from them; see `project`."""
+
+    def origin(self, dotted: str) -> str:
+        """What it is called outside of the project, if it is from there."""
+
+    def starred(self, home: str, name: str) -> str | None:
+        """What `from home import *` brings under `name`: "" nothing, `LOCAL` something of its own, None unknown."""
+
+
+class Scope:
+    """A module, function, class, lambda or comprehension; `bindings` are collected on first use."""
+
+    __slots__ = (
+        "_bindings",
+        "_globals",
+        "_rebound",
+        "_resolved",
+        "elsewhere",
+        "has_walrus",
+        "module",
+        "node",
+        "parent",
+        "stars",
+        "text",
+    )
+
+    def __init__(self, node: ScopeNode, parent: Scope | None, text: str = "") -> None:
+        self.node = node
+        self.parent = parent
+        self.module: Scope = parent.module if parent is not None else self
+        self.text: str = parent.text if parent is not None else text  # the file's
+        self.has_walrus: bool = parent.has_walrus if parent is not None else ":=" in text
+        self.stars: list[str] = []
+        self.elsewhere: Elsewhere | None = None  # of a module: the others of its project
+        self._bindings: dict[str, list[Binding]] | None = None
+        self._globals: set[str] = set()
+        self._rebound: frozenset[str] | None = None
+        self._resolved: dict[str, str | None] = {}
+
+    def release(self) -> None:
+        """Of a module, which names itself: let go of it. Nothing may be asked of it any more."""
+        del self.module
+
+    @property
+    def bindings(self) -> dict[str, list[Binding]]:
+        """Local name -> everything in this scope that binds it, in source order."""
+        if self._bindings is None:
+            self._bindings = {}
+            collector = Collector(self._bindings, self._globals, self.stars, self.module.has_walrus)
+            collector.scope(self.node)
+        return self._bindings
+
+    @property
+    def rebound(self) -> frozenset[str]:
+        """Names of the module that some function declares `global`, to bind them."""
+        if self._rebound is None:
+            self._rebound = frozenset()
+            if isinstance(self.node, ast.Module) and "global " in self.text:
+                found = _GLOBAL.findall(self.text)
+                self._rebound = frozenset(n.strip() for names in found for n in names.split(","))
+        return self._rebound
+
+    @property
+    def function(self) -> FunctionNode | None:
+        """The function that this scope is, or lies in."""
+        scope: Scope | None = self
+        while scope is not None:
+            if isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return scope.node
+            scope = scope.parent
+        return None
+
+    def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The scope that `name`, read here, belongs to, and its bindings there; None for an unknown name.
+
+        A class's own names are not seen from its methods, as in Python.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if scope is self or not isinstance(scope.node, ast.ClassDef):
+                found = scope.bindings.get(name)
+                if name in scope._globals:
+                    return scope._elsewhere(name, found or [])
+                if found:
+                    return scope, found
+            scope = scope.parent
+        return None
+
+    def _elsewhere(self, name: str, here: list[Binding]) -> tuple[Scope, list[Binding]]:
+        """A `global` or `nonlocal` name: bound outside, and here."""
+        outer = self.parent.find(name) if self.parent is not None else None
+        if outer is None:
+            return self.module, here
+        return outer[0], [*outer[1], *here]
+
+    def dotted(self, name: str) -> str | None:
+        """The dotted name that local `name` stands for, if it is surely an imported one."""
+        resolved = self._resolved
+        if name not in resolved:
+            resolved[name] = None  # guards `cuda = cuda`
+            resolved[name] = self._dotted(name)
+        return resolved[name]
+
+    def _dotted(self, name: str) -> str | None:
+        found = self.find(name)
+        if found is None:
+            return _from_star(name, self.module)
+        scope, bindings = found
+        if name in scope.rebound:
+            return None
+        candidates = {self.outside(b.dotted) for b in bindings if b.how == "import"}
+        others = [b for b in bindings if b.how not in _IMPORTED and not _is_fallback(b)]
+        if others:
+            return scope._alias(others) if not candidates else None
+        return candidates.pop() if len(candidates) == 1 else None
+
+    def outside(self, dotted: str) -> str:
+        """`dotted`, or its name outside of the project, where a module of the project only hands it on."""
+        elsewhere = self.module.elsewhere
+        return (elsewhere.origin(dotted) or dotted) if elsewhere is not None else dotted
+
+    def _alias(self, bindings: list[Binding]) -> str | None:
+        """`cuda = torch.cuda`, `cuda = import_module("torch.cuda")`: a module under a second name."""
+        if len(bindings) != 1 or bindings[0].how != "assign" or bindings[0].path:
+            return None
+        value = bindings[0].value
+        dotted = resolve(value, self)
+        is_module = dotted in MODULES or (isinstance(value, ast.Call) and _imports(value, self))
+        return dotted if is_module else None
+
+
+# A fallback stands in the `except` of a `try` that imports the name from torch, which is there.
+_IMPORTED = frozenset({"import", "fallback"})
+
+# Modules that people give a second name by assignment.
+MODULES = frozenset(
+    {
+        "torch",
+        "torch.accelerator",
+        "torch.amp",
+        "torch.backends.cuda",
+        "torch.backends.cudnn",
+        "torch.cuda",
+        "torch.cuda.amp",
+        "torch.cuda.nvtx",
+        "torch.distributed",
+        "torch.nn",
+        "torch.nn.functional",
+        "torch.optim",
+        "torch.utils.data",
+        "apex.amp",
+        "apex.optimizers",
+    }
+)
+
+# What `from <module> import *` brings that matters here.
+STAR_EXPORTS = {
+    "torch": frozenset({"cuda", "device", "load", "save", "manual_seed", "no_grad", "optim", "nn"}),
+    "torch.cuda": frozenset({"is_available", "device_count", "synchronize", "empty_cache", "amp"}),
+    "torch.cuda.amp": frozenset({"GradScaler", "autocast", "custom_bwd", "custom_fwd"}),
+    "torch.amp": frozenset({"GradScaler", "autocast", "custom_bwd", "custom_fwd"}),
+    "torch.optim": frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "LBFGS", "RMSprop", "SGD"}),
+    "torch.nn": frozenset({"DataParallel", "Module"}),
+    "torch.utils.data": frozenset({"DataLoader", "Dataset", "IterableDataset"}),
+}
+# Those of which that is all there is.
+WHOLLY_KNOWN = frozenset({"torch.cuda.amp", "torch.amp"})
+
+
+def resolve(node: ast.AST | None, scope: Scope) -> str | None:
+    """The dotted name of a Name, an attribute chain, `getattr(torch, "cuda")` or `import_module("torch.cuda")`; None
+    for anything else.
+    """
+    root = node
+    while type(root) is ast.Attribute:
+        root = root.value
+    if isinstance(root, ast.Name):
+        base = scope.dotted(root.id)
+    elif isinstance(root, ast.Call):
+        base = _called(root, scope)
+    else:
+        return None
+    if root is node or not base:
+        return base or None
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return scope.outside(f"{base}.{'.'.join(reversed(parts))}")
+
+
+def _called(call: ast.Call, scope: Scope) -> str | None:
+    """What `getattr(torch, "cuda")`, `getattr(torch, device_type, torch.cuda)` and `importlib.import_module("torch.cuda")`
+    stand for.
+    """
+    match call:
+        case ast.Call(
+            func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(attribute)), *_]
+        ) if scope.find("getattr") is None:
+            base = resolve(value, scope)
+            return scope.outside(f"{base}.{attribute}") if base else None
+        case ast.Call(func=ast.Name(id="getattr"), args=[value, _, default]) if (
+            scope.find("getattr") is None and resolve(value, scope) == "torch"
+        ):  # getattr(torch, device_type, torch.cuda)
+            return "torch.cuda" if resolve(default, scope) == "torch.cuda" else None
+        case ast.Call(args=[ast.Constant(value=str(module))]) if _imports(call, scope):
+            return module
+    return None
+
+
+def _imports(call: ast.Call, scope: Scope) -> bool:
+    """`importlib.import_module("torch.cuda")`."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="import_module") | ast.Name(id="import_module"),
+            args=[ast.Constant(value=str(module))],
+        ):
+            return module[:1] != "." and resolve(call.func, scope) == "importlib.import_module"
+    return False
+
+
+def _from_star(name: str, module: Scope) -> str | None:
+    """`name` from the only star import that can bring it; an unknown star import could shadow it."""
+    module.bindings  # noqa: B018 - collects the star imports
+    homes: set[str] = set()
+    for star in module.stars:
+        if star in STAR_EXPORTS:
+            brought: str | None = f"{star}.{name}" if name in STAR_EXPORTS[star] else ""
+        else:
+            brought = module.elsewhere.starred(star, name) if module.elsewhere else None
+        if brought is None:
+            return None
+        homes.add(brought)
+    homes.discard("")
+    return homes.pop() if len(homes) == 1 and LOCAL not in homes else None
+
+
+def _is_fallback(binding: Binding) -> bool:
+    """`autocast = None` beside an import of it, or its bare annotation: not another meaning."""
+    if binding.how == "delete":
+        return True
+    if binding.how != "assign" or binding.path:
+        return False
+    return binding.value is None or (
+        isinstance(binding.value, ast.Constant) and binding.value.value in (None, False)
+    )
+
+
+__all__ = [
+    "ITERATED",
+    "LOCAL",
+    "MODULES",
+    "STAR_EXPORTS",
+    "WHOLLY_KNOWN",
+    "Binding",
+    "Comprehension",
+    "FunctionNode",
+    "Scope",
+    "ScopeNode",
+    "resolve",
+    "walk_in_scope",
+]

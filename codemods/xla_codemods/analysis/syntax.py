@@ -1,0 +1,172 @@
+"""Small questions about `ast` nodes that need no names and no values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from .nodes import CHILDREN, walk
+from .scopes import FunctionNode
+
+
+def is_cuda_string(text: str) -> bool:
+    """True if `text` is "cuda", "cuda:0" or (yet to be formatted) "cuda:{}"."""
+    if text == "cuda":
+        return True
+    head, colon, index = text.partition(":")
+    return (
+        head == "cuda"
+        and bool(colon)
+        and (index.isdigit() or index in {"", "{}", "%d", "%s", "{0}"})
+    )
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of the keyword argument `name`."""
+    for argument in call.keywords:
+        if argument.arg == name:
+            return argument.value
+    return None
+
+
+def argument_for(
+    name: str, function: FunctionNode, call: ast.Call, *, skip_self: bool
+) -> ast.expr | None:
+    """What `call` passes for the parameter `name` of `function`."""
+    given = keyword(call, name)
+    if given is not None:
+        return given
+    positional = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    if name not in positional:
+        return None
+    index = positional.index(name) - (1 if skip_self and not is_static(function) else 0)
+    if not 0 <= index < len(call.args) or any(
+        isinstance(a, ast.Starred) for a in call.args[: index + 1]
+    ):
+        return None
+    return call.args[index]
+
+
+def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every node of these statements, without entering functions and classes inside."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        kind = type(node)
+        if kind not in _DEFINITIONS:
+            below = CHILDREN[kind](node)
+            if below:
+                below.reverse()
+                stack += below
+
+
+_DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every statement of these, and handlers and cases, without entering functions and classes inside."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if type(node) in _COMPOUND:
+            for block in _BLOCKS:
+                stack += reversed(getattr(node, block, ()))
+
+
+_BLOCKS = ("cases", "finalbody", "orelse", "handlers", "body")  # the last is looked at first
+_COMPOUND = frozenset(
+    kind
+    for name in "For AsyncFor While If With AsyncWith Try TryStar ExceptHandler Match match_case".split()
+    if (kind := getattr(ast, name, None)) is not None
+)
+
+
+def is_static(function: FunctionNode) -> bool:
+    """True if `function` is a static method."""
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+
+
+def is_pure(test: ast.expr) -> bool:
+    """True if evaluating `test` can be left out: names, attributes and comparisons, and questions of torch's,
+    a dict's or a builtin's.
+    """
+    for node in walk(test):
+        if isinstance(node, ast.Call):
+            func = node.func
+            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            if last not in _QUESTIONS:
+                return False
+        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+_QUESTIONS = frozenset(
+    "is_available device_count get keys is_enabled get_scale hasattr getattr isinstance len bool".split()
+)
+
+
+def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """True if `node`, a function or class that is not called here, is to be called elsewhere: bound to a name,
+    returned, or given to a call; not compared, listed, annotated, derived from, patched or asked about.
+    """
+    if not isinstance(getattr(node, "ctx", None), ast.Load):
+        return False
+    parent = parents.get(node)
+    if isinstance(parent, ast.keyword):
+        parent = parents.get(parent)
+        return isinstance(parent, ast.Call)
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return last not in _ASKING and not _is_decorator(parent, parents)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        return parent.value is node
+    if isinstance(parent, ast.IfExp):
+        return parent.test is not node
+    if isinstance(parent, ast.Dict):
+        return node in parent.values
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node in parent.decorator_list
+    return isinstance(parent, (ast.Return, ast.arguments, ast.Lambda))
+
+
+_ASKING = frozenset(
+    "isinstance issubclass hasattr getattr callable signature getsource register setattr patch".split()
+)
+
+
+def _is_decorator(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    owner = parents.get(call)
+    return call in getattr(owner, "decorator_list", ())
+
+
+def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """True if `node` is the `elif` of another `if`, or all that stands in its `else`."""
+    parent = parents.get(node)
+    return isinstance(parent, ast.If) and node in parent.orelse
+
+
+def used_names(tree: ast.Module) -> set[str]:
+    """Names that are read anywhere, in string annotations and `__all__` too."""
+    used: set[str] = set()
+    for node in walk(tree):
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Store):
+                used.add(node.id)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)) and isinstance(
+            node.annotation, ast.Constant
+        ):
+            used.update(re.findall(r"\w+", str(node.annotation.value)))
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+        ):
+            used.update(
+                n.value
+                for n in walk(node.value)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            )
+    return used

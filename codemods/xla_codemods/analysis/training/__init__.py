@@ -1,0 +1,1 @@
+"""Loops, loaders, optimizer steps, and what happens in each turn."""

@@ -1,0 +1,381 @@
+"""What becomes of a batch in the body of a loop: moved to the device, or needed on the host.
+
+A device loader may stand around a loader only if every use of a batch would also do with tensors on the device:
+moved there anyway, or asked for no more than its length and shape.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...patterns import Pattern
+from ..devices.tensor_types import cuda_type
+from ..inference.values import DEVICE, HOST, MODULE, NUMBER
+from ..loops import LoopNode, body_of
+from ..nodes import walk
+from ..scopes import FunctionNode
+from ..syntax import keyword
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_MOVING = Pattern(
+    r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",
+    re.IGNORECASE,
+)
+_ASKED = frozenset(
+    (
+        "shape size dim ndim numel nelement __len__ batch_size num_graphs dtype keys "
+        "is_floating_point"
+    ).split()
+)
+_QUESTIONS = frozenset({"len", "isinstance", "type", "id", "hasattr", "issubclass"})
+_PASSED_THROUGH = frozenset(
+    (
+        "float long int double half bool view reshape squeeze unsqueeze permute transpose "
+        "contiguous flatten t detach requires_grad_ clone pin_memory type flip expand repeat "
+        "values items pop get copy"
+    ).split()
+)
+_MAPPING = frozenset({"map", "tree_map", "apply", "recursive_apply", "starmap"})
+_DEPTH = 3
+
+# A place in the source: line, column.
+Place = tuple[int, int]
+_END: Place = (10**9, 0)
+
+
+class BatchFlow(NamedTuple):
+    """`moved`: at least one use moves the batch to the device, and none needs it on the host.
+    `host` names the first use that does.
+    """
+
+    moved: bool
+    moves: tuple[ast.AST, ...]
+    host: ast.AST | None
+
+
+class _Uses:
+    def __init__(self) -> None:
+        self.moves: list[ast.AST] = []
+        self.host: list[ast.AST] = []
+
+
+class Batches:
+    """The flows of one script's loops."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.script = script
+        self._flows: dict[tuple[ast.AST, bool], BatchFlow] = {}
+
+    def flow(self, loop: LoopNode, *, own: bool = False) -> BatchFlow:
+        """What the body of `loop` does with the batches that it is fed; `own`: with those that it iterates over."""
+        key = loop, own
+        if key not in self._flows:
+            uses = _Uses()
+            for name, start in self._own_names(loop) if own else self._fed_names(loop):
+                self._follow(name, start, body_of(loop), uses, 0)
+            moved = bool(uses.moves) and not uses.host
+            host = min(uses.host, key=_start, default=None)
+            self._flows[key] = BatchFlow(moved, tuple(uses.moves), host)
+        return self._flows[key]
+
+    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+        """Names that hold (parts of) a batch, with the place behind which they do."""
+        yield from self._own_names(loop)
+        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
+            return
+        for node in _walk(loop.body):
+            if isinstance(node, ast.Assign) and _is_next(node.value):
+                for target in node.targets:
+                    yield from ((name, _end(node)) for name in _names(target))
+
+    def _own_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+        """Those of the loop's target."""
+        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
+            yield from ((name, _start(loop)) for name in _names(loop.generators[0].target))
+            return
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            for target in self._batch_targets(loop):
+                yield from ((name, _start(loop)) for name in _names(target))
+
+    def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
+        """The loop's target without the index of `enumerate`."""
+        if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+            element = self.script.value(loop.iter).iterated()
+            if (element.items and element.items[0].has(NUMBER)) or _has_enumerate(
+                self._behind(loop.iter)
+            ):
+                return [loop.target.elts[1]]
+        return [loop.target]
+
+    def _behind(self, node: ast.expr) -> ast.expr:
+        """What the name `node` is bound to, where that is one expression."""
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        if found is not None and len(found[1]) == 1 and not found[1][0].path:
+            return found[1][0].value or node
+        return node
+
+    def _follow(
+        self, name: str, start: Place, body: Sequence[ast.AST], uses: _Uses, depth: int
+    ) -> None:
+        """Classify every use of `name` in `body` from `start` on, until it is rebound to what was moved."""
+        end = self._moved_at(name, body, start)
+        for node in _walk(body):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                if start <= _start(node) <= end:
+                    self._classify(node, body, uses, depth)
+
+    def _moved_at(self, name: str, body: Sequence[ast.AST], start: Place) -> Place:
+        """The last place at which `name` is still what the loader gave: it is rebound to the moved one there."""
+        for node in _walk(body):
+            if not isinstance(node, ast.Assign) or _start(node) < start:
+                continue
+            if name in {n for t in node.targets for n in _names(t)} and self._moves_something(
+                node.value
+            ):
+                return _end(node)
+        return _END
+
+    def _moves_something(self, value: ast.expr) -> bool:
+        return any(isinstance(node, ast.Call) and self.is_move(node) for node in walk(value))
+
+    def is_move(self, call: ast.Call) -> bool:
+        """`x.to(device)`, `x.cuda()`, `to_device(x, ...)`."""
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr == "cuda":
+            return True
+        if isinstance(func, ast.Attribute) and func.attr == "to":
+            target = call.args[0] if call.args else keyword(call, "device")
+            return (
+                target is not None
+                and not _is_dtype(target)
+                and not self.script.value(target).has(HOST)
+            )
+        if isinstance(func, ast.Attribute) and func.attr == "type":
+            return self._is_cuda_type(call.args[0]) if call.args else False
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if _MOVING.search(name):
+            return True
+        return any(self.script.value(a).has(DEVICE) for a in call.args[1:])
+
+    def _is_cuda_type(self, node: ast.expr, depth: int = 0) -> bool:
+        """`torch.cuda.FloatTensor`, or a name that is bound to it, be it on a condition."""
+        if cuda_type(self.script, node) is not None:
+            return True
+        if isinstance(node, ast.IfExp):
+            return self._is_cuda_type(node.body, depth) or self._is_cuda_type(node.orelse, depth)
+        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        return found is not None and any(
+            binding.how == "assign"
+            and binding.value is not None
+            and depth < _DEPTH
+            and self._is_cuda_type(binding.value, depth + 1)
+            for binding in found[1]
+        )
+
+    def _classify(self, node: ast.expr, body: Sequence[ast.AST], uses: _Uses, depth: int) -> None:
+        """One use of a batch, or of a part of it, by what stands around it."""
+        parent = self.script.parent(node)
+        if isinstance(parent, ast.Attribute):
+            self._attribute(node, parent, body, uses, depth)
+        elif isinstance(parent, ast.Call):
+            self._argument(node, parent, uses, depth)
+        elif isinstance(parent, ast.keyword):
+            call = self.script.parent(parent)
+            assert isinstance(call, (ast.Call, ast.ClassDef))
+            if isinstance(call, ast.Call):
+                self._argument(node, call, uses, depth)
+        elif isinstance(parent, ast.Subscript) and parent.value is node:
+            if isinstance(parent.ctx, ast.Load):  # else it is put back: `batch[k] = ...`
+                self._classify(parent, body, uses, depth)
+        elif isinstance(parent, ast.Starred):
+            self._classify(parent, body, uses, depth)
+        elif isinstance(parent, ast.Assign) and parent.value is node:
+            self._renamed(parent, body, uses, depth)
+        elif isinstance(parent, (ast.comprehension, ast.For)) and parent.iter is node:
+            self._iterated(node, parent, body, uses, depth)
+        elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(
+            self.script.parent(parent), ast.Assign
+        ):
+            self._renamed(self.script.parent(parent), body, uses, depth, element=node)  # type: ignore[arg-type]
+        elif isinstance(parent, (ast.Compare, ast.Delete, ast.Expr)):
+            if isinstance(parent, ast.Compare) and not _asks_identity(parent):
+                uses.host.append(node)
+        elif isinstance(parent, ast.IfExp) and parent.test is not node:
+            self._classify(parent, body, uses, depth)
+        else:
+            uses.host.append(node)
+
+    def _attribute(
+        self,
+        node: ast.expr,
+        parent: ast.Attribute,
+        body: Sequence[ast.AST],
+        uses: _Uses,
+        depth: int,
+    ) -> None:
+        outer = self.script.parent(parent)
+        if isinstance(outer, ast.Call) and outer.func is parent:
+            if self.is_move(outer):
+                uses.moves.append(outer)
+            elif parent.attr in _PASSED_THROUGH:
+                self._classify(outer, body, uses, depth)
+            elif parent.attr not in _ASKED:
+                uses.host.append(node)
+        elif parent.attr not in _ASKED:
+            self._classify(parent, body, uses, depth)
+
+    def _argument(self, node: ast.expr, call: ast.Call, uses: _Uses, depth: int) -> None:
+        """A batch handed to a call: to one that moves it, to one that only asks, or into a local function."""
+        func = call.func
+        if self.is_move(call) and call.func is not node:
+            uses.moves.append(call)
+            return
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if name in _QUESTIONS:
+            return
+        if name in _MAPPING and self._moves_something(call):
+            uses.moves.append(call)
+            return
+        if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
+            self._classify(call, [self.script.statement(call)], uses, depth)
+            return
+        function = self._local(call)
+        if function is not None and depth < _DEPTH:
+            parameter = _parameter_of(call, node, function)
+            if parameter is not None:
+                self._follow(parameter, (0, 0), function.body, uses, depth + 1)
+                return
+        uses.host.append(node)
+
+    def _local(self, call: ast.Call) -> FunctionNode | None:
+        """The local function or method that `call` calls, unless it is a module's forward."""
+        scope = self.script.index.scope(call)
+        value = self.script.value(call.func, scope)
+        if value.has(MODULE):
+            return None
+        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return value.definition
+        return self.script.local_method(call.func, scope)
+
+    def _renamed(
+        self,
+        assign: ast.Assign,
+        body: Sequence[ast.AST],
+        uses: _Uses,
+        depth: int,
+        element: ast.expr | None = None,
+    ) -> None:
+        """`x, y = batch` and `inputs = batch["x"]`: the new names carry it on."""
+        for target in assign.targets:
+            if element is not None and isinstance(assign.value, (ast.Tuple, ast.List)):
+                elements = getattr(target, "elts", None)
+                index = assign.value.elts.index(element)
+                names = (
+                    _names(elements[index])
+                    if elements and index < len(elements)
+                    else _names(target)
+                )
+            else:
+                names = _names(target)
+            for name in names:
+                self._follow(name, _end(assign), body, uses, depth)
+            if not names:
+                uses.host.append(assign)
+
+    def _iterated(
+        self,
+        node: ast.expr,
+        parent: ast.comprehension | ast.For,
+        body: Sequence[ast.AST],
+        uses: _Uses,
+        depth: int,
+    ) -> None:
+        """`{k: v.to(device) for k, v in batch.items()}` and `for k in batch: ...`."""
+        holder = self.script.parent(parent) if isinstance(parent, ast.comprehension) else parent
+        assert holder is not None
+        found = _Uses()
+        names = set(_names(parent.target))
+        for inner in walk(holder):
+            if (
+                isinstance(inner, ast.Name)
+                and inner.id in names
+                and isinstance(inner.ctx, ast.Load)
+            ):
+                above = self.script.parent(inner)
+                if isinstance(above, (ast.Subscript, ast.DictComp, ast.Tuple)) and not (
+                    isinstance(above, ast.Subscript) and above.value is inner
+                ):
+                    continue  # a key
+                self._classify(inner, body, found, depth)
+        moved = self._moves_something_in(holder)
+        uses.moves += found.moves or ([holder] if moved else [])
+        if not found.moves and not moved:
+            uses.host += found.host
+
+    def _moves_something_in(self, node: ast.AST) -> bool:
+        return any(isinstance(n, ast.Call) and self.is_move(n) for n in walk(node))
+
+
+def _has_enumerate(node: ast.expr) -> bool:
+    """True if `enumerate` is the outermost of what yields pairs: `enumerate(x)`, `tqdm(enumerate(x))`."""
+    while isinstance(node, ast.Call) and node.args:
+        if isinstance(node.func, ast.Name) and node.func.id == "enumerate":
+            return True
+        node = node.args[0]
+    return False
+
+
+def _start(node: ast.AST) -> Place:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _end(node: ast.stmt | ast.expr) -> Place:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
+
+
+def _is_next(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"
+
+
+def _names(target: ast.AST) -> list[str]:
+    return [
+        n.id
+        for n in walk(target)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Load))
+    ]
+
+
+def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    for statement in body:
+        yield from walk(statement)
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "torch"
+    )
+
+
+def _asks_identity(node: ast.Compare) -> bool:
+    return all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
+
+
+def _parameter_of(call: ast.Call, node: ast.expr, function: FunctionNode) -> str | None:
+    """The parameter of `function` that `node`, an argument of `call`, is bound to."""
+    for keyword_argument in call.keywords:
+        if keyword_argument.value is node:
+            return keyword_argument.arg
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    if isinstance(call.func, ast.Attribute) and names and names[0] in {"self", "cls"}:
+        names = names[1:]
+    for index, argument in enumerate(call.args):
+        if argument is node:
+            return names[index] if index < len(names) else None
+    return None

@@ -1,0 +1,156 @@
+"""What makes batches of samples, and where the samples of a batch decide how long it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...patterns import Pattern
+from ..nodes import walk
+from ..scopes import FunctionNode, Scope
+from ..syntax import walk_body
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
+_JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack"})
+
+
+def collating(script: ParsedFile) -> Iterator[FunctionNode]:
+    """Local functions that are given as `collate_fn`, as they are, made by a function, or as a callable object; where
+    none is, those that are called so, for other modules to give.
+    """
+    yield from dict.fromkeys(_given(script)) or _called_so(script)
+
+
+def _given(script: ParsedFile) -> Iterator[FunctionNode]:
+    for argument, scope in script.index.of(ast.keyword):
+        if argument.arg == "collate_fn":
+            yield from _functions(script, argument.value, scope)
+
+
+def _functions(script: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[FunctionNode]:
+    if isinstance(node, ast.Call) and node.args and script.dotted(node.func) == "functools.partial":
+        node = node.args[0]
+    definition = script.value(node, scope).definition
+    if isinstance(definition, ast.ClassDef):
+        method = script.inference.method(definition, "__call__")
+        if method is not None:
+            yield method[0]
+    elif definition is not None:
+        yield definition
+
+
+def _called_so(script: ParsedFile) -> Iterator[FunctionNode]:
+    for function, _ in script.index.of(ast.FunctionDef):
+        owner = script.parent(function)
+        inside = isinstance(owner, ast.ClassDef)
+        name = owner.name if isinstance(owner, ast.ClassDef) else function.name
+        if function.name in {"collate", "collate_fn"} or (
+            _NAME.search(name) and (not inside or function.name == "__call__")
+        ):
+            required = len(function.args.args) - len(function.args.defaults)
+            if required == 1 + inside - _is_static(function):
+                yield function
+
+
+def _is_static(function: ast.FunctionDef) -> bool:
+    return any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
+
+
+def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[ast.expr, str]]:
+    """Where in the collating `function` the longest sample, or all of them together, decide on a size."""
+    nodes = list(walk_body(function.body))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for call in calls:
+        dotted = script.dotted(call.func)
+        if dotted == "torch.nn.utils.rnn.pad_sequence":
+            message = "XLA compiles once for every length that batches are padded to"
+            yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
+        elif _is_longest(call, nodes) and not _rounds(nodes):
+            yield (
+                call,
+                "XLA compiles once for every length of the longest sample: pad to one length",
+            )
+        elif dotted in _JOINING and _has_rows_of_its_own(nodes) and _joins_samples(call):
+            message = "as many rows as the batch's samples have, and a graph for each number"
+            yield call, f"{message}: pad to one number"
+
+
+def _is_longest(call: ast.Call, nodes: list[ast.AST]) -> bool:
+    """`max(len(x) for x in batch)`, `max(map(len, batch))`, `max(lengths)`."""
+    if not isinstance(call.func, ast.Name) or call.func.id != "max" or len(call.args) != 1:
+        return False
+    match call.args[0]:
+        case ast.GeneratorExp(elt=size) | ast.ListComp(elt=size):
+            return _is_size(size)
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
+            return True
+        case ast.Name(id=name):
+            return any(
+                isinstance(node, ast.Assign)
+                and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+                and _are_sizes(node.value)
+                for node in nodes
+            )
+    return False
+
+
+def _are_sizes(node: ast.expr) -> bool:
+    match node:
+        case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size):
+            return _is_size(size)
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted"), args=[inner, *_]):
+            return _are_sizes(inner)
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
+            return True
+    return False
+
+
+def _is_size(node: ast.expr) -> bool:
+    """`len(x)`, `x.size(0)`, `x.shape[-1]`."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[_]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
+
+
+def _rounds(nodes: list[ast.AST]) -> bool:
+    """True if lengths are rounded up: there are few graphs then, and somebody thought of it."""
+    return any(
+        (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)))
+        or (isinstance(node, ast.Attribute) and node.attr == "ceil")
+        for node in nodes
+    )
+
+
+def _has_rows_of_its_own(nodes: list[ast.AST]) -> bool:
+    """True if each sample's rows are marked with its place in the batch, or counted: `rows[:, 0] = i`."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), *_]))]):
+                return True
+            case ast.Call(func=ast.Attribute(attr="full"), args=[size, ast.Name(), *_]) if any(
+                _is_size(part) for part in walk(size) if isinstance(part, ast.expr)
+            ):
+                return True
+            case ast.Call(func=ast.Attribute(attr="full_like"), args=[_, ast.Name(), *_]):
+                return True
+    return False
+
+
+def _joins_samples(call: ast.Call) -> bool:
+    """Not one row of each: `torch.cat([x.unsqueeze(0) for x in batch])`."""
+    if not call.args or not isinstance(call.args[0], (ast.Name, ast.ListComp, ast.Attribute)):
+        return False
+    return not any(
+        (isinstance(node, ast.Attribute) and node.attr == "unsqueeze")
+        or (isinstance(node, ast.Constant) and node.value is None)
+        for node in walk(call.args[0])
+    )

@@ -1,0 +1,1 @@
+"""Where values read from the device go, and how they are read later."""

@@ -1,0 +1,102 @@
+"""Meters and loggers of other modules of the project: what they do with a number is read there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ....patterns import Pattern
+from ....source import Source
+from ...project import Project
+from .blocked import Blocked
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_LEVELS = frozenset("debug info warning error critical".split())
+_LOGGER = Pattern(r"log(?:ger|ging)?$")
+_PURE = frozenset("abs float format int len max min print range repr round sorted str".split())
+_TEXTS = frozenset("format items join keys ljust rjust values".split())
+# Of what a function that only shows consists.
+_PLAIN = (ast.Expr, ast.If, ast.For, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Pass)
+
+
+def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] | None:
+    """The class of another module that `dotted` names, in that module, all of which is looked at."""
+    project = script.project
+    found = project.definition(dotted) if project is not None else None
+    if project is None or found is None or not isinstance(found[0], ast.ClassDef):
+        return None
+    modules, path = project.modules, found[1]
+    other = type(script)(
+        Source(modules.files[path]), path, parallel="spmd", project=Project(modules, path)
+    )
+    for statement in other.tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
+            return other, statement
+    return None
+
+
+def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The method that `definition` itself has."""
+    for statement in definition.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            return None if statement.decorator_list else statement
+    return None
+
+
+def no_others_use(script: Script, path: str, names: list[str]) -> None:
+    """Raises `Blocked` where a third module of the programs has one of these attributes of anything."""
+    assert script.project is not None
+    modules = script.project.modules
+    loads = re.compile(rf"\.(?:{'|'.join(map(re.escape, names))})\b(?!\s*\()")
+    for other in modules.reached(script.project.path, both_ways=True):
+        if other not in (path, script.project.path) and loads.search(modules.text(other)):
+            raise Blocked(f"`{other}` may use it, too")
+
+
+def is_shown_elsewhere(script: Script, call: ast.Call) -> bool:
+    """True if `call` is of a function of another module that only prints or logs what it is given."""
+    dotted = script.dotted(call.func)
+    if dotted is None or script.project is None:
+        return False
+    function = script.project.function(dotted)
+    return function is not None and not function.decorator_list and _only_shows(function)
+
+
+def _only_shows(function: ast.FunctionDef) -> bool:
+    inside = [n for s in function.body for n in ast.walk(s)]
+    shows = False
+    for node in inside:
+        if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN):
+            return False
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            return False
+        if isinstance(node, (ast.Lambda, ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
+            return False
+        if isinstance(node, ast.Call):
+            if not _is_plain(node):
+                return False
+            shows = shows or _shows(node)
+    return shows
+
+
+def _is_plain(call: ast.Call) -> bool:
+    if _shows(call):
+        return True
+    match call.func:
+        case ast.Name(id=name):
+            return name in _PURE and name != "print"
+        case ast.Attribute(attr=name):
+            return name in _TEXTS
+    return False
+
+
+def _shows(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Name(id="print"):
+            return all(k.arg in {"sep", "end", "flush"} for k in call.keywords)
+        case ast.Attribute(attr=level, value=ast.Name(id=owner)):
+            return level in _LEVELS and _LOGGER.search(owner.lower()) is not None
+    return False

@@ -1,0 +1,459 @@
+"""Where a number read in every step goes: names, sums, lists and meters, and who in the end looks at it.
+
+The read becomes `xla.item(loss)`, a number on its way (see the runtime's `deferred`). Arithmetic, names, lists and
+meters take it as it is; what shows it in every step is made later; what asks for it now and then gets Python's own
+number, by `xla.arrived`. What decides on it in every step, or is not known, blocks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
+from ...scopes import FunctionNode, Scope
+from ..tensors.device_tensors import is_device_tensor
+from ..tensors.running_sums import part
+from .blocked import Blocked
+from .collecting import collecting
+from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
+from .formatted import (
+    holds_lists,
+    is_a_number,
+    is_container,
+    is_formatted,
+    is_only_formatted,
+    is_text,
+    leads_to,
+    made_by,
+    said,
+)
+from .functions import Extreme, extreme, is_function_of_numbers, parameter, takes_values
+from .on_device import is_added_on_the_device
+from .sinks import is_shown_on_a_console, is_tracked, is_written_to_a_file
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+_BOUND = frozenset({"assign", "augment"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _around_comprehensions(scope: Scope) -> Scope:
+    """The function that runs a comprehension's parts."""
+    while isinstance(scope.node, _COMPREHENSIONS) and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+class Flow:
+    """Follows one read, and what it goes into. `later` and `wrapped` are what is to be changed for it."""
+
+    def __init__(
+        self, script: Script, always: Container[ast.AST], *, is_known: bool = False
+    ) -> None:
+        self.script = script
+        self.is_known = is_known  # who imports its classes has been looked at
+        self.always = always
+        self.later: dict[ast.Call | ast.AugAssign, set[ast.AST]] = {}
+        self.wrapped: set[ast.expr] = set()
+        self.computed: set[ast.Call] = set()  # functions of numbers: `min(best, value)`
+        self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
+        self.on_device: set[ast.expr] = (
+            set()
+        )  # added to a tensor of the device, where they may stay
+        self.read: set[ast.Call] = set()  # reads of whole tensors, in calls made later
+        self.together: set[ast.AST] = set()  # what is made later altogether, or not at all
+        self._seen: set[object] = set()
+        self.names: set[object] = set()
+
+    # A number.
+
+    def number(self, node: ast.expr) -> None:
+        """`node` gives a number on its way."""
+        origin, parent = node, self.script.parent(node)
+        while True:
+            if isinstance(parent, ast.BinOp) and isinstance(parent.op, _ARITHMETIC):
+                if node is parent.right and is_text(parent.left):
+                    return self._shown(origin, parent)
+                self._other_side(parent.right if node is parent.left else parent.left)
+            elif isinstance(parent, ast.Call) and self._is_computed_later(origin, parent):
+                self.computed.add(parent)
+            elif not (isinstance(parent, ast.UnaryOp) and not isinstance(parent.op, ast.Not)):
+                break
+            node, parent = parent, self.script.parent(parent)
+        self._used(origin, node, parent)
+
+    def _is_computed_later(self, origin: ast.expr, call: ast.Call) -> bool:
+        """True if `call`, a function of numbers, is kept as a number in every step: `best = min(best, loss.item())`."""
+        statement = self.script.statement(call)
+        return (
+            origin in self.always
+            and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+            and is_function_of_numbers(self.script, call)
+        )
+
+    def _used(self, origin: ast.expr, node: ast.expr, parent: ast.AST | None) -> None:
+        """`node`, computed of `origin` by arithmetic alone, is used by `parent`."""
+        match parent:
+            case ast.Assign(targets=[target]) if parent.value is node:
+                self._stored(origin, target)
+            case ast.AnnAssign(target=target) if parent.value is node:
+                self._stored(origin, target)
+            case ast.AugAssign(target=ast.Subscript() as target, op=ast.Add()) if (
+                is_added_on_the_device(self.script, node, origin, target)
+            ):
+                self.on_device.add(origin)
+            case ast.AugAssign(target=target, op=op) if isinstance(op, _ARITHMETIC):
+                self._stored(origin, target)
+            case ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as owner), args=[_]):
+                if parent.args != [node]:
+                    raise Blocked("a list's `append` is asked whether it is there")
+                self._kept_in(owner)
+            case ast.Call(
+                func=ast.Attribute(attr="append", value=ast.Subscript(value=ast.Name() as owner)),
+                args=[_],
+            ) if parent.args == [node]:
+                self._kept_in_lists_of(owner)
+            case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
+                self._metered(parent)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
+                if not (self.script.dotted(kind) or "").startswith("torch."):
+                    raise Blocked("it is asked what it is")
+            case ast.Return():
+                self._returned(origin, parent)
+            case ast.Compare() if origin in self.always and (found := extreme(self.script, parent)):
+                self.extremes[found.statement] = found
+                self._name(found.target)
+            case _:
+                self._shown(origin, node)
+
+    def _other_side(self, node: ast.expr) -> None:
+        value = self.script.value(node)
+        if value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(self.script, node):
+            raise Blocked("it is computed with a tensor or array")
+
+    def _stored(self, origin: ast.expr, target: ast.expr) -> None:
+        match target:
+            case ast.Name():
+                self._name(target)
+            case ast.Subscript(value=ast.Name() as owner):
+                if self.script.value(owner).kinds & {TENSOR, ARRAY}:
+                    raise Blocked(f"it goes into the tensor `{owner.id}`")
+                self._kept_in(owner)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                self._attribute(target, name)
+            case _:
+                self._asked(origin, f"it is kept in `{ast.unparse(target)}`")
+
+    # What it is bound to.
+
+    def _name(self, target: ast.Name) -> None:
+        scope = self._home(target)
+        if self._is_known((scope, target.id)):
+            return
+        found = scope.find(target.id)
+        assert found is not None
+        for binding in found[1]:
+            if binding.how not in _BOUND and binding.how != "parameter":
+                raise Blocked(f"`{target.id}` is other things, too")
+        for load in self._loads(scope, target.id):
+            self.number(load)
+
+    def _kept_in(self, owner: ast.Name) -> None:
+        """In a list or dict."""
+        scope = self._home(owner)
+        if self._is_known((scope, owner.id)):
+            return
+        found = scope.find(owner.id)
+        assert found is not None
+        if not all(b.how == "assign" and is_container(part(b)) for b in found[1]):
+            raise Blocked(f"`{owner.id}` is not known to be a list or dict of its own")
+        for load in self._loads(scope, owner.id):
+            self._contained_used(load)
+
+    def _contained_used(self, load: ast.Name | ast.Subscript) -> None:
+        """A list or dict is used, by its name or as an entry of another."""
+        parent = self.script.parent(load)
+        match parent:
+            case ast.Attribute(attr="append" | "clear"):
+                return
+            case ast.Call(func=ast.Name(id="len")):
+                return
+            case ast.Subscript(value=owner) if owner is load:
+                if isinstance(parent.ctx, ast.Load) and not isinstance(parent.slice, ast.Slice):
+                    self.number(parent)
+                    return
+                if not isinstance(parent.ctx, ast.Load):
+                    return
+        if load in self.always:
+            raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
+        taken = (ast.Call, ast.Return, ast.FormattedValue, ast.BinOp, ast.Subscript)
+        if not isinstance(parent, (*taken, ast.comprehension)):
+            raise Blocked(f"`{ast.unparse(load)}` is kept elsewhere, too")
+        self.wrapped.add(load)
+
+    def _kept_in_lists_of(self, owner: ast.Name) -> None:
+        """`history["loss"].append(loss.item())`: in lists that a dict of this function holds."""
+        scope = self._home(owner)
+        if self._is_known((scope, owner.id, "lists")):
+            return
+        found = scope.find(owner.id)
+        assert found is not None
+        if not all(b.how == "assign" and holds_lists(part(b)) for b in found[1]):
+            raise Blocked(f"`{owner.id}` is not known to hold lists of its own")
+        for load in self._loads(scope, owner.id):
+            self._lists_used(load)
+
+    def _lists_used(self, load: ast.Name) -> None:
+        parent = self.script.parent(load)
+        match parent:
+            case ast.Call(func=ast.Name(id="len")):
+                return
+            case ast.Attribute(attr="items" | "values" | "copy") if load not in self.always:
+                self.wrapped.add(load)
+                return
+            case ast.Subscript(value=owner) if owner is load:
+                statement = self.script.parent(parent)
+                if isinstance(parent.ctx, ast.Load):
+                    self._contained_used(parent)
+                    return
+                if isinstance(statement, ast.Assign) and is_container(statement.value):
+                    return
+                raise Blocked(f"`{load.id}` is not known to hold lists of its own")
+        self._contained_used(load)
+
+    def _home(self, node: ast.Name) -> Scope:
+        scope = self.script.index.scope(node)
+        found = scope.find(node.id)
+        if found is None or found[0] is not scope or node.id in scope._globals:
+            raise Blocked(f"`{node.id}` is not of this function alone")
+        if isinstance(scope.node, ast.Module) and self.script.is_imported_elsewhere(node.id):
+            raise Blocked(f"`{node.id}` is imported elsewhere")
+        return scope
+
+    def _is_known(self, thing: object) -> bool:
+        known = thing in self._seen
+        self._seen.add(thing)
+        self.names.add(thing)
+        return known
+
+    def _loads(self, scope: Scope, name: str) -> list[ast.Name]:
+        loads: list[ast.Name] = []
+        for node, inner in self.script.index.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            if _around_comprehensions(inner) is scope and inner.find(name) == scope.find(name):
+                loads.append(node)
+            elif inner.find(name) == scope.find(name):
+                raise Blocked(f"`{name}` is read in another function")
+        return loads
+
+    # Attributes: of meters.
+
+    def _metered(self, call: ast.Call) -> None:
+        """`losses.update(loss.item(), n)`."""
+        assert isinstance(call.func, ast.Attribute)
+        script, owner = self.script, call.func.value
+        method = script.local_method(call.func, script.index.scope(call))
+        if method is None:
+            if made_by(script, owner) in _TIMM_METERS:
+                for name in ("val", "avg", "sum"):
+                    self._attribute(owner, name)
+                self._instances(owner)
+                return
+            if self._is_metered_elsewhere(call, owner):
+                return
+            raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known here")
+        names = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
+        if not names or isinstance(call.args[0], ast.Starred):
+            raise Blocked(f"`{ast.unparse(call.func)}` takes it in a list")
+        self._instances(owner)
+        self._parameter(method, names[0])
+
+    def _is_metered_elsewhere(self, call: ast.Call, owner: ast.expr) -> bool:
+        """True if a meter's class of another module takes it: it is followed there, and through the meter's attributes."""
+        assert isinstance(call.func, ast.Attribute)
+        found = class_elsewhere(self.script, made_by(self.script, owner))
+        method = method_of(found[1], call.func.attr) if found is not None else None
+        if found is None or method is None or len(method.args.args) < 2:
+            return False
+        other = found[0]
+        inner = Flow(other, frozenset(ast.walk(method)), is_known=True)
+        inner._parameter(method, method.args.args[1].arg)
+        if inner.wrapped or inner.later or inner.computed or inner.extremes or inner.on_device:
+            raise Blocked(f"`{other.path}` asks for Python's own number")
+        attributes = [name for name in inner.names if isinstance(name, str)]
+        if attributes:
+            no_others_use(self.script, other.path, attributes)
+        for name in attributes:
+            self._attribute(owner, name)
+        self._instances(owner)
+        return True
+
+    def _parameter(self, function: FunctionNode, name: str) -> None:
+        scope = self.script.inference.scopes[function]
+        if self._is_known((scope, name)):
+            return
+        for load in self._loads(scope, name):
+            self.number(load)
+
+    def _instances(self, owner: ast.expr) -> None:
+        """The meter itself must not be shown in every step: that would wait."""
+        if not isinstance(owner, ast.Name):
+            return
+        for node, _ in self.script.index.of(ast.Name):
+            if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in self.always:
+                if not isinstance(self.script.parent(node), ast.Attribute):
+                    raise Blocked(f"`{owner.id}` is shown or handed on in every step")
+
+    def _attribute(self, place: ast.AST, name: str) -> None:
+        """An attribute called `name`, of a class of this file or a meter."""
+        if self._is_known(name):
+            return
+        for ancestor in self.script.ancestors(place):
+            if isinstance(ancestor, ast.ClassDef):
+                self._class(ancestor)
+                break
+        for node, scope in self.script.index.of(ast.Attribute):
+            if node.attr != name or not isinstance(node.ctx, ast.Load):
+                continue
+            parent = self.script.parent(node)
+            if isinstance(parent, ast.Call) and parent.func is node:
+                continue
+            if self.script.dotted(node, scope) is None and not self.script.value(
+                node.value, scope
+            ).kinds & {TENSOR, ARRAY, NUMBER, STRING}:
+                self.number(node)
+
+    def _class(self, definition: ast.ClassDef) -> None:
+        if not self.is_known and self.script.is_imported_elsewhere(definition.name):
+            raise Blocked(f"other modules use `{definition.name}`, too")
+        for node, _ in self.script.index.of(ast.Attribute):
+            if node.attr == "__dict__" and definition in self.script.ancestors(node):
+                parent = self.script.parent(node)
+                call = self.script.parent(parent) if parent is not None else None
+                func = getattr(call, "func", None)
+                if not (isinstance(func, ast.Attribute) and func.attr == "format"):
+                    raise Blocked(f"`__dict__` of `{definition.name}` is used")
+
+    # Who looks at it.
+
+    def _shown(self, origin: ast.expr, node: ast.AST) -> None:
+        """`node` is formatted, or handed to a call, or anything else."""
+        statement = self.script.statement(origin)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and leads_to(self.script, node, call):
+            if origin not in self.always:
+                if is_shown_on_a_console(self.script, call) and is_only_formatted(
+                    self.script, node, call
+                ):
+                    return
+            elif (
+                is_shown_on_a_console(self.script, call)
+                or is_tracked(self.script, call)
+                or is_shown_elsewhere(self.script, call)
+            ):
+                self.later.setdefault(call, set()).add(origin)
+                return
+            elif self._is_handed_to_a_function(node):
+                return
+            elif is_written_to_a_file(self.script, call):
+                self.later.setdefault(call, set()).add(origin)
+                return
+        elif origin in self.always and self._is_handed_to_a_function(node):
+            return
+        if origin not in self.always and is_formatted(self.script, node):
+            return
+        self._asked(origin, said(self.script, node, statement))
+
+    def _is_handed_to_a_function(self, node: ast.AST) -> bool:
+        """True if `node` is an argument of a function of this file, where it is followed: `log(step, loss.item())`."""
+        parent = self.script.parent(node)
+        call = self.script.parent(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call) or call.func is node:
+            return False
+        found = parameter(self.script, call, node)
+        if found is None or not takes_values(self.script, *found):
+            return False
+        self._parameter(*found)
+        return True
+
+    def shown_tensors(self, read: ast.AST, tensors: list[ast.expr]) -> None:
+        """`read` shows `tensors` themselves. Copies on the host look the same where one number is formatted."""
+        statement = self.script.statement(read)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(read, ast.Call) and (kept := collecting(self.script, read)):
+            self.later.setdefault(kept.added, set()).add(read)
+            self.read.add(read)
+            self.names.add((kept.scope, kept.name))
+            self.together |= kept.others
+            return
+        if not isinstance(call, ast.Call) or not tensors or not leads_to(self.script, read, call):
+            raise Blocked(said(self.script, read, statement))
+        if is_tracked(self.script, call):
+            known = read is call
+        else:
+            known = is_shown_on_a_console(self.script, call) and is_a_number(
+                self.script, read, tensors
+            )
+        if not known:
+            raise Blocked("a tensor is shown as it is: give its `.item()`")
+        self.later.setdefault(call, set()).update(tensors)
+
+    def _asked(self, origin: ast.expr, why: str) -> None:
+        """Python's own number is wanted: now and then it may wait for it."""
+        if origin in self.always:
+            raise Blocked(why)
+        self.wrapped.add(origin)
+
+    def _returned(self, origin: ast.expr, statement: ast.Return) -> None:
+        function = self.script.function(statement)
+        if function is not None and any(
+            isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list
+        ):
+            self._attribute(function, function.name)
+            return
+        if origin not in self.always:
+            self.wrapped.add(origin)
+            return
+        if (
+            function is None
+            or function.decorator_list
+            or isinstance(function, ast.AsyncFunctionDef)
+        ):
+            raise Blocked("it is returned")
+        if self._is_known(function):
+            return
+        for call in self._calls(function):
+            self.number(call)
+
+    def _calls(self, function: FunctionNode) -> list[ast.Call]:
+        """Every use of `function`, all of them calls."""
+        owner, name = self.script.parent(function), function.name
+        uses: list[ast.expr] = []
+        if isinstance(owner, ast.Module) and not self.script.is_imported_elsewhere(name):
+            uses += [n for n, _ in self.script.index.of(ast.Name) if n.id == name]
+        elif isinstance(owner, ast.ClassDef) and self._is_this_files(owner, name):
+            uses += [a for a, _ in self.script.index.of(ast.Attribute) if a.attr == name]
+        else:
+            raise Blocked(f"`{name}` returns it, to callers that are not known here")
+        calls = []
+        for use in uses:
+            parent = self.script.parent(use)
+            if not isinstance(parent, ast.Call) or parent.func is not use:
+                raise Blocked(f"`{name}`, which returns it, is handed on")
+            calls.append(parent)
+        return calls
+
+    def _is_this_files(self, owner: ast.ClassDef, name: str) -> bool:
+        """True if the method `name` of `owner` is called in this file alone, by what can be seen."""
+        if name.startswith("_"):
+            return not name.endswith("__")
+        project = self.script.project
+        others = project is not None and project.uses_attribute(name)
+        return not others and not self.script.is_imported_elsewhere(owner.name)

@@ -1,0 +1,135 @@
+"""How numbers are formatted, and what asks for them, as findings say it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ..tensors.device_tensors import losses
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_SHOWN = frozenset("float format int repr round str".split())
+_AS_TEXT = re.compile(r"%[-\d]*[sra]")
+
+
+def is_a_number(script: Script, read: ast.AST, tensors: list[ast.expr]) -> bool:
+    """True if `read` formats each of `tensors` as a number."""
+    match read:
+        case ast.FormattedValue(conversion=-1, format_spec=ast.JoinedStr()):
+            return True
+        case ast.FormattedValue(conversion=-1):
+            texts = {ast.unparse(loss) for loss in losses(script)}
+            return all(ast.unparse(tensor) in texts for tensor in tensors)
+        case ast.BinOp(left=ast.Constant(value=str(text))):
+            return not _AS_TEXT.search(text)
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
+            return "{}" not in text and "!" not in text
+        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
+            return "%" in text and not _AS_TEXT.search(text)
+    return False
+
+
+def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:
+    """True if `call` shows `node`, as it is or formatted."""
+    current: ast.AST | None = node
+    while current is not call:
+        if current is None or isinstance(
+            current, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.Compare)
+        ):
+            return False
+        current = script.parent(current)
+    return True
+
+
+def is_only_formatted(script: Script, node: ast.AST, call: ast.Call) -> bool:
+    """True if calls between `node` and `call` take any number."""
+    while (parent := script.parent(node)) is not call and parent is not None:
+        node = parent
+        if isinstance(node, ast.Call) and not _takes_any_number(script, node):
+            return False
+    return True
+
+
+def _takes_any_number(script: Script, call: ast.Call) -> bool:
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        dotted = script.dotted(func) or ""
+        return func.attr in {"format", "join"} or dotted.startswith("math.")
+    return getattr(func, "id", "") in _SHOWN
+
+
+def is_formatted(script: Script, node: ast.AST) -> bool:
+    parent = script.parent(node)
+    if isinstance(parent, ast.Tuple):
+        node, parent = parent, script.parent(parent)
+    match parent:
+        case ast.FormattedValue() | ast.Compare():
+            return True
+        case ast.BinOp(op=ast.Mod(), left=left):
+            return is_text(left)
+        case ast.keyword():
+            return is_formatted(script, parent)
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant())):
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _SHOWN
+    return False
+
+
+def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
+    """What uses `node`, as the finding says it."""
+    parent = script.parent(node)
+    while isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    match parent:
+        case ast.Compare() | ast.If() | ast.While() | ast.BoolOp() | ast.IfExp() | ast.Assert():
+            return "the script decides on it"
+        case ast.Call(func=func):
+            return f"what `{ast.unparse(func)}` does with it is not known"
+        case ast.FormattedValue() | ast.JoinedStr():
+            return "the text that it is put into is kept"
+    return f"it is used in `{ast.unparse(statement).partition(chr(10))[0][:60]}`"
+
+
+def is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def is_container(node: ast.expr | None) -> bool:
+    match node:
+        case ast.List() | ast.Dict():
+            return True
+        case ast.Call(func=ast.Name(id="list" | "dict"), args=[]):
+            return True
+        case ast.Call(func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict")):
+            return True
+    return False
+
+
+def holds_lists(node: ast.expr | None) -> bool:
+    """True if `node` makes a dict of lists that nothing else holds: `{"loss": [], "accuracy": []}`, `defaultdict(list)`."""
+    match node:
+        case ast.Dict(values=values):
+            return all(isinstance(v, ast.List) and not v.elts for v in values)
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+            return all(isinstance(k.value, ast.List) and not k.value.elts for k in keywords)
+        case ast.Call(args=[ast.Name(id="list")], keywords=[]):
+            return is_container(node)
+    return False
+
+
+def made_by(script: Script, owner: ast.expr) -> str:
+    """The dotted name of the class that `owner` is made of."""
+    if not isinstance(owner, ast.Name):
+        return ""
+    found = script.index.scope(owner).find(owner.id)
+    made = {
+        script.dotted(b.value.func) if isinstance(b.value, ast.Call) else None
+        for b in (found[1] if found else ())
+    }
+    return (made.pop() or "") if len(made) == 1 else ""

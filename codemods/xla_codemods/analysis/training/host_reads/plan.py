@@ -1,0 +1,238 @@
+"""Which of the reads of every step are made later, and what stands in the way of the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....edits import Edit, Replace, ReplaceStatement
+from ...loops import BACKWARD, STEP
+from ..tensors.device_tensors import is_device_tensor, losses
+from .blocked import Blocked
+from .calls import made_later, tensor_of
+from .deciding import decided_on_the_device
+from .flow import Flow
+from .functions import Extreme
+
+if TYPE_CHECKING:
+    from ...scopes import FunctionNode
+    from ...script import Script
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PASSING = frozenset({"cpu", "detach"})
+
+
+class Outcome(NamedTuple):
+    """What becomes of a read: the edits that make it later, or what stands in the way."""
+
+    edits: tuple[Edit, ...] = ()
+    obstacle: str = ""
+
+
+def plan(
+    script: Script, reads: Iterable[ast.AST], always: Collection[ast.AST]
+) -> dict[ast.AST, Outcome]:
+    """What becomes of each of `reads`. Those that go into the same sums or calls have the same edits."""
+    reads = list(reads)
+    numbers = {read: number for read in reads if (number := _number(script, read)) is not None}
+    flows: dict[ast.AST, Flow] = {}
+    outcome: dict[ast.AST, Outcome] = {}
+    for read, number in numbers.items():
+        flow = Flow(script, always)
+        try:
+            _is_marked(script, number)
+            flow.number(number)
+            flows[read] = flow
+        except Blocked as blocked:
+            outcome[read] = Outcome(obstacle=str(blocked))
+    for read in reads:
+        if read in numbers:
+            continue
+        if decided := decided_on_the_device(script, read):
+            outcome[read] = Outcome(decided)
+            continue
+        try:
+            _is_marked(script, read)
+            flow = Flow(script, always)
+            flow.shown_tensors(read, list(_tensors(script, read)))
+            flows[read] = flow
+        except Blocked as blocked:
+            outcome[read] = Outcome(obstacle=str(blocked))
+    for group in _groups(flows, numbers):
+        try:
+            edits = tuple(_edits(script, group, flows, numbers))
+            outcome.update((read, Outcome(edits)) for read in group)
+        except Blocked as blocked:
+            outcome.update((read, Outcome(obstacle=str(blocked))) for read in group)
+    return outcome
+
+
+def _number(script: Script, read: ast.AST) -> ast.Call | None:
+    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too, and `float(loss)` of a loss."""
+    match read:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
+            return read
+        case ast.Call(func=ast.Attribute(attr="cpu")):
+            parent, node = script.parent(read), script.parent(script.parents[read])
+            while isinstance(parent, ast.Attribute) and isinstance(node, ast.Call):
+                if parent.attr == "item" and not node.args:
+                    return node
+                if parent.attr not in _PASSING:
+                    return None
+                parent, node = script.parent(node), script.parent(script.parents[node])
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
+            return read if _is_a_count(counted) else None
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=name)], keywords=[]):
+            function = script.function(read)
+            for loss in losses(script):
+                if isinstance(loss, ast.Name) and loss.id == name:
+                    if script.function(loss) is function:
+                        return read
+    return None
+
+
+def _is_a_count(node: ast.Call) -> bool:
+    """`(pred == y).sum()`, `pred.eq(y).sum()`: an integer, whoever asks for it."""
+    match node.func:
+        case ast.Attribute(attr="sum", value=ast.Compare(ops=[_])):
+            return not node.args and not node.keywords
+        case ast.Attribute(attr="sum", value=ast.Call(func=ast.Attribute(attr="eq" | "ne"))):
+            return not node.args and not node.keywords
+    return False
+
+
+def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
+    """The tensors that `read`, a call or formatting, shows as they are."""
+    work: list[ast.AST] = [read]
+    while work:
+        node = work.pop()
+        if node is not read and isinstance(node, ast.expr) and is_device_tensor(script, node):
+            yield node
+        else:
+            work += ast.iter_child_nodes(node)
+
+
+def _is_marked(script: Script, node: ast.AST) -> None:
+    """Values that wait are fetched at step marks: where nothing steps nothing may be marked."""
+    function = script.function(node)
+    if function is not None and script.training.function_effects(function) & {STEP, BACKWARD}:
+        return
+    loop = script.training.loop_of(node)
+    while loop is not None:
+        if loop.fed or loop.effects & {STEP, BACKWARD}:
+            return
+        loop = script.training.loop_of(loop.node)
+    if function is not None and script.training.loop_of(node) is None:
+        if _is_called_where_marked(script, function):
+            return
+        raise Blocked("it is read in a function, whose callers decide on it")
+    raise Blocked("the loop marks no steps")
+
+
+def _is_called_where_marked(script: Script, function: FunctionNode, depth: int = 0) -> bool:
+    """True if every call of `function` that is seen stands in a loop that steps."""
+    calls = [call for call, _ in script.index.calls_of(function.name)]
+    if not calls or depth > 3:
+        return False
+    for call in calls:
+        try:
+            _is_marked(script, call)
+        except Blocked:
+            return False
+    return True
+
+
+def _groups(flows: dict[ast.AST, Flow], numbers: dict[ast.AST, ast.Call]) -> list[list[ast.AST]]:
+    """The reads that end up in the same names or calls, together."""
+    groups: list[tuple[set[object], list[ast.AST]]] = []
+    for read, flow in flows.items():
+        things: set[object] = {*flow.names, *flow.later, numbers.get(read, read)}
+        members = [read]
+        apart = []
+        for others, reads in groups:
+            if things.isdisjoint(others):
+                apart.append((others, reads))
+            else:
+                things |= others
+                members = [*reads, *members]
+        groups = [*apart, (things, members)]
+    return [members for _, members in groups]
+
+
+def _edits(
+    script: Script,
+    group: list[ast.AST],
+    flows: dict[ast.AST, Flow],
+    numbers: dict[ast.AST, ast.Call],
+) -> Iterable[Edit]:
+    shown: dict[ast.Call | ast.AugAssign, set[ast.AST]] = {}
+    wrapped: dict[ast.expr, None] = {}
+    computed: dict[ast.Call, None] = {}
+    extremes: dict[ast.If, Extreme] = {}
+    for read in group:
+        for call, nodes in flows[read].later.items():
+            shown.setdefault(call, set()).update(nodes)
+        wrapped.update(dict.fromkeys(sorted(flows[read].wrapped, key=_place)))
+        computed.update(dict.fromkeys(sorted(flows[read].computed, key=_place)))
+        extremes.update(flows[read].extremes)
+    if not set().union(*(flows[read].together for read in group)) <= shown.keys():
+        raise Blocked("something else is added to the same list at once")
+    reads = {numbers[read] for read in group if read in numbers}
+    reads.update(*(flows[read].read for read in group))
+    in_calls = {node for nodes in shown.values() for node in nodes if node in reads}
+    on_device = set().union(*(flows[read].on_device for read in group))
+    for number in sorted(reads - in_calls - on_device, key=_place):
+        yield _item(script, number)
+    for number in sorted(reads & on_device, key=_place):
+        yield Replace(number, "{0}.detach()", (tensor_of(number),))
+    for call, nodes in shown.items():
+        _shows_no_other_reads(script, call, reads)
+        yield from made_later(script, call, nodes & reads, nodes - reads)
+    for call in computed:
+        function = script.segment(call.func)
+        holes = ", ".join(f"{{{k}}}" for k in range(len(call.args)))
+        yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))
+    for statement, kept in extremes.items():
+        target, value = kept.target.id, kept.value.id
+        text = f"{target} = {script.xla}.computed({kept.function}, {target}, {value})"
+        yield ReplaceStatement(statement, text)
+    for load in wrapped:
+        yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
+
+
+def _item(script: Script, number: ast.expr) -> Edit:
+    assert isinstance(number, ast.Call)
+    operand = tensor_of(number)
+    return Replace(number, f"{script.xla}.item({{0}})", (operand,))
+
+
+def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.AST]) -> None:
+    """A read that stays would wait at the same place."""
+    for node in ast.walk(call):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"item", "tolist", "numpy", "cpu"}
+            and node not in reads
+        ):
+            inside = any(node in ast.walk(read) for read in reads)
+            if not inside and _innermost(node) not in reads:
+                raise Blocked(f"`{ast.unparse(node)}` is shown with it")
+
+
+def _innermost(node: ast.expr) -> ast.expr:
+    """`pred.cpu()` of `pred.cpu().numpy().tolist()`."""
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Call)
+        and isinstance(node.func.value.func, ast.Attribute)
+        and node.func.value.func.attr in {"cpu", "numpy", "tolist"}
+    ):
+        node = node.func.value
+    return node
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset

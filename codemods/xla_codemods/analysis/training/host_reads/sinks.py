@@ -1,0 +1,159 @@
+"""Calls that only show a value to people: what they are given may come later."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ....patterns import Pattern
+from ...inference.values import ACCELERATOR
+from ...nodes import walk
+from ...syntax import keyword, walk_body
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_LEVELS = frozenset("debug info warning error critical log".split())
+_BARS = frozenset("set_postfix set_postfix_str set_description set_description_str".split())
+_LOGGER = Pattern(r"log(?:ger|ging)?$")
+_BAR = Pattern(r"tqdm|bar$|progress$")
+_READERS = frozenset(
+    "Popen check_call check_output copyfile getsize loadtxt open run stat system".split()
+)
+STREAMS = frozenset({"sys.stdout", "sys.stderr"})
+
+
+def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
+    """`print`, `logging`, tqdm, `accelerator.print`: the runtime keeps the order of what they write."""
+    func = call.func
+    scope = script.index.scope(call)
+    if isinstance(func, ast.Name):
+        file = keyword(call, "file")
+        own = file is None or script.dotted(file) in STREAMS
+        return func.id == "print" and scope.find("print") is None and own
+    if not isinstance(func, ast.Attribute) or script.local_method(func, scope) is not None:
+        return False
+    dotted = script.dotted(func, scope) or ""
+    if func.attr in _LEVELS:
+        return dotted.startswith("logging.") or (not dotted and _is_called(func.value, _LOGGER))
+    if func.attr in _BARS:
+        return not dotted
+    if func.attr == "write":
+        return _is_called(func.value, _BAR) and keyword(call, "file") is None
+    return func.attr == "print" and script.value(func.value, scope).has(ACCELERATOR)
+
+
+def is_tracked(script: Script, call: ast.Call) -> bool:
+    """`writer.add_scalar(tag, value, step)`, `wandb.log(...)`, where what waits comes in at the loop's end, before the
+    tracker is closed, and in order.
+    """
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    scope = script.index.scope(call)
+    dotted = script.dotted(func, scope)
+    if func.attr in {"add_scalar", "add_scalars"}:
+        stepped = len(call.args) > 2 or keyword(call, "global_step") is not None
+        known = stepped and dotted is None and script.local_method(func, scope) is None
+    else:
+        known = dotted in {"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"}
+        known = known and len(_same_calls(script, call, dotted)) == 1
+    return known and is_waited_for(script, call)
+
+
+def _same_calls(script: Script, call: ast.Call, dotted: str | None) -> list[ast.Call]:
+    """The calls of the same function in the same loop."""
+    loop = script.training.loop_of(call)
+    assert isinstance(call.func, ast.Attribute)
+    return [
+        other
+        for other, scope in script.index.calls_of(call.func.attr)
+        if script.dotted(other.func, scope) == dotted
+        and (loop is None or loop.node in script.ancestors(other))
+    ]
+
+
+def is_waited_for(script: Script, call: ast.Call) -> bool:
+    """True if the loop's end is a device loader's, which waits for everything, and its only one."""
+    loop = script.training.loop_of(call)
+    return (
+        loop is not None
+        and loop.fed
+        and isinstance(loop.node, ast.For)
+        and not any(isinstance(n, (ast.Break, ast.Return)) for n in walk_body(loop.node.body))
+    )
+
+
+def is_written_to_a_file(script: Script, call: ast.Call) -> bool:
+    """`f.write(...)`, `print(..., file=f)`, `writer.writerow(...)`, where the file is opened in the same function."""
+    return file_of(script, call) is not None
+
+
+def file_of(script: Script, call: ast.Call) -> str | None:
+    """The name of the open file that `call` writes to."""
+    func = call.func
+    match func:
+        case ast.Name(id="print"):
+            file = keyword(call, "file")
+            known = isinstance(file, ast.Name) and script.index.scope(call).find("print") is None
+            return _opened(script, file) if known and isinstance(file, ast.Name) else None
+        case ast.Attribute(attr="write", value=ast.Name() as file):
+            return _opened(script, file)
+        case ast.Attribute(attr="writerow", value=ast.Name() as writer):
+            made = _made_once(script, writer)
+            if (
+                isinstance(made, ast.Call)
+                and script.dotted(made.func) in {"csv.writer", "csv.DictWriter"}
+                and made.args
+                and isinstance(made.args[0], ast.Name)
+                and _writes_alone(script, call, writer)
+            ):
+                return _opened(script, made.args[0])
+    return None
+
+
+def _opened(script: Script, file: ast.Name) -> str | None:
+    """The name of `file`, if `open` has made it in this function, once, and nothing may read it back in the loop."""
+    loop = script.training.loop_of(file)
+    if loop is not None and any(map(_may_read_files, walk(loop.node))):
+        return None
+    match _made_once(script, file):
+        case ast.Call(func=ast.Name(id="open")) | ast.Call(func=ast.Attribute(attr="open")):
+            return file.id
+    return None
+
+
+def _may_read_files(node: ast.AST) -> bool:
+    """`open(path)`, `path.read_text()`, `pd.read_csv(path)`, `subprocess.run(...)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+    return name in _READERS or name.startswith("read_")
+
+
+def _made_once(script: Script, name: ast.Name) -> ast.expr | None:
+    """The value of the only binding of `name`, in the same function and outside the loop that uses it."""
+    scope = script.index.scope(name)
+    found = scope.find(name.id)
+    if found is None or found[0] is not scope or len(found[1]) != 1:
+        return None
+    (binding,) = found[1]
+    loop = script.training.loop_of(name)
+    inside = loop is not None and loop.node in script.ancestors(binding.node)
+    if binding.how not in {"assign", "with"} or binding.path or inside:
+        return None
+    return binding.value
+
+
+def _writes_alone(script: Script, call: ast.Call, writer: ast.Name) -> bool:
+    """True if no other row is written in the loop: a writer's own rows are not seen to come between."""
+    loop = script.training.loop_of(call)
+    return loop is not None and not any(
+        node is not writer and node.id == writer.id and loop.node in script.ancestors(node)
+        for node, _ in script.index.of(ast.Name)
+    )
+
+
+def _is_called(node: ast.expr, pattern: Pattern) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return pattern.search(name.lower()) is not None

@@ -1,0 +1,199 @@
+"""What feeds a loop: the loader below `enumerate`, `tqdm`, `zip`, `iter` and `next`, and whether a device loader goes
+around it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...patterns import Pattern
+from ..inference import library_types
+from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
+from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffects, outside_loops
+from ..nodes import walk
+from ..syntax import keyword
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+    from ..scopes import Scope
+    from .batches import Batches
+
+_LOADER_NAME = Pattern(
+    r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
+)
+_LOADING_METHODS = frozenset({"__getitem__", "__getitems__", "__iter__"})
+
+
+def is_called_a_loader(name: str) -> bool:
+    """True if a name says that it is a loader's."""
+    return _LOADER_NAME.search(name) is not None
+
+
+class Driver(NamedTuple):
+    """What a loop is fed from: the expression that is iterated, below `enumerate`, `tqdm` and the like."""
+
+    node: ast.expr
+    scope: Scope
+    cached: bool = False  # `itertools.cycle`: the loader itself is only read once
+
+
+class Feeding:
+    """What feeds the loops of one script."""
+
+    def __init__(self, script: ParsedFile, batches: Batches) -> None:
+        self.script = script
+        self.batches = batches
+        self._wraps: dict[tuple[ast.AST, ast.AST], bool] = {}
+
+    def drivers(self, node: ast.expr, scope: Scope, depth: int = 0) -> list[Driver]:
+        """The iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them."""
+        if depth > 5:
+            return []
+        value = self.script.value(node, scope)
+        if value.has(LOADER) or value.has(DEVICE_LOADER):
+            inner = self._unwrapped(node, scope, depth)
+            return inner or [Driver(node, scope)]
+        inner = self._unwrapped(node, scope, depth)
+        if inner:
+            return inner
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
+                return []
+            return [Driver(node, scope)]
+        return []
+
+    def _unwrapped(self, node: ast.expr, scope: Scope, depth: int) -> list[Driver]:
+        if isinstance(node, ast.Call):
+            return self._unwrapped_call(node, scope, depth)
+        if isinstance(node, ast.Name):
+            found = scope.find(node.id)
+            if found is None or len(found[1]) != 1:
+                return []
+            home, (binding,) = found
+            if (
+                binding.how in {"assign", "with"}
+                and not binding.path
+                and isinstance(binding.value, ast.Call)
+            ):
+                return self._unwrapped_call(binding.value, home, depth + 1)
+        return []
+
+    def _unwrapped_call(self, call: ast.Call, scope: Scope, depth: int) -> list[Driver]:
+        func = call.func
+        dotted = self.script.dotted(func, scope) or ""
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if dotted == f"{library_types.RUNTIME}.MpDeviceLoader":
+            return [Driver(call, scope)]
+        if name == "zip" or dotted.endswith("zip_longest"):
+            return [d for a in call.args for d in self.drivers(a, scope, depth + 1)]
+        if name in PASSING and call.args:
+            inner = self.drivers(call.args[0], scope, depth + 1)
+            return [d._replace(cached=True) for d in inner] if name == "cycle" else inner
+        if name in PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
+            return self.drivers(call.args[0], scope, depth + 1)
+        return []
+
+    def next_drivers(self, loop: LoopEffects) -> list[Driver]:
+        """`while True: batch = next(it)`: the loaders whose `iter(...)` the loop takes from."""
+        found: list[Driver] = []
+        for node in outside_loops(loop.body):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "next"
+                and node.args
+            ):
+                scope = self.script.index.scope(node)
+                found += self._iterated(node.args[0], scope)
+        return found
+
+    def _iterated(self, node: ast.expr, scope: Scope) -> list[Driver]:
+        """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
+        if isinstance(node, ast.Call):
+            return self.drivers(node, scope)
+        if not isinstance(node, ast.Name):
+            return []
+        found = scope.find(node.id)
+        if found is None:
+            return []
+        home, bindings = found
+        drivers: list[Driver] = []
+        for binding in bindings:
+            if binding.how != "assign" or binding.path or not isinstance(binding.value, ast.Call):
+                return []
+            drivers += self._unwrapped_call(binding.value, home, 1)
+        return drivers
+
+    def is_device_loader(self, driver: Driver) -> bool:
+        """True if a device loader is iterated already."""
+        return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
+
+    def is_loader(self, loop: LoopEffects, driver: Driver) -> bool:
+        """True if `driver` is a data loader, or unknown but called one, or fed to a model by `loop`."""
+        value = self.script.value(driver.node, driver.scope)
+        if value.has(LOADER):
+            return True
+        if value.kinds:
+            return False
+        if value != UNKNOWN:
+            return False  # a list or dict of this file's
+        if loop.effects & {BACKWARD, STEP, FORWARD}:
+            return True
+        return is_called_a_loader(ast.unparse(driver.node).rpartition(".")[2])
+
+    def wraps(self, loop: LoopEffects, driver: Driver) -> bool:
+        """True if a device loader is to be put around `driver`: its batches are moved to the device in the loop,
+        and nothing of them is needed on the host.
+        """
+        key = (loop.node, driver.node)
+        if key not in self._wraps:
+            self._wraps[key] = (
+                not self.is_device_loader(driver)
+                and not self.script.uses_accelerate
+                and self.is_loader(loop, driver)
+                and self._is_moved(loop, driver)
+            )
+        return self._wraps[key]
+
+    def _is_moved(self, loop: LoopEffects, driver: Driver) -> bool:
+        """True if the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
+        taken = {found.node for found in self.next_drivers(loop)}
+        own = (
+            driver.node not in taken
+        )  # in `for step in bar: batch = next(it)` `bar` gives no batches
+        flow = self.batches.flow(loop.node, own=own)
+        if flow.moves:
+            return flow.moved
+        return bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
+
+    @cached_property
+    def moves_in_loading(self) -> list[ast.Call]:
+        """`.to(device)` and `.cuda()` in datasets' `__getitem__` and in collate functions."""
+        return [call for function in self._loading_functions() for call in self._moves_in(function)]
+
+    def _loading_functions(self) -> Iterator[ast.AST]:
+        if not self.script.source.mentions("dataset", "collate_fn"):
+            return
+        for definition, scope in self.script.index.of(ast.ClassDef):
+            if DATASET in self.script.inference.base_kind(definition, scope):
+                for method in definition.body:
+                    if isinstance(method, ast.FunctionDef) and method.name in _LOADING_METHODS:
+                        yield method
+        for call, scope in self.script.index.of(ast.Call):
+            collate = keyword(call, "collate_fn")
+            if isinstance(collate, ast.Lambda):
+                yield collate
+            elif collate is not None:
+                function = self.script.value(collate, scope).definition
+                if isinstance(function, ast.FunctionDef):
+                    yield function
+
+    def _moves_in(self, function: ast.AST) -> Iterator[ast.Call]:
+        for node in walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
+                    yield node

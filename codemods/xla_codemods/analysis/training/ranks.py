@@ -1,0 +1,107 @@
+"""Tests of the rank: `if rank == 0:` and its relatives."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import NamedTuple
+
+from ...patterns import Pattern
+from ..nodes import walk
+
+_RANK = Pattern(
+    r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^process_index$|^global_ordinal$", re.IGNORECASE
+)
+_MASTER = Pattern(
+    r"^(?:is_|ddp_)?(?:main|master|chief|leader|rank_?(?:0|zero)|global_zero)"
+    r"(?:_(?:process|rank|worker|node|proc|ordinal))?$|^is_global_zero$",
+    re.IGNORECASE,
+)
+
+
+class Guard(NamedTuple):
+    """What a test lets pass: some replicas only; `first` where it is the first one (else all the others)."""
+
+    first: bool
+
+
+def guard(test: ast.expr) -> Guard | None:
+    """`test` as a test of the rank; None where all replicas pass, or nothing can be said."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        if _is_rank(test.operand):
+            return Guard(True)
+        inner = guard(test.operand)
+        return Guard(not inner.first) if inner is not None else None
+    if isinstance(test, ast.BoolOp):
+        return _bool(test)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return _compare(test.left, test.ops[0], test.comparators[0])
+    if _MASTER.search(_last(test)):
+        return Guard(True)
+    return Guard(False) if _is_rank(test) else None
+
+
+def mentions_rank(node: ast.AST) -> bool:
+    """True if the value of an expression depends on which replica this is."""
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _is_rank(part)
+        for part in walk(node)
+    )
+
+
+def _bool(test: ast.BoolOp) -> Guard | None:
+    """`a and rank == 0` lets the first pass; `not distributed or rank == 0` too, where there are several."""
+    found = [g for value in test.values if (g := guard(value)) is not None]
+    return found[0] if found else None
+
+
+def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Guard | None:
+    if not _is_rank(left):
+        left, right = right, left
+    if not _is_rank(left):
+        return None
+    if isinstance(op, (ast.Eq, ast.Is)):
+        return Guard(True) if _is_zero(right) else None
+    if isinstance(op, (ast.NotEq, ast.IsNot, ast.Gt)):
+        return Guard(False) if _is_zero(right) else None
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+        if any(_is_zero(e) for e in right.elts):
+            return Guard(isinstance(op, ast.In))
+    return None
+
+
+def is_of_host(test: ast.expr) -> bool:
+    """True if a test of the rank is one within the host: `local_rank == 0`, `rank % gpus_per_node == 0`."""
+    return any(
+        _is_rank_of_host(part)
+        or (
+            isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
+            and _is_rank(part)
+            and "local" in _last(part).lower()
+        )
+        for part in ast.walk(test)
+        if isinstance(part, ast.expr)
+    )
+
+
+def _is_rank_of_host(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_rank(node.left)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    if _is_rank_of_host(node):
+        return True
+    return _RANK.search(_last(node)) is not None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def _last(node: ast.expr) -> str:
+    """The last name of what is tested, called or not."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value).lower()
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -1,0 +1,1 @@
+"""Gradient scalers: where they are used, and what is left without them."""

@@ -1,0 +1,134 @@
+"""`scaler.get_scale()`: without loss scaling the scale is 1 and never changes, so no step is skipped."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ....edits import Edit, Replace, Unwrap, remove
+from ...scopes import Scope
+from ...syntax import is_elif
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+    from .branches import Changes
+
+Fixed = tuple["ast.expr | ast.stmt", tuple[Edit, ...]]
+
+
+def fold_scales(script: ParsedFile, scales: list[ast.Call], changes: Changes) -> Iterator[Fixed]:
+    """Edits for the calls `scales`, for what compares their results, and for what depends on that."""
+    folding = _Folding(script, scales, changes)
+    for call in scales:
+        yield from folding.scale(call)
+
+
+class _Folding:
+    def __init__(self, script: ParsedFile, scales: list[ast.Call], changes: Changes) -> None:
+        self.script = script
+        self.scales = set(scales)
+        self.changes = changes
+        self.done: set[ast.AST] = set()
+
+    def scale(self, call: ast.Call) -> Iterator[Fixed]:
+        """One `get_scale()`: compared at once, or kept in a name and compared later."""
+        name = self._bound(call)
+        loads = self._loads(*name) if name is not None else []
+        folded = [self._comparison(node) for node in (loads or [call])]
+        for comparison in folded:
+            if comparison is not None and comparison not in self.done:
+                self.done.add(comparison)
+                yield from self._fold(comparison, _holds(comparison))
+        if name is not None and loads and all(folded):
+            yield self._removed(call)
+        elif name is not None or not all(folded):
+            yield call, (Replace(call, "1.0"),)
+
+    def _comparison(self, node: ast.expr) -> ast.Compare | None:
+        """The comparison of two scales that `node` is one side of."""
+        parent = self.script.parent(node)
+        if (
+            isinstance(parent, ast.Compare)
+            and len(parent.ops) == 1
+            and type(parent.ops[0]) in _HOLDS
+        ):
+            if self._is_scale(parent.left) and self._is_scale(parent.comparators[0]):
+                return parent
+        return None
+
+    def _is_scale(self, node: ast.expr) -> bool:
+        if node in self.scales:
+            return True
+        if not isinstance(node, ast.Name):
+            return False
+        found = self.script.index.scope(node).find(node.id)
+        return found is not None and all(b.value in self.scales and not b.path for b in found[1])
+
+    def _fold(self, node: ast.expr, truth: bool) -> Iterator[Fixed]:
+        """`node` is known to be `truth`."""
+        parent = self.script.parent(node)
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            yield from self._fold(parent, not truth)
+        elif (
+            isinstance(parent, ast.If)
+            and parent.test is node
+            and not is_elif(parent, self.script.parents)
+        ):
+            self.changes.changed.add(parent)
+            if truth or parent.orelse:
+                yield parent, (Unwrap(parent, "body" if truth else "orelse"),)
+            else:
+                self.changes.removed.add(parent)
+                yield parent, (remove(parent),)
+        elif (name := self._bound(node)) is not None and (loads := self._loads(*name)):
+            for load in loads:
+                yield from self._fold(load, truth)
+            yield self._removed(node)
+        else:
+            yield node, (Replace(node, str(truth)),)
+
+    def _bound(self, node: ast.expr) -> tuple[str, Scope] | None:
+        """The local name that `node` is bound to, if nothing else is."""
+        statement = self.script.parent(node)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return None
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name):
+            return None
+        scope = self.script.index.scope(statement)
+        if not all(
+            b.value in self.scales or b.value is node for b in scope.bindings.get(target.id, ())
+        ):
+            return None
+        return target.id, scope
+
+    def _loads(self, name: str, home: Scope) -> list[ast.expr]:
+        """Where the local `name` of `home` is read."""
+        found: list[ast.expr] = []
+        for node, scope in self.script.index.of(ast.Name):
+            if node.id == name and isinstance(node.ctx, ast.Load):
+                bound = scope.find(name)
+                if bound is not None and bound[0] is home:
+                    found.append(node)
+        return found
+
+    def _removed(self, node: ast.expr) -> Fixed:
+        statement = self.script.statement(node)
+        self.changes.removed.add(statement)
+        return node, (remove(statement),)
+
+
+_HOLDS = {
+    ast.Lt: False,
+    ast.Gt: False,
+    ast.NotEq: False,
+    ast.LtE: True,
+    ast.GtE: True,
+    ast.Eq: True,
+}
+
+
+def _holds(comparison: ast.Compare) -> bool:
+    """What comparing equal numbers gives."""
+    return _HOLDS[type(comparison.ops[0])]

@@ -1,0 +1,1 @@
+"""What may give another shape, and so another graph, in each step."""

@@ -1,0 +1,334 @@
+"""Python integers that are another in every turn of a loop that trains or evaluates: they make new graphs in shapes."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ... import flow
+from ...nodes import walk
+from ...scopes import Binding
+from ...syntax import argument_for
+from ..acting import acts
+from ..tensors.device_tensors import may_be_read
+from ..tensors.running_sums import part
+from ..training import BACKWARD, FORWARD, STEP
+from .drawing import gives_drawn, is_drawing
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_KEEPING = frozenset({"abs", "int", "max", "min", "round"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FEW = 4  # graphs that may as well be compiled
+
+
+class Counters:
+    """What counts the turns of one script's loops."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._parameters: dict[ast.arg, bool] = {}
+        self._asked: set[ast.AST] = set()  # what is being reckoned from itself
+
+    @cached_property
+    def loops(self) -> set[ast.AST]:
+        """Loops each turn of which is a graph of its own: those that train, and those that evaluate."""
+        training = self.script.training
+        return {
+            loop.node
+            for loop in training.loops
+            if isinstance(loop.node, _LOOPS)
+            and (
+                loop.effects & {STEP, BACKWARD}
+                or (
+                    FORWARD in loop.effects
+                    and (training.is_inference(loop.node) or acts(self.script, loop))
+                )
+            )
+        }
+
+    @property
+    def any(self) -> bool:
+        """True if there is such a loop at all."""
+        return bool(self.loops)
+
+    def changes(self, node: ast.expr) -> bool:
+        """True if `node` is a number that counts turns or is drawn in each, or is reckoned from one."""
+        match node:
+            case ast.Name():
+                return self._name_changes(node)
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
+                return any(self.changes(argument) for argument in args)
+            case ast.Call():
+                return is_drawing(self.script, node) and self._is_in_a_loop(node)
+            case ast.Subscript(value=drawn, slice=ast.Constant()):
+                return isinstance(drawn, ast.Call) and self.changes(drawn)
+            case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))) if few <= _FEW:
+                return False  # the same few places, each compiled once
+            case ast.BinOp(left=left, right=right):
+                return self.changes(left) or self.changes(right)
+            case ast.UnaryOp(operand=operand):
+                return self.changes(operand)
+        return False
+
+    def moves(self, node: ast.expr) -> bool:
+        """True if `node` is a place that moves: a counter, one that an object keeps, or one kept on the device."""
+        if node in self._asked:
+            return False
+        self._asked.add(node)
+        try:
+            return self.changes(node) or self._is_kept(node)
+        finally:
+            self._asked.discard(node)
+
+    def _is_kept(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(id="int"), args=[read]):
+                return may_be_read(self.script, read)
+            case ast.Call(func=ast.Attribute(value=read, attr="item"), args=[]):
+                return may_be_read(self.script, read)
+            case ast.BinOp(left=left, right=right):
+                return self.moves(left) or self.moves(right)
+            case ast.Name():
+                found = self.script.index.scope(node).find(node.id)
+                bindings = (
+                    flow.reaching(found[1], node, found[0], self.script.parents) if found else []
+                )
+                return any(
+                    b.how in {"assign", "augment"}
+                    and b.value is not None
+                    and not b.path
+                    and self.moves(b.value)
+                    for b in bindings
+                )
+            case ast.Attribute(value=ast.Name(id="self")):
+                return self._is_advanced(node)
+        return False
+
+    def _is_advanced(self, node: ast.Attribute) -> bool:
+        """`self.position`, which its class moves on: `self.position = (self.position + 1) % self.size`."""
+        text = ast.unparse(node)
+        for statement, _ in self.script.index.of(ast.AugAssign):
+            if isinstance(statement.op, ast.Add) and ast.unparse(statement.target) == text:
+                return True
+        for assign, _ in self.script.index.of(ast.Assign):
+            if any(ast.unparse(target) == text for target in assign.targets):
+                if isinstance(assign.value, ast.BinOp) and any(
+                    isinstance(n, ast.Attribute) and ast.unparse(n) == text
+                    for n in walk(assign.value)
+                ):
+                    return True
+        return False
+
+    def _name_changes(self, node: ast.Name) -> bool:
+        found = self.script.index.scope(node).find(node.id)
+        if found is None:
+            return False
+        home, bindings = found
+        reaching = flow.reaching(bindings, node, home, self.script.parents)
+        return any(self._binding_changes(binding) for binding in reaching)
+
+    def _binding_changes(self, binding: Binding) -> bool:
+        if binding.how == "for" and binding.node in self.loops:
+            assert isinstance(binding.node, (ast.For, ast.AsyncFor))
+            return _counts(binding.node.iter, binding.path[1:])
+        if binding.how == "parameter" and isinstance(binding.node, ast.arg):
+            return self._parameter_changes(binding.node)
+        if binding.how == "augment" and isinstance(binding.node, ast.AugAssign):
+            return self._is_counted_on(binding.node)
+        value = part(binding) if binding.how == "assign" else None
+        if value is not None:
+            return self._is_drawn(value)
+        if binding.how == "assign" and len(binding.path) == 1:
+            return self._is_drawn_elsewhere(binding.value, binding.path[0])
+        return False
+
+    def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
+        """`x1, y1, x2, y2 = random_box(size)`, a function of this file, in such a loop."""
+        if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):
+            return False
+        return gives_drawn(self.script, value, index)
+
+    def _is_counted_on(self, augment: ast.AugAssign) -> bool:
+        """`start += length` once a turn, and not from the same place in each."""
+        around = self.script.ancestors(augment)
+        loop = next((n for n in around if isinstance(n, (*_LOOPS, ast.comprehension))), None)
+        if loop not in self.loops or not isinstance(augment.target, ast.Name):
+            return False
+        found = self.script.index.scope(augment).find(augment.target.id)
+        return found is not None and not any(
+            b.how == "assign" and self.script.parent(self.script.statement(b.node)) is loop
+            for b in found[1]
+        )
+
+    def _is_drawn(self, value: ast.expr) -> bool:
+        """True if a number is drawn in `value`, a statement of such a loop, or one is reckoned there from one drawn."""
+        if value in self._asked or not self._is_in_a_loop(value):
+            return False
+        self._asked.add(value)
+        try:
+            return self.changes(value)
+        finally:
+            self._asked.discard(value)
+
+    def _is_in_a_loop(self, node: ast.AST) -> bool:
+        return any(ancestor in self.loops for ancestor in self.script.ancestors(node))
+
+    def _parameter_changes(self, parameter: ast.arg) -> bool:
+        """True if a call in such a loop hands a counter on."""
+        if parameter not in self._parameters:
+            self._parameters[parameter] = False  # recursion ends here
+            self._parameters[parameter] = self._is_handed_on(parameter)
+        return self._parameters[parameter]
+
+    def _is_handed_on(self, parameter: ast.arg) -> bool:
+        function = self.script.function(parameter)
+        if function is None or self.script.is_in_a_module(function):
+            return False
+        for call, _ in self.script.index.calls_of(function.name):
+            if self.script.value(call.func).definition is not function:
+                continue
+            given = argument_for(parameter.arg, function, call, skip_self=False)
+            if given is not None and self.changes(given):
+                return True
+        return False
+
+    # Bounds.
+
+    def stays_inside(self, source: ast.expr, dim: int, start: ast.expr, length: ast.expr) -> bool:
+        """True if it can be seen that `start + length` does not pass the end of `source` in dimension `dim`."""
+        if dim != 0:
+            return False
+        base, more = _offset(start)
+        return self._length_is_cut(source, base, more, length) or self._range_stops(
+            source, base, more, length
+        )
+
+    def _length_is_cut(self, source: ast.expr, base: ast.expr, more: int, length: ast.expr) -> bool:
+        """`n = min(n, len(source) - 1 - i)`."""
+        for value in self._values(length):
+            match value:
+                case ast.Call(func=ast.Name(id="min"), args=[*arguments], keywords=[]):
+                    if not any(_is_rest(a, source, base, more) for a in arguments):
+                        return False
+                case _:
+                    return False
+        return bool(self._values(length))
+
+    def _range_stops(self, source: ast.expr, base: ast.expr, more: int, length: ast.expr) -> bool:
+        """`for i in range(a, len(source) - n, ...)`."""
+        if not isinstance(base, ast.Name):
+            return False
+        found = self.script.index.scope(base).find(base.id)
+        bindings = flow.reaching(found[1], base, found[0], self.script.parents) if found else []
+        for binding in bindings:
+            loop = binding.node
+            if binding.how != "for" or not isinstance(loop, ast.For):
+                return False
+            match loop.iter:
+                case (
+                    ast.Call(func=ast.Name(id="range"), args=[stop])
+                    | ast.Call(func=ast.Name(id="range"), args=[_, stop, *_])
+                ):
+                    if not _leaves_room(stop, source, length, more):
+                        return False
+                case _:
+                    return False
+        return bool(bindings)
+
+    def _values(self, node: ast.expr) -> list[ast.expr | None]:
+        """What the name `node` is bound to where it reaches; of anything else, itself."""
+        if not isinstance(node, ast.Name):
+            return [node]
+        found = self.script.index.scope(node).find(node.id)
+        if found is None:
+            return []
+        reaching = flow.reaching(found[1], node, found[0], self.script.parents)
+        return [b.value if b.how == "assign" and not b.path else None for b in reaching]
+
+
+def _counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
+    """True if what `path` takes of an element of `iterable` is a number: of `range`, or the index of `enumerate`."""
+    if not isinstance(iterable, ast.Call):
+        return False
+    func = iterable.func
+    name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+    if name in {"range", "trange", "count"}:
+        return not path and not _are_few(iterable)
+    if name == "enumerate" and iterable.args and path:
+        return path[0] == 0 or _counts(iterable.args[0], path[1:])
+    return name == "tqdm" and bool(iterable.args) and _counts(iterable.args[0], path)
+
+
+def _are_few(call: ast.Call) -> bool:
+    """`range(4)`, `range(0, 64, 16)`: the same few numbers, each compiled once."""
+    numbers = [
+        a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, int)
+    ]
+    if not numbers or len(numbers) != len(call.args) or (len(numbers) > 2 and not numbers[2]):
+        return False
+    return len(range(*numbers)) <= _FEW
+
+
+def is_sum(node: ast.expr, first: ast.expr) -> ast.expr | None:
+    """The `n` of `i + n`, where `node` is that and `first` is `i`; also of `i + 1 + n` with `i + 1`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        if ast.unparse(node.left) == ast.unparse(first):
+            return node.right
+        if ast.unparse(node.right) == ast.unparse(first):
+            return node.left
+    return None
+
+
+def _offset(start: ast.expr) -> tuple[ast.expr, int]:
+    """`i + 1` as `i` and 1."""
+    match start:
+        case ast.BinOp(left=base, op=ast.Add(), right=ast.Constant(value=int(more))):
+            return base, more
+    return start, 0
+
+
+def _is_rest(node: ast.expr, source: ast.expr, base: ast.expr, more: int) -> bool:
+    """`len(source) - 1 - i`, with at least `more` taken off."""
+    terms = _taken_off(node)
+    if terms is None:
+        return False
+    size, taken = terms
+    numbers = [t.value for t in taken if isinstance(t, ast.Constant) and isinstance(t.value, int)]
+    others = [ast.unparse(t) for t in taken if not isinstance(t, ast.Constant)]
+    return _is_size(size, source) and others == [ast.unparse(base)] and sum(numbers) >= more
+
+
+def _leaves_room(stop: ast.expr, source: ast.expr, length: ast.expr, more: int) -> bool:
+    """`len(source) - n`, with at least `more - 1` taken off beside: `range` ends before it."""
+    terms = _taken_off(stop)
+    if terms is None:
+        return False
+    size, taken = terms
+    if not _is_size(size, source):
+        return False
+    rest = [t for t in taken if ast.unparse(t) != ast.unparse(length)]
+    numbers = [t.value for t in rest if isinstance(t, ast.Constant) and isinstance(t.value, int)]
+    return len(rest) == len(taken) - 1 and len(numbers) == len(rest) and sum(numbers) >= more - 1
+
+
+def _taken_off(node: ast.expr) -> tuple[ast.expr, list[ast.expr]] | None:
+    """`a - b - c` as `a` and [b, c]."""
+    taken: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        taken.append(node.right)
+        node = node.left
+    return (node, taken) if taken else None
+
+
+def _is_size(node: ast.expr, source: ast.expr) -> bool:
+    """`len(source)`, `source.size(0)`, `source.shape[0]`."""
+    text = ast.unparse(source)
+    return ast.unparse(node) in {
+        f"len({text})",
+        f"{text}.size(0)",
+        f"{text}.shape[0]",
+        f"{text}.size()[0]",
+    }

@@ -1,0 +1,61 @@
+"""Numbers that are drawn: of `random`, of numpy, of a torch generator on the host, and by functions of the file that do."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...nodes import walk
+from ...syntax import walk_body
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+    from ...scopes import FunctionNode
+
+_NUMBERS = frozenset(
+    {f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()}
+    | {
+        f"numpy.random.{name}"
+        for name in "beta choice normal rand randint randn random uniform".split()
+    }
+)
+_TENSORS = frozenset(f"torch.{name}" for name in "rand randint randn randperm".split())
+
+
+def is_drawing(script: ParsedFile, call: ast.Call) -> bool:
+    """`random.randint(0, 9)`, `torch.randint(0, 9, (1,)).item()`."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr == "item" and isinstance(func.value, ast.Call):
+        return script.dotted(func.value.func) in _TENSORS
+    return script.dotted(func) in _NUMBERS
+
+
+def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
+    """True if the item `index` of what `call`, of a function of this file, returns is reckoned from a number drawn."""
+    function = script.value(call.func).definition
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    for node in walk_body(function.body):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+            items = node.value.elts
+            if index < len(items) and _is_reckoned(script, items[index], function, set()):
+                return True
+    return False
+
+
+def _is_reckoned(
+    script: ParsedFile, node: ast.expr, function: FunctionNode, asked: set[str]
+) -> bool:
+    for part in walk(node):
+        if isinstance(part, ast.Call) and is_drawing(script, part):
+            return True
+        if isinstance(part, ast.Name) and part.id not in asked:
+            asked.add(part.id)
+            found = script.index.scope(part).find(part.id)
+            if found is None or found[0].node is not function:
+                continue
+            for binding in found[1]:
+                if binding.how == "assign" and binding.value is not None:
+                    if _is_reckoned(script, binding.value, function, asked):
+                        return True
+    return False

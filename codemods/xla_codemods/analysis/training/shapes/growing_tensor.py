@@ -1,0 +1,93 @@
+"""A tensor that is one longer in every turn: each turn is a graph of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...inference.values import ACCEL, HOST
+from ...nodes import walk
+from ..tensors.device_tensors import may_be_read
+from ..training import BACKWARD, FORWARD, STEP
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_JOINING = frozenset(
+    {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
+)
+_NAMES = sorted(name.rpartition(".")[2] for name in _JOINING)
+
+
+def growing_tensors(script: Script) -> Iterator[ast.Call]:
+    """`ids = torch.cat((ids, token), dim=1)` in loops that run a model."""
+    if not script.runs_accelerated:
+        return
+    for name in _NAMES:
+        for call, _ in script.index.calls_of(name):
+            if _grown(script, script.parent(call)) is call:
+                loop = script.training.loop_of(call)
+                if loop is not None and loop.effects & {FORWARD, STEP, BACKWARD}:
+                    if _is_on_device(script, call) and not _is_made_anew(script, call, loop.node):
+                        yield call
+
+
+def _is_made_anew(script: Script, call: ast.Call, loop: ast.AST) -> bool:
+    """True if what grows is another tensor in each turn, or is brought to one size: padded, or cut again."""
+    statement = script.parent(call)
+    assert isinstance(statement, ast.Assign)
+    assert isinstance(statement.targets[0], ast.Name)
+    name = statement.targets[0].id
+    found = script.index.scope(call).find(name)
+    for binding in found[1] if found else ():
+        node = binding.node
+        if binding.how == "for" and node is loop:
+            return True
+        if not isinstance(node, ast.stmt) or loop not in script.ancestors(node):
+            continue
+        if binding.how != "assign" or binding.value is None or node is statement:
+            continue
+        if isinstance(binding.value, ast.Subscript) and _names(binding.value.value) == {name}:
+            return node.lineno > statement.lineno  # cut again: `ids = ids[:, -length:]`
+        if name not in _names(binding.value) and script.parent(node) is loop:
+            return True
+    return _is_padding(call, name)
+
+
+def _is_padding(call: ast.Call, name: str) -> bool:
+    """`torch.cat([x, zeros(length - x.shape[1])])`: as much as is missing."""
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Sub)
+        and name in _names(part.right)
+        and name not in _names(part.left)
+        for part in walk(call)
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
+
+
+def _grown(script: Script, statement: ast.AST | None) -> ast.Call | None:
+    """The call in `x = torch.cat([x, ...])`."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(args=[ast.Tuple(elts=parts) | ast.List(elts=parts), *_]) as call,
+        ) if len(parts) > 1 and any(isinstance(p, ast.Name) and p.id == name for p in parts):
+            return call if script.dotted(call.func) in _JOINING else None
+    return None
+
+
+def _is_on_device(script: Script, call: ast.Call) -> bool:
+    """By the value of a part; or by what a module does in its own loop, with what it is given."""
+    parts = call.args[0]
+    assert isinstance(parts, (ast.Tuple, ast.List))
+    kinds = [script.value(part).kinds for part in parts.elts]
+    if any(ACCEL in kind for kind in kinds):
+        return True
+    if any(HOST in kind for kind in kinds):
+        return False
+    return any(may_be_read(script, part) for part in parts.elts) or script.is_in_a_module(call)

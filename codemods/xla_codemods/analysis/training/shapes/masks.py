@@ -1,0 +1,120 @@
+"""Is this index a mask: a tensor of truth values?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ... import flow
+from ...devices.specs import last_name
+from ...inference.values import NONE
+from ...syntax import keyword
+from ..tensors.computed import computing
+from ..tensors.device_tensors import may_be_read
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_METHODS = frozenset(
+    "bool eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne".split()
+)
+_ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+
+def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
+    """True if `node` is surely a tensor of truth values."""
+    match node:
+        case ast.Compare(ops=ops, left=left, comparators=others):
+            return not any(isinstance(op, _ASKING) for op in ops) and any(
+                may_be_read(script, side) or _is_given(script, side) for side in (left, *others)
+            )
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return is_mask(script, operand, depth)
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
+            return is_mask(script, left, depth) and is_mask(script, right, depth)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
+            return may_be_read(script, node)
+        case ast.Call() if _is_boolean(script, node):
+            return may_be_read(script, node)
+        case ast.Name() if depth < 3:
+            found = script.index.scope(node).find(node.id)
+            bindings = flow.reaching(found[1], node, found[0], script.parents) if found else []
+            return bool(bindings) and all(
+                b.how == "assign"
+                and not b.path
+                and b.value is not None
+                and is_mask(script, b.value, depth + 1)
+                for b in bindings
+            )
+    return False
+
+
+def _is_boolean(script: Script, node: ast.expr) -> bool:
+    """`torch.eye(8, dtype=torch.bool).to(device)`, wherever it is."""
+    while isinstance(node, ast.Call) and not _has_type_bool(script, node):
+        if not isinstance(node.func, ast.Attribute) or script.dotted(node.func):
+            return False
+        if node.func.attr in _METHODS:
+            return True
+        if node.func.attr not in _KEEPING:
+            return False
+        node = node.func.value
+    return isinstance(node, (ast.Call, ast.Compare))
+
+
+def is_called_a_mask(script: Script, node: ast.expr) -> bool:
+    """`data.train_mask`, `batch["mask"]`, a parameter `mask`: of those of whom nothing else is known."""
+    name = last_name(node)
+    if name is None or not re.search(r"(?:^|_)mask$", name) or script.value(node).kinds - {NONE}:
+        return False
+    if not isinstance(node, ast.Name):
+        return True
+    found = script.index.scope(node).find(node.id)
+    return found is not None and all(b.how in {"parameter", "for"} for b in found[1])
+
+
+def _is_given(script: Script, node: ast.expr) -> bool:
+    """`labels.view(-1)`, `labels`: what a module's `forward` is given, and nobody says what it is."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in _SHAPING:
+            return False
+        node = node.func.value
+    if not isinstance(node, ast.Name) or script.value(node).kinds - {NONE}:
+        return False
+    function = script.function(node)
+    found = script.index.scope(node).find(node.id)
+    return (
+        script.accelerated
+        and function in computing(script)
+        and found is not None
+        and all(binding.how == "parameter" for binding in found[1])
+    )
+
+
+_KEEPING = frozenset(
+    "clone contiguous cuda detach expand flatten reshape squeeze t to unsqueeze view".split()
+)
+_SHAPING = frozenset("contiguous flatten long reshape squeeze unsqueeze view".split())
+
+
+def _has_type_bool(script: Script, call: ast.Call) -> bool:
+    """`torch.zeros(8, dtype=torch.bool)`, `x.to(torch.bool)`."""
+    given = keyword(call, "dtype")
+    if given is None and isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "type"}:
+        given = call.args[-1] if call.args else None
+    return script.dotted(given) in {"torch.bool", "torch.BoolTensor"}
+
+
+def is_about(script: Script, mask: ast.expr, tensor: ast.expr) -> bool:
+    """True if `mask` compares `tensor` itself with something, so that both have one shape."""
+    if not isinstance(tensor, (ast.Name, ast.Attribute)):
+        return False
+    text = ast.unparse(tensor)
+    match mask:
+        case ast.Compare(left=left, comparators=[right]):
+            return text in {ast.unparse(left), ast.unparse(right)}
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args):
+            if name in {"isnan", "isinf", "isfinite"}:
+                return text in {ast.unparse(owner), *(ast.unparse(a) for a in args)}
+    return False

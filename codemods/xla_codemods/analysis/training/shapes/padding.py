@@ -1,0 +1,101 @@
+"""What is padded to the longest of its batch has another length each time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....edits import Edit, Replace
+from ...scopes import Scope
+from ...syntax import keyword
+from ..collating import batch_lengths, collating
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+
+_COLLATORS = frozenset(
+    f"transformers.{name}"
+    for name in (
+        "DataCollatorWithPadding",
+        "DataCollatorForTokenClassification",
+        "DataCollatorForSeq2Seq",
+        "data.data_collator.DataCollatorWithPadding",
+    )
+)
+_MESSAGE = "XLA compiles once for every length that batches are padded to"
+_MAXIMUM = 'pad to one length: `padding="max_length", max_length=...`'
+
+
+class Padding(NamedTuple):
+    """One place that pads to the longest, with what to say and, where the length is given, the edit."""
+
+    node: ast.expr
+    message: str
+    edit: Edit | None = None
+
+
+def paddings(script: ParsedFile) -> Iterator[Padding]:
+    """Tokenizers and collators that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
+    if not script.source.mentions("tokeniz", "collat"):
+        return
+    for call, scope in script.index.of(ast.Call):
+        if script.dotted(call.func, scope) in _COLLATORS:
+            yield from _of_collator(call)
+        elif _is_tokenizer(script, call.func, scope):
+            yield from _of_tokenizer(call)
+    for function in collating(script):
+        for node, message in batch_lengths(script, function):
+            yield Padding(node, message)
+
+
+def _of_collator(call: ast.Call) -> Iterator[Padding]:
+    padding = keyword(call, "padding")
+    fixed = keyword(call, "pad_to_multiple_of")
+    if _is_longest(padding) or padding is None:
+        if fixed is None or _is_none(fixed):
+            yield Padding(call, f"{_MESSAGE}: {_MAXIMUM}")
+
+
+def _of_tokenizer(call: ast.Call) -> Iterator[Padding]:
+    padding = keyword(call, "padding")
+    if (
+        padding is None
+        or not _is_longest(padding)
+        or keyword(call, "pad_to_multiple_of") is not None
+    ):
+        return
+    length = keyword(call, "max_length")
+    if length is None or _is_none(length):
+        yield Padding(padding, f"{_MESSAGE}: {_MAXIMUM}")
+    else:
+        yield Padding(padding, f"{_MESSAGE}: pad to `max_length`", Replace(padding, '"max_length"'))
+
+
+def _is_longest(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (True, "longest")
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_tokenizer(script: ParsedFile, func: ast.expr, scope: Scope) -> bool:
+    """True if `func` is what `AutoTokenizer.from_pretrained(...)` gave, or such a tokenizer's `batch_encode_plus`."""
+    if isinstance(func, ast.Attribute) and func.attr in {"batch_encode_plus", "encode_plus", "pad"}:
+        func = func.value
+    if (
+        isinstance(func, ast.Attribute)
+        and isinstance(func.value, ast.Name)
+        and func.value.id == "self"
+    ):
+        return func.attr.endswith("tokenizer") and "transformers" in script.source.text
+    if not isinstance(func, ast.Name):
+        return False
+    found = scope.find(func.id)
+    for binding in found[1] if found else ():
+        if isinstance(binding.value, ast.Call):
+            made = script.dotted(binding.value.func, found[0]) if found else None
+            if made and made.startswith("transformers.") and "Tokenizer" in made:
+                return True
+    return False

@@ -1,0 +1,255 @@
+"""Is this expression surely a tensor on the accelerator? Where it may be anything else, the answer is no."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ... import flow
+from ...inference.values import (
+    ACCEL,
+    ACCELERATOR,
+    ARRAY,
+    BATCH,
+    HOST,
+    MODULE,
+    NONE,
+    NUMBER,
+    STRING,
+    TENSOR,
+    UNKNOWN,
+    WEIGHT,
+    Value,
+)
+from ...loops import is_called_a_model
+from .computed import computing, gives_one_tensor, is_state
+from .losses import is_called_a_loss
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+# Attributes that are tensors, of tensors and of the outputs of models.
+_TENSORS = frozenset(
+    "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
+)
+_PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
+_LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
+_OTHERS = frozenset({ARRAY, MODULE, NONE, NUMBER, STRING})
+
+
+def is_device_tensor(script: Script, node: ast.expr) -> bool:
+    """True if `node` is a tensor on the accelerator, and nothing but that."""
+    value = script.value(node)
+    if value.has(TENSOR) and (value.has(ACCEL) or _is_computed(script, node, value)):
+        return (
+            not value.kinds & {*_OTHERS, BATCH}
+            and not value.items
+            and _is_tensor_for_sure(script, node)
+        )
+    if value.kinds & _OTHERS and not value.has(TENSOR):
+        return False
+    return isinstance(node, (ast.Name, ast.Attribute)) and _is_backwarded(script, node)
+
+
+def may_be_read(script: Script, node: ast.expr) -> bool:
+    """True if `node`, on which a method of tensors alone is called, is on the accelerator."""
+    value = script.value(node)
+    if value.has(TENSOR) and value.kinds & {ACCEL, HOST}:
+        return value.has(ACCEL)
+    if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
+        return True
+    match node:  # what computes of a loss alone
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
+            return may_be_read(script, inner)
+        case ast.Attribute(value=inner, attr="data"):
+            return may_be_read(script, inner)
+        case ast.Name() | ast.Attribute():
+            return (
+                _is_backwarded(script, node)
+                or is_term_of_a_loss(script, node)
+                or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
+            )
+        case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
+            if value.kinds & _OTHERS:
+                return False
+            named = "loss" in key or key in _TENSORS
+            return _is_backwarded(script, node) or (named and _is_output(script, owner))
+    return False
+
+
+def _is_output(script: Script, node: ast.Name) -> bool:
+    """True if `node` is what calling a model has given, and nothing else."""
+    found = script.index.scope(node).find(node.id)
+    if found is None or not (script.accelerated or script.uses_accelerate):
+        return False
+    home, bindings = found
+    reaching = flow.reaching(bindings, node, home, script.parents)
+    return bool(reaching) and all(
+        b.how == "assign"
+        and not b.path
+        and isinstance(b.value, ast.Call)
+        and script.training.is_forward(b.value, home)
+        for b in reaching
+    )
+
+
+def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
+    """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains: on the
+    device of the model then.
+    """
+    if value.kinds & {ACCEL, HOST} or not script.runs_accelerated:
+        return False
+    if value.has(WEIGHT):
+        return script.is_trained
+    return script.function(node) in computing(script) or _is_of_an_output(script, node)
+
+
+def _is_of_an_output(script: Script, node: ast.expr) -> bool:
+    """True if `node`, a tensor, is computed of what a model has given: `(torch.max(out, 1)[1] == y).sum()`."""
+    parts = list(ast.walk(node))
+    if any(isinstance(part, ast.Attribute) and part.attr in _LEAVES for part in parts):
+        return False
+    return any(isinstance(part, ast.Name) and _is_output(script, part) for part in parts)
+
+
+def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
+    """Not an attribute of something like a tensor, nor a part of what a model has returned."""
+    match node:
+        case ast.Attribute(attr=name, value=owner):
+            if is_state(script, node):
+                return True
+            return name in _TENSORS and (name != "data" or _is_tensor_for_sure(script, owner))
+        case ast.Subscript(value=owner):
+            return not _comes_from_a_model(script, owner)
+        case ast.Call(func=func) if _is_a_model(script, func):
+            return _is_loss(script, func) or gives_one_tensor(script, func)
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return script.dotted(node.func) is not None or not script.value(owner).has(MODULE)
+        case ast.Name():
+            return _is_bound_to_tensors(script, node)
+    return True
+
+
+def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
+    """True if what reaches `node` are whole values that are tensors for sure."""
+    found = script.index.scope(node).find(node.id)
+    if found is None:
+        return False
+    home, bindings = found
+    for binding in flow.reaching(bindings, node, home, script.parents):
+        if binding.how in {"augment", "parameter", "with"}:
+            continue
+        if binding.value is None:
+            return False
+        if binding.path and binding.how == "assign":
+            if not isinstance(binding.value, (ast.Tuple, ast.List)) and _comes_from_a_model(
+                script, binding.value
+            ):
+                return _is_backwarded(script, node)
+        elif not binding.path and not _is_tensor_for_sure(script, binding.value):
+            return _is_backwarded(script, node)
+    return True
+
+
+def _is_a_model(script: Script, func: ast.expr) -> bool:
+    """True if `func` is a module, or unknown and called a model."""
+    value = script.value(func)
+    return value.has(MODULE) or (value == UNKNOWN and is_called_a_model(func))
+
+
+def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
+    """True if `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
+    match node:
+        case ast.Call(func=func):
+            return _is_a_model(script, func) and not (
+                _is_loss(script, func) or gives_one_tensor(script, func)
+            )
+        case ast.Name():
+            found = script.index.scope(node).find(node.id)
+            if found is None:
+                return False
+            home, bindings = found
+            reaching = flow.reaching(bindings, node, home, script.parents)
+            return any(
+                b.how == "assign"
+                and b.value is not None
+                and b.value is not node
+                and _comes_from_a_model(script, b.value)
+                for b in reaching
+                if not isinstance(b.value, ast.Name)
+            )
+    return False
+
+
+def _is_loss(script: Script, func: ast.expr) -> bool:
+    """A loss of torch.nn: it returns one tensor."""
+    found = script.index.scope(func)
+    if not isinstance(func, (ast.Name, ast.Attribute)):
+        return False
+    name = func.id if isinstance(func, ast.Name) else func.attr
+    bound = found.find(name)
+    values = [b.value for b in bound[1]] if bound else []
+    dotted = [script.dotted(v.func) or "" for v in values if isinstance(v, ast.Call)]
+    return any(
+        d.startswith("torch.nn.") and d.endswith("Loss") for d in dotted
+    ) or name.lower().endswith(
+        ("criterion", "loss", "loss_fn", "loss_function", "loss_func", "bce", "mse")
+    )
+
+
+def _is_backwarded(script: Script, node: ast.expr) -> bool:
+    """True if gradients of `node` are computed in the same function: it is a tensor then, and here on the device."""
+    function = script.function(node)
+    text = ast.unparse(node)
+    return (script.accelerated or script.uses_accelerate) and any(
+        ast.unparse(loss) == text and script.function(loss) is function for loss in losses(script)
+    )
+
+
+def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
+    """True if `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
+    if not isinstance(node, ast.Name) or not (script.accelerated or script.uses_accelerate):
+        return False
+    scope = script.index.scope(node)
+    for loss in losses(script):
+        if isinstance(loss, ast.Name) and script.function(loss) is script.function(node):
+            found = scope.find(loss.id)
+            for binding in found[1] if found else ():
+                if binding.value is not None and not binding.path:
+                    if node.id in _terms(binding.value):
+                        return True
+    return False
+
+
+def _terms(node: ast.expr) -> set[str]:
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return _terms(left) | _terms(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant()):
+            return _terms(left)
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=right):
+            return _terms(right)
+        case ast.Name(id=name):
+            return {name}
+    return set()
+
+
+def losses(script: Script) -> Iterator[ast.expr]:
+    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
+    `loss_scaler(loss, optimizer)`.
+    """
+    for call in script.scaling_steps:
+        yield call.args[0]
+    for call, _ in script.index.calls_of("backward"):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[loss]))
+            ):
+                yield loss
+            case ast.Call(func=ast.Attribute(value=owner), args=[loss, *_]) if script.value(
+                owner
+            ).has(ACCELERATOR):
+                yield loss
+            case ast.Call(func=ast.Attribute(value=owner)) if script.training.is_backward(call):
+                yield owner

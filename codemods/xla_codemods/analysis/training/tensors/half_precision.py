@@ -1,0 +1,57 @@
+"""float16, and its neighbour float64, where they are written out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...inference.values import CLASS, HOST, INSTANCE, MODULE, TENSOR
+from ...syntax import keyword
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+    from ...scopes import Scope
+
+_HALF = frozenset({"torch.float16", "torch.half"})
+
+
+def is_half(script: ParsedFile, node: ast.AST | None, scope: Scope | None = None) -> bool:
+    """True if `node` is `torch.float16`."""
+    return isinstance(node, ast.expr) and script.dotted(node, scope) in _HALF
+
+
+def bfloat16_for(script: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
+    """What `node` is called in bfloat16, where it is float16."""
+    return script.spell("torch.bfloat16", scope) if is_half(script, node, scope) else None
+
+
+def converted_to(
+    script: ParsedFile, call: ast.Call, scope: Scope, dtypes: frozenset[str]
+) -> Iterator[ast.expr]:
+    """The arguments of `x.to(...)` or `x.type(...)` that are one of `dtypes`, also by a name that only is one."""
+    for node in (*call.args, keyword(call, "dtype")):
+        if node is None:
+            continue
+        source = _source(node, scope)
+        if script.dotted(source) in dtypes:
+            yield source
+
+
+def _source(node: ast.expr, scope: Scope) -> ast.expr:
+    """What the name `node` is bound to, if that is one thing."""
+    if not isinstance(node, ast.Name):
+        return node
+    found = scope.find(node.id)
+    if found is None or len(found[1]) != 1:
+        return node
+    (binding,) = found[1]
+    return binding.value if binding.how == "assign" and binding.value and not binding.path else node
+
+
+def may_be_on_the_device(script: ParsedFile, node: ast.expr, scope: Scope) -> bool:
+    """True if `node` can be a tensor or module that the accelerator computes with."""
+    value = script.value(node, scope)
+    if value.has(HOST):
+        return False
+    return bool(value.kinds & {TENSOR, MODULE}) or not value.kinds & {INSTANCE, CLASS}

@@ -1,0 +1,230 @@
+"""Is this expression a sparse tensor, and where is it made? Followed through the modules of the project."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ... import flow
+from ...devices.callees import Callees, View, scope_of
+from ...devices.passed_arguments import PassedArguments
+from ...devices.places import assigned_to
+from ...scopes import ITERATED, Binding, Scope, resolve
+from ...syntax import statements
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+# Functions that make one, or say what only one is asked.
+MAKERS = (
+    "torch.sparse_coo_tensor",
+    "torch.sparse_csr_tensor",
+    "torch.sparse_csc_tensor",
+    "torch.sparse_bsr_tensor",
+    "torch.sparse_bsc_tensor",
+    "torch.sparse_compressed_tensor",
+    "torch.sparse.FloatTensor",
+    "torch.sparse.DoubleTensor",
+    "torch.sparse.LongTensor",
+    "torch.sparse.spdiags",
+    "torch.cuda.sparse.FloatTensor",
+    "torch_geometric.utils.to_torch_coo_tensor",
+    "torch_geometric.utils.to_torch_csr_tensor",
+    "torch_geometric.utils.to_torch_sparse_tensor",
+)
+CONVERTERS = ("to_sparse", "to_sparse_csr", "to_sparse_coo", "to_sparse_csc", "to_sparse_bsr")
+# Methods and functions of a sparse tensor that give one.
+_KEEPING = frozenset(
+    "clone coalesce contiguous cpu cuda detach detach_ double float half mul requires_grad_ t to transpose type type_as "
+    "abs neg pow div".split()
+)
+_WRAPPING = frozenset(
+    {"torch.autograd.Variable", "torch.transpose", "torch.nn.Parameter", "torch.t"}
+)
+_MOST_HANDS = 10  # through which one comes
+
+# One of these stands where one is made.
+_WORDS = frozenset({"to_sparse", "sparse.", *(name.rpartition(".")[2] for name in MAKERS)}) - {
+    "FloatTensor",
+    "DoubleTensor",
+    "LongTensor",
+}
+
+Step = int | str
+
+
+class SparseOrigin(NamedTuple):
+    """Where a sparse tensor is made."""
+
+    path: str
+    line: int
+
+
+class SparseTensors:
+    """The sparse tensors that the script handles."""
+
+    def __init__(self, script: Script) -> None:
+        project = script.project
+        modules = project.modules if project is not None else None
+        self.home = View(script.index, project.path if project is not None else "", modules)
+        words = tuple(_WORDS)
+        self.any = any(word in script.source.text for word in words) or (
+            project is not None and project.mentions(*words)
+        )
+        self.callees = Callees(self.home)
+        self.passed = PassedArguments(self.callees)
+        self._barren: set[tuple[ast.AST, tuple[Step, ...]]] = set()  # none comes from there
+        self._seen: set[tuple[ast.AST, tuple[Step, ...]]] = set()  # in one search
+
+    def origin(self, node: ast.expr) -> SparseOrigin | None:
+        """Where `node` is made, if it may be a sparse tensor; None where it is none, or nobody knows."""
+        if not self.any:
+            return None
+        self._seen = set()
+        found = self._of(node, (), self.home.indexed.scope(node), self.home, 0)
+        if found is None:
+            self._barren |= self._seen
+        return found
+
+    def _of(
+        self, node: ast.expr | None, path: tuple[Step, ...], scope: Scope, view: View, depth: int
+    ) -> SparseOrigin | None:
+        if node is None or depth > _MOST_HANDS:
+            return None
+        key = (node, path)
+        if key in self._seen or key in self._barren:
+            return None
+        self._seen.add(key)
+        return self._looked_at(node, path, scope, view, depth)
+
+    def _looked_at(
+        self, node: ast.expr, path: tuple[Step, ...], scope: Scope, view: View, depth: int
+    ) -> SparseOrigin | None:
+        for part, rest, home, of in self._parts(node, path, scope, view, depth):
+            found = self._of(part, rest, home, of, depth + 1)
+            if found is not None:
+                return found
+        if not path and isinstance(node, ast.Call) and _makes(node, scope):
+            return SparseOrigin(view.path, node.lineno)
+        return None
+
+    def _parts(
+        self, node: ast.expr, path: tuple[Step, ...], scope: Scope, view: View, depth: int
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        """What `node`, or the part of it at `path`, may be."""
+        match node:
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from ((part, path, scope, view) for part in (body, orelse))
+            case ast.BoolOp(values=values):
+                yield from ((part, path, scope, view) for part in values)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
+                first, *rest = path
+                if first == ITERATED:
+                    yield from ((e, tuple(rest), scope, view) for e in elements)
+                elif isinstance(first, int) and -len(elements) <= first < len(elements):
+                    yield elements[first], tuple(rest), scope, view
+            case ast.Dict(keys=keys, values=values) if path:
+                for entry, value in zip(keys, values):
+                    if isinstance(entry, ast.Constant) and entry.value == path[0]:
+                        yield value, path[1:], scope, view
+            case ast.ListComp(elt=element) if path:
+                yield element, path[1:], view.indexed.inference.inner(node, scope), view
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):
+                yield owner, (step, *path), scope, view
+                for value, home in assigned_to(node, view):
+                    yield value, path, home, view
+            case ast.Name():
+                yield from self._named(node, path, scope, view)
+            case ast.Attribute():
+                yield from self._attribute(node, path, scope, view)
+            case ast.Call():
+                yield from self._called(node, path, scope, view)
+
+    def _named(
+        self, node: ast.Name, path: tuple[Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        found = scope.find(node.id)
+        if found is None:
+            return
+        home, bindings = found
+        for binding in flow.reaching(bindings, node, home, view.indexed.parents):
+            if binding.how in {"assign", "for"}:
+                yield binding.value, (*binding.path, *path), home, view
+            elif binding.how == "parameter":
+                yield from self._passed(binding, path, home, view)
+            elif binding.how == "import" and view.modules is not None:
+                yield from self._imported(binding.dotted, path, view)
+
+    def _passed(
+        self, binding: Binding, path: tuple[Step, ...], home: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        target = self.callees.target_of(home, view)
+        if target is not None and isinstance(binding.node, ast.arg):
+            for source in self.passed.of(target, binding.node.arg):
+                yield source.node, path, source.scope, source.view
+
+    def _imported(
+        self, dotted: str, path: tuple[Step, ...], view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        """`from data import adj`."""
+        found = view.modules.locate(dotted, view.path) if view.modules is not None else None
+        if found is None or len(found[1]) != 1 or found[0] == view.path:
+            return
+        other = self.callees.view(found[0])
+        if other is not None:
+            module = other.indexed.module
+            for binding in module.bindings.get(found[1][0], ()):
+                if binding.how == "assign":
+                    yield binding.value, (*binding.path, *path), module, other
+
+    def _attribute(
+        self, node: ast.Attribute, path: tuple[Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        dotted = resolve(node, scope)
+        if dotted is not None:
+            yield from self._imported(dotted, path, view)
+            return
+        if node.attr in {"T", "data"}:
+            yield node.value, path, scope, view
+            return
+        found = self.callees.class_of(view, node.value, scope)
+        if found is None and isinstance(node.value, ast.Name) and node.value.id == "self":
+            around = self.callees.class_around(view, scope)
+            found = (view, around) if around is not None else None
+        if found is not None:
+            for of, binding, home in self.callees.attributes(*found, node.attr):
+                yield binding.value, (*binding.path, *path), home, of
+            prop = self.callees.method(*found, node.attr)
+            if prop is not None:
+                inner = scope_of(prop)
+                yield from ((value, path, inner, prop.view) for value in _returns(prop.function))
+        else:
+            yield from ((value, path, home, view) for value, home in assigned_to(node, view))
+
+    def _called(
+        self, node: ast.Call, path: tuple[Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        dotted = resolve(node.func, scope)
+        if dotted in _WRAPPING and node.args:
+            yield node.args[0], path, scope, view
+            return
+        target = self.callees.called(view, node.func, scope)
+        if target is not None and target.function.name != "__init__":
+            inner = scope_of(target)
+            yield from ((value, path, inner, target.view) for value in _returns(target.function))
+        elif isinstance(node.func, ast.Attribute) and dotted is None and node.func.attr in _KEEPING:
+            yield node.func.value, path, scope, view
+
+
+def _makes(call: ast.Call, scope: Scope) -> bool:
+    dotted = resolve(call.func, scope)
+    if dotted is not None:
+        return dotted in MAKERS
+    return isinstance(call.func, ast.Attribute) and call.func.attr in CONVERTERS
+
+
+def _returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    for node in statements(function.body):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value

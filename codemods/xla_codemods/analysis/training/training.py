@@ -1,0 +1,411 @@
+"""Where a script trains and evaluates: its loops, what drives them, and where the optimizer steps.
+
+A loop is judged by what stands in it outside inner loops and definitions, calls of local functions included:
+the loop over epochs that calls `train_one_epoch` is not the one that steps; the loop inside that function is.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...patterns import Pattern
+from ..inference import library_types
+from ..inference.values import ACCELERATOR, INSTANCE, MODULE, SCALER, TENSOR
+from ..loops import (
+    BACKWARD,
+    DEFINITIONS,
+    FORWARD,
+    GRADIENTS,
+    LOOPS,
+    MARK,
+    STEP,
+    LoopNode,
+    body_of,
+    is_called_a_model,
+    outside_loops,
+)
+from ..nodes import walk
+from ..scopes import FunctionNode, Scope
+from ..syntax import keyword
+from .batches import Batches
+from .lightning import is_lightnings
+from .loaders import Driver, Feeding
+from .steps import is_marked_elsewhere
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_MARKS = frozenset(
+    {
+        f"{library_types.RUNTIME}.mark_step",
+        f"{library_types.RUNTIME}.marked_step",
+        "torch_xla.step",
+        "torch_xla.sync",
+        "torch_xla.core.xla_model.mark_step",
+        "torch_xla.core.xla_model.optimizer_step",
+    }
+)
+_RUNTIME_STEPS = frozenset(
+    {f"{library_types.RUNTIME}.optimizer_step", "torch_xla.core.xla_model.optimizer_step"}
+)
+
+
+class Step(NamedTuple):
+    """One optimizer step: the call, and the optimizer it steps."""
+
+    call: ast.Call
+    optimizer: ast.expr | None
+    migrated: bool = False  # already through a runtime
+    scaled: bool = False  # through a GradScaler
+
+
+class Loop:
+    """One loop with its effects."""
+
+    def __init__(self, node: LoopNode, scope: Scope, training: Training) -> None:
+        self.node = node
+        self.scope = scope
+        self.training = training
+        self.is_statement = isinstance(node, LOOPS)
+
+    @cached_property
+    def body(self) -> Sequence[ast.AST]:
+        """What runs in each iteration."""
+        return body_of(self.node)
+
+    @cached_property
+    def iterable(self) -> ast.expr | None:
+        """What a `for` iterates."""
+        if isinstance(self.node, (ast.ListComp, ast.GeneratorExp)):
+            return self.node.generators[0].iter
+        return None if isinstance(self.node, ast.While) else self.node.iter
+
+    @cached_property
+    def effects(self) -> frozenset[str]:
+        """What happens in one iteration, outside inner loops."""
+        return self.training.effects_of(self.body)
+
+    @cached_property
+    def drivers(self) -> list[Driver]:
+        """What feeds it: one for `for x in loader`, several for `zip`, none for `range` and `while`."""
+        found: list[Driver] = []
+        if self.iterable is not None:
+            found += self.training.feeding.drivers(self.iterable, self.scope)
+        if not found and self.is_statement:
+            found += self.training.feeding.next_drivers(self)
+        return found
+
+    @cached_property
+    def fed(self) -> bool:
+        """True if a device loader feeds it, or is put around its loader: it then marks the steps."""
+        return (
+            bool(self.drivers)
+            and all(
+                self.training.feeding.is_device_loader(d) or self.training.feeding.wraps(self, d)
+                for d in self.drivers
+            )
+            and not any(d.cached for d in self.drivers)
+        )
+
+
+class Training:
+    """The loops and steps of one script."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.script = script
+        self.batches = Batches(script)
+        self._effects: dict[ast.AST, frozenset[str]] = {}
+        self.feeding = Feeding(script, self.batches)
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """Every loop in source order, and every comprehension that calls something."""
+        index = self.script.index
+        comprehensions: list[tuple[ast.ListComp | ast.GeneratorExp, Scope]] = [
+            *index.of(ast.ListComp),
+            *index.of(ast.GeneratorExp),
+        ]
+        found: list[tuple[LoopNode, Scope]] = [
+            *(
+                (n, s)
+                for n, s in comprehensions
+                if any(isinstance(c, ast.Call) for c in walk(n.elt))
+            ),
+            *index.of(ast.For),
+            *index.of(ast.AsyncFor),
+            *index.of(ast.While),
+        ]
+        return [Loop(n, s, self) for n, s in sorted(found, key=lambda item: item[0].lineno)]
+
+    @cached_property
+    def by_node(self) -> dict[ast.AST, Loop]:
+        """Loops by their statement."""
+        return {loop.node: loop for loop in self.loops}
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Every optimizer step in the file, in source order."""
+        return [
+            step
+            for call, scope in self.script.index.of(ast.Call)
+            if (step := self.step(call, scope))
+        ]
+
+    @cached_property
+    def _steps_by_call(self) -> dict[ast.Call, Step]:
+        return {step.call: step for step in self.steps}
+
+    def step(self, call: ast.Call, scope: Scope) -> Step | None:
+        """`call` as an optimizer step, if it is one."""
+        func = call.func
+        if not (isinstance(func, ast.Attribute) and func.attr in {"step", "optimizer_step"}):
+            return None
+        dotted = self.script.dotted(func, scope)
+        if dotted is not None:
+            optimizer = call.args[0] if call.args else None
+            return Step(call, optimizer, migrated=True) if dotted in _RUNTIME_STEPS else None
+        if is_lightnings(self.script, call):
+            return None  # `self.optimizers()` gives Lightning's own, which reduce and mark
+        owner = func.value
+        if func.attr == "step" and self.script.is_scaler(owner):
+            return Step(
+                call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
+            )
+        if func.attr == "step" and self.script.is_optimizer(owner):
+            return None if is_marked_elsewhere(self.script, call, owner) else Step(call, owner)
+        return None
+
+    # Loops around a place.
+
+    def loop_of(self, node: ast.AST) -> Loop | None:
+        """The innermost loop of the same function around `node`, but for loops over the optimizers themselves."""
+        for ancestor in self.script.ancestors(node):
+            if isinstance(ancestor, DEFINITIONS):
+                return None
+            loop = self.by_node.get(ancestor)
+            if loop is not None and loop.is_statement and not self._over_steppers(loop):
+                return loop
+        return None
+
+    def _over_steppers(self, loop: Loop | None) -> bool:
+        """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
+        if loop is None or not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
+            return False
+        names = {n.id for n in walk(loop.node.target) if isinstance(n, ast.Name)}
+        for step in self.steps:
+            if step.optimizer is None or loop.node not in self.script.ancestors(step.call):
+                continue
+            if names & {n.id for n in walk(step.optimizer) if isinstance(n, ast.Name)}:
+                return True
+        return False
+
+    def anchor(self, node: ast.AST, owner: ast.AST) -> ast.stmt:
+        """The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program
+        runs on from: not one whose block is left by `return`, `break` or `continue` behind `node`.
+        """
+        statement = self.script.statement(node)
+        while True:
+            parent = self.script.parents.get(statement)
+            if parent is owner or parent is None or _leaves(self.script.block(statement)):
+                return statement
+            statement = self.script.statement(parent)
+
+    # Effects.
+
+    def effects_of(self, body: Iterable[ast.AST]) -> frozenset[str]:
+        """What running these statements once does, outside loops and definitions in them."""
+        found: set[str] = set()
+        for node in outside_loops(body):
+            if isinstance(node, ast.Call):
+                found |= self.call_effects(node)
+            elif isinstance(node, ast.For) and self._over_steppers(self.by_node.get(node)):
+                found.add(STEP)
+        return frozenset(found)
+
+    def function_effects(self, function: FunctionNode) -> frozenset[str]:
+        """What one call of `function` does, outside its loops."""
+        if function not in self._effects:
+            self._effects[function] = frozenset()  # recursion ends here
+            self._effects[function] = self.effects_of(function.body)
+        return self._effects[function]
+
+    def call_effects(self, call: ast.Call) -> frozenset[str]:
+        """What `call` does, outside loops of what it calls."""
+        func = call.func
+        if call in self._steps_by_call:
+            return frozenset({STEP})
+        scope = self.script.index.scope(call)
+        dotted = self.script.dotted(func, scope)
+        if dotted in _MARKS:
+            return frozenset({MARK})
+        if isinstance(func, ast.Attribute) and func.attr == "backward" and self.is_backward(call):
+            return frozenset({BACKWARD})
+        if dotted == "torch.autograd.backward":
+            return frozenset({BACKWARD})
+        if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):
+            return frozenset({GRADIENTS})
+        if dotted is not None:
+            return frozenset()
+        value = self.script.value(func, scope)
+        definition = value.definition
+        if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return self.function_effects(definition)
+        method = self.script.local_method(func, scope)
+        if method is None and isinstance(definition, ast.ClassDef) and value.has(INSTANCE):
+            found = self.script.inference.method(definition, "__call__")
+            method = found[0] if found else None
+        if method is not None and not value.has(MODULE):
+            return self.function_effects(method)
+        if self.script.is_scaling_step(call):
+            return frozenset({BACKWARD, STEP})
+        return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
+
+    @cached_property
+    def may_take_gradients(self) -> bool:
+        """True if the file may have `torch.autograd.grad`, or functions that `torch.func` makes: by its text."""
+        source = self.script.source
+        return source.mentions("autograd", "functorch") or "func" in source.names
+
+    def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
+        """True if `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
+        if not self.may_take_gradients:
+            return False
+        if isinstance(func, ast.Name):
+            found = scope.find(func.id)
+            if found is None or len(found[1]) != 1 or found[1][0].path:
+                return False
+            func, scope = found[1][0].value or func, found[0]
+        while isinstance(func, ast.Call):
+            dotted = self.script.dotted(func.func, scope)
+            if dotted in _OF_GRADIENTS:
+                return True
+            if dotted not in _AROUND or not func.args:  # vmap(grad(loss_fn), in_dims=...)
+                return False
+            func = func.args[0]
+        return False
+
+    def is_backward(self, call: ast.Call) -> bool:
+        """True if `x.backward()` is a tensor's (or accelerate's, or an engine's) and not a local method."""
+        assert isinstance(call.func, ast.Attribute)
+        owner = call.func.value
+        if isinstance(owner, ast.Name) and owner.id in {"self", "ctx", "cls"}:
+            return False
+        value = self.script.value(owner)
+        return (
+            (value.definition is None and not library_types.is_of_others(value))
+            or value.has(TENSOR)
+            or value.has(ACCELERATOR)
+            or value.has(MODULE)
+        )
+
+    def is_forward(self, call: ast.Call, scope: Scope) -> bool:
+        """True if `call` runs a model."""
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in _RUNS:
+            func = func.value
+        value = self.script.value(func, scope)
+        if value.has(MODULE):
+            return True
+        if value.kinds or value.definition is not None:
+            return False
+        if is_called_a_model(func):
+            return True
+        if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
+            return False
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if _ACCESSOR.match(name):
+            return False
+        return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)
+
+    def _is_model(self, node: ast.expr, scope: Scope) -> bool:
+        """True if a model is handed on: `sample_step(model, x)` runs it."""
+        value = self.script.value(node, scope)
+        return value.has(MODULE) or (not value.kinds and is_called_a_model(node))
+
+    @cached_property
+    def moves_left_to_loops(self) -> frozenset[ast.Call]:
+        """Those of them that a device loader of this file takes over. Of loops in other files nothing is known."""
+        fed = bool(self.feeding.moves_in_loading) and any(loop.fed for loop in self.loops)
+        return frozenset(self.feeding.moves_in_loading if fed else ())
+
+    # Contexts.
+
+    @cached_property
+    def has_inference(self) -> bool:
+        """True if anything in the file runs without gradients."""
+        return self.script.source.mentions(*_NO_GRAD_WORDS)
+
+    def is_inference(self, node: ast.AST) -> bool:
+        """True if `node` runs without gradients: `torch.no_grad` around it or on its function."""
+        if not self.has_inference:
+            return False
+        for ancestor in self.script.ancestors(node):
+            if isinstance(ancestor, (ast.With, ast.AsyncWith)):
+                if any(self._is_no_grad(item.context_expr) for item in ancestor.items):
+                    return True
+            elif isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return any(self._is_no_grad(d) for d in ancestor.decorator_list)
+        return False
+
+    def _is_no_grad(self, node: ast.expr) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        dotted = self.script.dotted(func)
+        if dotted == "torch.set_grad_enabled" and isinstance(node, ast.Call) and node.args:
+            return isinstance(node.args[0], ast.Constant) and node.args[0].value is False
+        return dotted in _NO_GRAD
+
+
+_NO_GRAD_WORDS = ("no_grad", "inference_mode", "set_grad_enabled")
+_NO_GRAD = frozenset(
+    {
+        "torch.no_grad",
+        "torch.inference_mode",
+        "torch.autograd.no_grad",
+        f"{library_types.RUNTIME}.inference_mode",
+    }
+)
+
+# Methods that run the model whose they are.
+_RUNS = frozenset({"generate", "sample", "forward", "encode", "decode"})
+_OF_GRADIENTS = frozenset(
+    f"{home}.{name}"
+    for home in ("torch.func", "functorch")
+    for name in ("grad", "grad_and_value", "jacfwd", "jacrev", "vjp")
+)
+_AROUND = frozenset(
+    {
+        "torch.func.vmap",
+        "torch.vmap",
+        "functorch.vmap",
+        "torch.compile",
+        f"{library_types.RUNTIME}.compile",
+    }
+)
+_BUILTINS = frozenset(dir(builtins))
+# What is done to a model, or asked of it, without running it.
+_ACCESSOR = Pattern(
+    r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
+)
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise))
+
+
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "GRADIENTS",
+    "MARK",
+    "SCALER",
+    "STEP",
+    "Driver",
+    "Loop",
+    "Step",
+    "Training",
+    "outside_loops",
+]

@@ -1,0 +1,235 @@
+"""What runs once per training step: the bodies of loops that step or compute gradients, and of functions that do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...patterns import Pattern
+from ..inference.values import NUMBER
+from ..loops import FORWARD, GRADIENTS
+from ..nodes import walk
+from ..scopes import FunctionNode
+from ..syntax import walk_body
+from .tensors.computed import computing
+from .training import BACKWARD, STEP
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
+# What is done now and then, by the names in its condition.
+_SOMETIMES = Pattern(
+    r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
+    re.IGNORECASE,
+)
+
+
+class Turn(NamedTuple):
+    """A loop that trains, or a function that takes one training step, with what runs in each turn."""
+
+    node: ast.AST
+    body: list[ast.stmt]
+
+
+def turns(script: Script) -> tuple[Turn, ...]:
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
+    modules compute.
+    """
+    return script.cached(_turns)
+
+
+def _turns(script: Script) -> tuple[Turn, ...]:
+    found: list[Turn] = []
+    for loop in script.training.loops:
+        if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
+            found.append(Turn(loop.node, loop.node.body))
+    found += [Turn(function, function.body) for function in _stepping(script)]
+    found += [Turn(function, function.body) for function in computing(script) if function]
+    functions = [function for function, _ in script.index.of(ast.FunctionDef)]
+    found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
+    return tuple(found)
+
+
+def _stepping(script: Script) -> list[ast.FunctionDef]:
+    """Functions that step or compute gradients, called from loops, or by others of them."""
+    left = [
+        function
+        for function, _ in script.index.of(ast.FunctionDef)
+        if script.training.function_effects(function) & {STEP, BACKWARD}
+    ]
+    found = [
+        function
+        for function in left
+        if _is_called_in_a_loop(script, function.name) or _is_callable_in_a_loop(script, function)
+    ]
+    work = list(found)
+    while work:
+        caller = work.pop()
+        called = {
+            function
+            for function in left
+            if function not in found
+            for call, _ in script.index.calls_of(function.name)
+            if script.function(call) is caller
+        }
+        found += called
+        work += called
+    return sorted(found, key=lambda function: function.lineno)
+
+
+def _is_called_in_a_loop(script: Script, name: str) -> bool:
+    return any(
+        isinstance(ancestor, _LOOPS)
+        for call, _ in script.index.calls_of(name)
+        for ancestor in script.ancestors(call)
+    )
+
+
+def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
+    """`loss_compute(...)` in a loop, of an object whose `__call__` this is."""
+    owner = script.parent(function)
+    if getattr(function, "name", "") != "__call__" or not isinstance(owner, ast.ClassDef):
+        return False
+    return any(
+        script.value(call.func, scope).definition is owner
+        for loop in script.training.loops
+        for call, scope in script.index.of(ast.Call)
+        if loop.node in script.ancestors(call)
+    )
+
+
+def evaluating(script: Script) -> tuple[Turn, ...]:
+    """The loops that run a model over the batches of a device loader, and train nothing."""
+    return tuple(
+        Turn(loop.node, loop.node.body)
+        for loop in script.training.loops
+        if isinstance(loop.node, ast.For)
+        and FORWARD in loop.effects
+        and not loop.effects & {STEP, BACKWARD, GRADIENTS}
+        and loop.fed
+    )
+
+
+def in_each_turn(
+    script: Script, of: Iterable[Turn] | None = None
+) -> Iterator[tuple[ast.AST, Turn]]:
+    """Every node that runs in each training step (inner loops included), once; not what is done now and then.
+
+    In each of the turns `of`, where they are given.
+    """
+    seen: set[ast.AST] = set()
+    work = list(turns(script) if of is None else of)  # inner ones last
+    known = {turn.node for turn in work}
+    while work:
+        turn = work.pop()
+        for node in _always(script, turn, seen):
+            yield node, turn
+            if isinstance(node, ast.Call):
+                function = _called(script, node)
+                if function is not None and function not in known:
+                    known.add(function)
+                    work.append(Turn(function, function.body))
+
+
+def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
+    """What runs in each turn, and was not `seen` in an inner one."""
+    occasional: set[ast.AST] = set()
+    parents = script.parents
+    for node in walk_body(turn.body):
+        if node in seen:
+            continue
+        seen.add(node)
+        parent = parents[node]
+        if parent in occasional or (
+            _is_left_before(script, node)
+            if parent is turn.node
+            else _is_occasional(script, node, parent)
+        ):
+            occasional.add(node)
+        else:
+            yield node
+
+
+def _called(script: Script, call: ast.Call) -> FunctionNode | None:
+    """The function of this file that is called: `accuracy(output, target)`, `self.log_loss(loss)`."""
+    scope = script.index.scope(call)
+    value = script.value(call.func, scope)
+    if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return value.definition
+    if value.definition is not None:
+        return None  # what modules compute is known by itself
+    return script.local_method(call.func, scope)
+
+
+def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
+    """True if `parent` makes `node` in it run now and then only, or once at the end."""
+    if _is_left_before(script, node):
+        return True
+    if isinstance(parent, ast.If):
+        if node is parent.test:
+            return False
+        block = parent.body if node in parent.body else parent.orelse
+        return any(isinstance(s, _LEAVES) for s in block) or _is_rare(script, parent.test)
+    if isinstance(parent, ast.Assert):
+        return node is parent.msg
+    return isinstance(parent, (ast.ExceptHandler, ast.Raise))
+
+
+def _is_left_before(script: Script, node: ast.AST) -> bool:
+    """True if most turns end before the statement `node`: `if step % 10 != 0: continue` stands above it."""
+    if not isinstance(node, ast.stmt):
+        return False
+    block = script.block(node)
+    return any(
+        isinstance(above, ast.If)
+        and not above.orelse
+        and isinstance(above.body[-1], (ast.Continue, ast.Return))
+        and _is_usual(above.test)
+        for above in block[: block.index(node)]
+    )
+
+
+def _is_usual(test: ast.expr) -> bool:
+    """`step % 10 != 0`, `step % 10`, `not args.log and step % 10`: true in all turns but a few."""
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_is_usual(value) for value in values)
+        case ast.Compare(
+            left=ast.BinOp(op=ast.Mod(), left=counted), ops=[ast.NotEq() | ast.Gt() | ast.Lt()]
+        ):
+            return not isinstance(counted, ast.Constant)
+        case ast.BinOp(op=ast.Mod(), left=counted):
+            return not isinstance(counted, ast.Constant)
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return _SOMETIMES.search(name) is not None
+    return False
+
+
+def _is_rare(script: Script, test: ast.expr) -> bool:
+    """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
+    for node in walk(test):
+        match node:
+            case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
+                return True
+            case ast.Compare(
+                left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]
+            ) if not _asks_for_rank(left):
+                if script.value(left).has(NUMBER) or script.value(right).has(NUMBER):
+                    return True
+            case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
+                return True
+            case ast.Constant(value=str(text)) if text.lower() in {"debug", "verbose"}:
+                return True  # os.environ.get("DEBUG")
+    return False
+
+
+def _asks_for_rank(node: ast.expr) -> bool:
+    """`rank`, `args.local_rank`, `dist.get_rank()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return "rank" in name.lower()

@@ -1,0 +1,156 @@
+"""What the rules about CUDA-only names share: the uses that nobody else deals with, and what the catalog says of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .analysis.cuda_names import Import, Use, is_missing_package
+from .analysis.devices.guards import is_guarded
+from .analysis.syntax import used_names
+from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
+from .catalog.families import is_cuda_only
+from .edits import DropAlias, Edit, remove
+from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
+from .patterns import Pattern
+from .rule import Rule, Unhandled
+
+if TYPE_CHECKING:
+    from .analysis.script import Script
+
+_FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
+_MANY = 9
+_SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
+
+
+def leftovers(
+    rule: Rule, script: Script, unhandled: Unhandled, effort: str = MEDIUM
+) -> Iterator[Finding]:
+    """Findings of `rule` at the uses that are its own by the catalog; of the last one, at those that are nobody's."""
+    for use in unhandled.uses:
+        row = covering(use.dotted)
+        if row is None or row.fate == STAYS or _is_looked_for(script, use.node):
+            continue
+        if row.rule == rule.code or (rule.code == CATCH_ALL and row.rule not in unhandled.codes):
+            yield found(rule, script, use, row, effort)
+
+
+def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:
+    """The finding that says of `use` what its row says."""
+    severity = _SEVERITIES[row.left]
+    if is_missing_package(script, use) and not is_guarded(script, use.node, use.dotted):
+        edits = _without(script, use)
+        if edits:
+            said = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
+            return rule.finding(script, use.node, said, *edits, effort=LOW)
+    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use) or _is_idle_name(use):
+        severity, effort = INFO, LOW
+    return rule.finding(
+        script, use.node, message(use.dotted, row), severity=severity, effort=effort
+    )
+
+
+def _without(script: Script, use: Use) -> list[Edit]:
+    """Edits that take the import away; none where it may be there for its effect, or for others to import."""
+    statement = use.node
+    assert isinstance(statement, Import)
+    if use.dotted.partition(".")[0] in _FOR_EFFECT:
+        return []
+    used = used_names(script.tree)
+    gone = [
+        a
+        for a in statement.names
+        if _is_idle(statement, a, used) and not script.is_imported_elsewhere(a.asname or a.name)
+    ]
+    if len(gone) == len(statement.names):
+        return [remove(statement)]
+    return [DropAlias(statement, alias) for alias in gone]
+
+
+def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
+    home = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+    dotted = f"{home}.{alias.name}" if home else alias.name
+    name = alias.asname or alias.name.partition(".")[0]
+    return alias.name != "*" and name not in used and is_cuda_only(dotted)
+
+
+def _is_asked_for(script: Script, use: Use) -> bool:
+    """`isinstance(m, bnb.nn.Linear4bit)`: where there is none, the answer is no."""
+    parent = script.parent(use.node)
+    if isinstance(parent, ast.Tuple):
+        parent = script.parent(parent)
+    match parent:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
+            return first is not use.node
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # whose no is the right answer
+            return use.dotted.startswith("torch.")
+        case ast.Set() | ast.List():  # one of many that are listed
+            return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
+    return False
+
+
+def _is_idle_name(use: Use) -> bool:
+    """`from torch.cuda import Stream`, of which the file uses nothing: torch has it, CUDA or not."""
+    return (
+        isinstance(use.node, Import)
+        and use.dotted.startswith("torch.")
+        and use.node.names[0].name != "*"
+    )
+
+
+def _is_looked_for(script: Script, node: ast.AST) -> bool:
+    """`hasattr(torch.cuda.amp, "autocast")`, `if getattr(torch.cuda.amp, "autocast", None):`: is there such a name?"""
+    parent = script.parent(node)
+    match parent:
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, _]):
+            return owner is node
+    call = node if isinstance(node, ast.Call) else parent
+    match call:
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, *_]) if node in (call, owner):
+            around = script.parent(call)
+            if isinstance(around, ast.Compare):
+                return all(isinstance(op, (ast.Is, ast.IsNot)) for op in around.ops)
+            return isinstance(around, (ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp)) and (
+                getattr(around, "test", call) is call
+            )
+    return False
+
+
+# Notes of rows that tell what to do, and do not only say why.
+_TO_DO = Pattern(
+    r"(?:use|call|train|write|load|save|shard|run|choose|set|leave|give|keep|move|ask|do|compute|profile|pad)\b"
+)
+
+
+def message(dotted: str, row: Row) -> str:
+    """What is wrong with `dotted`, and what to do."""
+    said = {
+        RAISES: f"`{dotted}` fails without CUDA",
+        SILENT: f"`{dotted}` silently does the wrong thing without CUDA",
+        SLOW: f"`{dotted}` is slow on XLA",
+        HARMLESS: f"`{dotted}` has no effect on XLA",
+    }[row.left]
+    if dotted.startswith("torch.distributed.rpc"):
+        said = f"`{dotted}` fails on XLA tensors"
+    advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
+    if _is_private(dotted, row):
+        said = f"`{dotted}` is internal to torch's CUDA support"
+        advice = ["remove it, because XLA has no equivalent"]
+    elif row.note:
+        reason, _, rest = row.note.partition(": ")
+        if advice:
+            advice.append(rest or row.note)
+        elif _TO_DO.match(row.note):
+            advice = [row.note]
+        elif _TO_DO.match(rest):
+            said, advice = f"{said} ({reason})", [rest]
+        else:
+            said = f"{said} ({row.note})"
+    return f"{said}: {'; '.join(advice) or 'remove it'}"
+
+
+def _is_private(dotted: str, row: Row) -> bool:
+    """True if `dotted` has no row of its own but its module's."""
+    rest = dotted[len(row.name) :]
+    return rest.startswith("._") and not rest.startswith(".__")

@@ -1,0 +1,58 @@
+"""What the analysis reports: something in the source that is CUDA-only, slow or wrong on XLA."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from .edits import Edit
+
+# Severity: fails or is silently wrong on XLA; slow, or wrong in some runs; worth knowing, and never fails a check.
+ERROR, WARNING, INFO = "error", "warning", "info"
+# Effort: what is left to a person.
+LOW, MEDIUM, HIGH = "low", "medium", "high"
+# Safety of a fix: means the same on XLA, and on CUDA through the runtime; may change results, made when asked for.
+SAFE, UNSAFE = "safe", "unsafe"
+
+
+class Finding(NamedTuple):
+    """One place and what is to be said of it. Lines and columns count from 1, columns in characters.
+
+    `severity`: `error` fails or is silently wrong on XLA; `warning` is slow, or wrong in some runs; `info` is
+    worth knowing and never fails a check. `safety` is None where there is no fix: a person decides.
+    """
+
+    code: str
+    name: str
+    message: str
+    node: ast.AST
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    severity: str
+    effort: str
+    safety: str | None
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def fixable(self) -> bool:
+        """True if there is a fix, safe or not."""
+        return self.safety is not None
+
+
+def moved_back(found: list[Finding], old: bytes, new: bytes) -> list[Finding]:
+    """`found` in the source `new`, with the lines that it came from in `old`."""
+    if not found:
+        return found
+    import difflib  # rarely needed
+
+    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    lines: dict[int, int] = {}
+    for _, start, end, first, last in matcher.get_opcodes():
+        for k in range(first, last):
+            lines[k + 1] = min(start + k - first, max(start, end - 1)) + 1
+    return [
+        f._replace(line=lines.get(f.line, f.line), end_line=lines.get(f.end_line, f.end_line))
+        for f in found
+    ]

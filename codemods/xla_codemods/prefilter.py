@@ -1,0 +1,70 @@
+"""Is there anything in this file for us? Answered from the bytes, before anything is parsed."""
+
+from __future__ import annotations
+
+from .catalog.families import PACKAGES
+
+# What comments begin with that switch findings off.
+SUPPRESSION = "xla-migrate:"
+
+# A file in which none of these stands, in small letters or capitals, and that imports none of the packages below, is none
+# of our business. They are few and short, since each is searched in every file.
+WORDS = (b"torch", b"cuda", b"nccl", b"nvidia", SUPPRESSION.encode())
+
+# Packages whose names hold none of them are looked for where something is imported: a search that begins with a
+# literal costs no more than one for a word, whatever number of names may follow.
+_MORE = {
+    "accelerate",
+    "detectron2",
+    "dgl",
+    "diff_gaussian_rasterization",
+    "diffusers",
+    "gsplat",
+    "horovod",
+    "isaacgym",
+    "isaacgymenvs",
+    "isaaclab",
+    "kernels",
+    "lightning",
+    "lightning_fabric",
+    "numba",
+    "nvitop",
+    "peft",
+    "py3nvml",
+    "sagemaker",
+    "sentence_transformers",
+    "simple_knn",
+    "spconv",
+    "timm",
+    "transformers",
+    "trl",
+    "vllm",
+    "xformers",
+}
+_UNSEEN = frozenset(
+    name.encode()
+    for name in {*PACKAGES, *_MORE}
+    if not any(word in name.lower().encode() for word in WORDS)
+)
+_NOT_NAMES = bytes(c if chr(c).isalnum() or c == ord("_") else ord(" ") for c in range(256))
+
+
+def concerns(data: bytes) -> bool:
+    """True if the bytes of a file hold a trigger word, or import what none of them is in."""
+    lowered = data.lower()
+    return any(word in lowered for word in WORDS) or _imports_unseen(data)
+
+
+def _imports_unseen(data: bytes) -> bool:
+    """True if a line with `import` in it names one of those packages, as code, in a comment or in a string.
+
+    Imports are few: to look at their lines takes half the time of a regular expression for them.
+    """
+    place = data.find(b"import ")
+    while place >= 0:
+        end = data.find(b"\n", place)
+        line = data[data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(data)]
+        if not _UNSEEN.isdisjoint(line.translate(_NOT_NAMES).split()):
+            return True
+        place = data.find(b"import ", end) if end >= 0 else -1
+    return False

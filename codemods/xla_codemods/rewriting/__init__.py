@@ -1,0 +1,1 @@
+"""From edits to bytes. The only room that imports libcst."""

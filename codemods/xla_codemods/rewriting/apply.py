@@ -1,0 +1,367 @@
+"""One pass over a parsed chunk that makes every edit, each a function of the updated node."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Union, cast
+
+import libcst as cst
+
+from ..edits import (
+    AddArgument,
+    DropAlias,
+    DropArgument,
+    DropDecorator,
+    DropElement,
+    DropEntry,
+    DropItem,
+    Edit,
+    InsertAfter,
+    InsertBefore,
+    RenameArgument,
+    Replace,
+    ReplaceStatement,
+    Unwrap,
+)
+from .commas import behind, comma_with, comment, separator, with_comment, without
+from .filling import OPERANDS, Fill, has_parentheses
+from .pairing import written
+from .suites import (
+    Nothing,
+    joined_by_semicolons,
+    nothing,
+    one_line,
+    small_statements,
+    unwrapped,
+    with_leading,
+    with_trailing,
+)
+
+Node = cst.CSTNode
+Left = Union[Node, "cst.FlattenSentinel[Node]", cst.RemovalSentinel]
+_BLOCKS = (cst.Module, cst.IndentedBlock)
+_HOLE = "__hole_{}__"
+
+
+class Transformer(cst.CSTTransformer):
+    """Applies `edits`, whose `ast` nodes are found through `nodes`.
+
+    `outermost` is the block that holds the chunk's own statements: it may become empty, which `emptied` tells.
+    """
+
+    def __init__(
+        self, edits: Iterable[Edit], nodes: Mapping[ast.AST, Node], outermost: Node
+    ) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.outermost = outermost
+        self.emptied = False
+        self.comments: list[str] = []  # what is left of an emptied chunk
+        self.fresh: set[int] = set()  # expressions that took another's place
+        self.edits: dict[int, list[Edit]] = {}
+        for edit in edits:
+            self.edits.setdefault(id(nodes[edit.node]), []).append(edit)
+        self.kept = {id(nodes[hole]) for edit in edits for hole in getattr(edit, "holes", ())}
+        self.updated: dict[int, Node] = {}
+        self.moved: dict[
+            int, list[Edit]
+        ] = {}  # edits of a small statement that concern its whole line
+        self.quotes: list[str] = []  # those of the f-strings around the place
+
+    def on_visit(self, node: Node) -> bool:
+        """Hand the edits of small statements to the line that holds them."""
+        if isinstance(node, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+            for small in node.body:
+                edits = self.edits.get(id(small), ())
+                moved: list[Edit] = [
+                    e for e in edits if isinstance(e, (InsertBefore, InsertAfter, ReplaceStatement))
+                ]
+                if moved:
+                    self.moved[id(small)] = moved
+        elif isinstance(node, cst.FormattedString):
+            self.quotes.append(node.end)
+        return True
+
+    def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
+        """`updated` with the edits of `original` made."""
+        if isinstance(original, cst.FormattedString):
+            self.quotes.pop()
+        if self.fresh:
+            updated = self._parenthesized(updated)
+        result: Left = updated
+        if isinstance(original, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            result = self._line(original, updated)
+        elif id(original) in self.edits and id(original) not in self.moved:
+            result = self._edited(original, updated, self.edits[id(original)])
+        elif isinstance(original, _BLOCKS):
+            result = self._block(original, updated)
+        if id(original) in self.kept and isinstance(result, Node):
+            self.updated[id(original)] = result
+        return result
+
+    # Expressions and headers.
+
+    def _edited(self, original: Node, updated: Node, edits: list[Edit]) -> Left:
+        if isinstance(updated, cst.Call):
+            updated = _drop_arguments(cast(cst.Call, original), updated, edits)
+        edits = _unwrapping(edits)
+        result: Left = updated
+        for edit in sorted(edits, key=_order):
+            if not isinstance(result, Node):
+                break
+            if isinstance(edit, Replace):
+                self.updated[id(original)] = result  # the node may be a hole of its own replacement
+                result = self._replaced(edit, result)
+            elif isinstance(edit, AddArgument):
+                result = self._add_argument(edit, cast(cst.Call, result))
+            elif isinstance(edit, DropEntry):
+                result = _drop_entry(edit, cast(cst.Dict, result))
+            elif isinstance(edit, DropElement):
+                result = _drop_element(edit, cast(cst.List, result))
+            elif isinstance(edit, DropItem):
+                result = _drop_item(edit, cast(cst.With, result))
+            elif isinstance(edit, DropDecorator):
+                result = _drop_decorator(edit, cast(cst.FunctionDef, result))
+            elif isinstance(edit, DropAlias):
+                result = _drop_alias(edit, result)
+        return self._statement(result, edits) if isinstance(result, Node) else result
+
+    def _statement(self, updated: Node, edits: list[Edit]) -> Left:
+        """Edits of a compound statement as a whole."""
+        body: list[Node] = [updated]
+        for edit in edits:
+            if isinstance(edit, Unwrap):
+                body = unwrapped(cast(cst.With, updated), edit.branch)
+            elif isinstance(edit, ReplaceStatement):
+                body = with_leading(self._parsed(edit.text, edit.holes), updated)
+        for edit in edits:
+            if isinstance(edit, InsertBefore):
+                body = with_leading([*self._parsed(edit.text), *body], updated)
+            elif isinstance(edit, InsertAfter):
+                body += self._parsed(edit.text)
+        return cst.FlattenSentinel(body) if len(body) != 1 else body[0]
+
+    def _replaced(self, edit: Replace, updated: Node) -> Node:
+        new = self._expression(edit.text, edit.holes)
+        if has_parentheses(updated) and not has_parentheses(new):
+            new = new.with_changes(lpar=updated.lpar, rpar=updated.rpar)  # type: ignore[attr-defined]
+        self.fresh.add(id(new))
+        return new
+
+    def _parenthesized(self, node: Node) -> Node:
+        """`node` with parentheses around new operands that would otherwise be read differently."""
+        changes: dict[str, object] = {}
+        for name, wrapped in OPERANDS.get(type(node), ()):
+            operand = getattr(node, name)
+            if id(operand) in self.fresh:
+                changes[name] = wrapped(operand)
+        return node.with_changes(**changes) if changes else node
+
+    def _expression(self, text: str, holes: Sequence[ast.expr]) -> cst.BaseExpression:
+        names = [_HOLE.format(k) for k in range(len(holes))]
+        if '"' in self.quotes:  # which Python before 3.12 takes for the end of the f-string
+            text = text.replace('"', "'")
+        new = cst.parse_expression(text.format(*names) if holes else text)
+        if not holes:
+            return new
+        filled = new.visit(Fill(dict(zip(names, (self._hole(hole) for hole in holes)))))
+        return cast(cst.BaseExpression, filled)
+
+    def _hole(self, hole: ast.expr) -> cst.BaseExpression:
+        node = self.nodes[hole]
+        return cast(cst.BaseExpression, self.updated.get(id(node), node)).deep_clone()
+
+    def _parsed(self, text: str, holes: Sequence[ast.expr] = ()) -> list[Node]:
+        """The statements of `text`."""
+        names = [_HOLE.format(k) for k in range(len(holes))]
+        module = cst.parse_module(text.format(*names) if holes else text)
+        if holes:
+            fill = Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
+            module = module.visit(fill)
+        return list(module.body)
+
+    def _add_argument(self, edit: AddArgument, call: cst.Call) -> cst.Call:
+        added = cast(cst.Call, self._expression(f"f({edit.text})", edit.holes)).args[0]
+        if added.keyword is not None:
+            added = added.with_changes(
+                equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            )
+        args = list(call.args)
+        at = len(args)
+        while at and args[at - 1].star == "**":
+            at -= 1
+        if at:
+            before = args[at - 1]
+            space = behind(before)
+            if at == len(args):  # it ends the list as the last one did, but for that one's comment
+                added = added.with_changes(
+                    comma=comma_with(before.comma, None),
+                    whitespace_after_arg=with_comment(before.whitespace_after_arg, None),
+                )
+            if not isinstance(before.comma, cst.Comma) or at == len(args):
+                args[at - 1] = before.with_changes(
+                    comma=comma_with(separator(args[: at - 1]), comment(space)),
+                    whitespace_after_arg=cst.SimpleWhitespace(""),
+                )
+        if at < len(args):
+            added = added.with_changes(comma=separator(args[:at]))
+        args.insert(at, added)
+        return call.with_changes(args=args)
+
+    # Lines and blocks.
+
+    def _line(self, original: Node, updated: Node) -> Left:
+        """A line of small statements, with the edits of these made."""
+        line = cast(cst.SimpleStatementLine, updated)
+        smalls = cast(cst.SimpleStatementLine, original).body
+        moved = [
+            (k, edit) for k, small in enumerate(smalls) for edit in self.moved.get(id(small), ())
+        ]
+        if not moved:
+            return updated
+        before: list[Node] = []
+        after: list[Node] = []
+        body: dict[int, list[cst.BaseSmallStatement]] = {k: [s] for k, s in enumerate(line.body)}
+        compound: list[Node] | None = None
+        for k, edit in moved:
+            if isinstance(edit, InsertBefore):
+                new = self._parsed(edit.text)
+                if k == 0:
+                    before += new
+                else:
+                    body[k] = [*small_statements(new), *body[k]]
+            elif isinstance(edit, InsertAfter):
+                new = self._parsed(edit.text)
+                if k == len(smalls) - 1:
+                    after += new
+                else:  # `step(); return`: behind the line it would not be reached
+                    body[k] = [*body[k], *small_statements(new)]
+            elif isinstance(edit, ReplaceStatement):
+                new = self._parsed(edit.text, edit.holes)
+                if len(smalls) == 1 and new:
+                    compound = new
+                body[k] = small_statements(new)
+        kept = [s for k in sorted(body) for s in body[k]]
+        if isinstance(original, cst.SimpleStatementSuite):
+            return one_line(updated, [*small_statements(before), *kept, *small_statements(after)])
+        if compound is not None:
+            middle = with_trailing(compound, line)
+        elif kept:
+            middle = [line.with_changes(body=joined_by_semicolons(kept), leading_lines=())]
+        else:
+            middle = [nothing(())]
+        result = with_leading([*before, *middle, *after], line)
+        return cst.FlattenSentinel(result) if len(result) != 1 else result[0]
+
+    def _block(self, original: Node, updated: Node) -> Node:
+        """A block without the lines that became empty; their comments stay."""
+        body: list[Node] = []
+        carried: list[cst.EmptyLine] = []
+        for statement in updated.body:  # type: ignore[attr-defined]
+            if isinstance(statement, Nothing):
+                carried += [line for line in statement.leading_lines if line.comment is not None]
+                continue
+            if carried:
+                statement = statement.with_changes(
+                    leading_lines=[*carried, *statement.leading_lines]
+                )
+                carried = []
+            body.append(statement)
+        if len(body) == len(updated.body):  # type: ignore[attr-defined]
+            return updated
+        if carried:
+            updated = updated.with_changes(footer=[*carried, *updated.footer])  # type: ignore[attr-defined]
+        if not body and original is self.outermost:
+            self.emptied = True
+            self.comments = [line.comment.value for line in carried if line.comment is not None]
+        elif not body:
+            body = [cst.SimpleStatementLine([cst.Pass()])]
+        return updated.with_changes(body=body)
+
+
+def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) -> cst.Call:
+    gone: set[int] = set()
+    for edit in edits:
+        if isinstance(edit, DropArgument):
+            gone.add(_place_of(edit))
+        elif isinstance(edit, RenameArgument):
+            args = list(updated.args)
+            args[_place_of(edit)] = args[_place_of(edit)].with_changes(keyword=cst.Name(edit.name))
+            updated = updated.with_changes(args=args)
+    if not gone:
+        return updated
+    kept = without(updated.args, gone)
+    changes: dict[str, object] = {"args": kept}
+    if not kept:
+        changes["whitespace_before_args"] = cst.SimpleWhitespace("")
+    return updated.with_changes(**changes)
+
+
+def _place_of(edit: DropArgument | RenameArgument) -> int:
+    """The index of the edit's argument among all of the call, as they are written."""
+    ordered = written(edit.node.args, edit.node.keywords)
+    return next(k for k, argument in enumerate(ordered) if argument is edit.argument)
+
+
+def _drop_entry(edit: DropEntry, node: cst.Dict) -> cst.Dict:
+    index = edit.node.keys.index(edit.key)
+    elements = without(node.elements, {index})
+    return node.with_changes(elements=elements)
+
+
+def _drop_element(edit: DropElement, node: cst.List) -> cst.List:
+    elements = without(node.elements, {edit.node.elts.index(edit.element)})
+    if isinstance(node, cst.Tuple) and len(elements) == 1:
+        elements = [elements[0].with_changes(comma=cst.Comma())]
+    return node.with_changes(elements=elements)
+
+
+def _unwrapping(edits: list[Edit]) -> list[Edit]:
+    """`edits`; where they drop every context of a `with`, its block takes its place."""
+    dropped = {id(edit.item): edit for edit in edits if isinstance(edit, DropItem)}
+    node = next((edit.node for edit in dropped.values()), None)
+    if node is None or len(dropped) < len(node.items):
+        return edits
+    return [*(edit for edit in edits if not isinstance(edit, DropItem)), Unwrap(node)]
+
+
+def _drop_item(edit: DropItem, node: cst.With) -> cst.With:
+    return node.with_changes(items=without(node.items, {edit.node.items.index(edit.item)}))
+
+
+def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionDef:
+    index = edit.node.decorator_list.index(edit.decorator)
+    dropped = node.decorators[index]
+    decorators = [d for k, d in enumerate(node.decorators) if k != index]
+    comments = [line for line in dropped.leading_lines if line.comment is not None]
+    if index == 0:
+        comments = [*node.leading_lines, *comments]
+        return node.with_changes(decorators=decorators, leading_lines=comments)
+    return node.with_changes(decorators=decorators)
+
+
+def _order(edit: Edit) -> tuple[int, int, int]:
+    """Edits of one node: parts are dropped from the last to the first, whose places count; a new text comes last."""
+    part: ast.AST | None = None
+    if isinstance(edit, DropAlias):
+        part = edit.alias
+    elif isinstance(edit, DropEntry):
+        part = edit.key
+    elif isinstance(edit, DropElement):
+        part = edit.element
+    elif isinstance(edit, DropItem):
+        part = edit.item.context_expr
+    elif isinstance(edit, DropDecorator):
+        part = edit.decorator
+    if part is not None:
+        return (0, -getattr(part, "lineno", 0), -getattr(part, "col_offset", 0))
+    return (2 if isinstance(edit, Replace) else 1, 0, 0)
+
+
+def _drop_alias(edit: DropAlias, updated: Node) -> Left:
+    node = cast("cst.Import | cst.ImportFrom", updated)
+    names = without(cast("Sequence[Node]", node.names), {edit.node.names.index(edit.alias)})
+    if len(names) and isinstance(names[-1], cst.ImportAlias) and not getattr(node, "lpar", None):
+        names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(names=names)

@@ -1,0 +1,297 @@
+"""Imports after the edits: the runtime's is added, those that only removed CUDA code used are dropped."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ..analysis.inference.library_types import RUNTIME, VENDORED
+from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
+from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
+from ..analysis.syntax import used_names
+from ..edits import DropAlias, Edit, remove
+from ..source import Source
+from .chunks import first_line
+from .rewrite import rewrite
+
+_HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def tidy_imports(text: str, script: ParsedFile) -> str:
+    """`text`, the edited source of `script`, with its imports brought up to date."""
+    source = script.source.edited(text)
+    edits = list(_unused(source.tree, script))
+    if edits:
+        parents = {
+            child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)
+        }
+        text = rewrite(source, edits, parents).text
+        source = source.edited(text)
+    return _with_imports(source, script)
+
+
+def _with_imports(source: Source, script: ParsedFile) -> str:
+    """`source` with what the new text in it needs: other modules, and the runtime."""
+    wanted = [
+        f"import {module}"
+        for module in sorted(script.needed)
+        if _is_used(module.rpartition(" as ")[2], source) and not _binds(source.tree, module)
+    ]
+    if _is_used(script.xla, source) and not _is_imported(source.tree, script.xla):
+        wanted.append(f"{RUNTIME_IMPORT}{script.xla}")
+    if not wanted:
+        return source.text
+    line = after_imports(source.tree)
+    lines = list(source.lines)
+    if not any(isinstance(node, _IMPORTS) for node in source.tree.body):
+        while line and not lines[line - 1].strip():
+            line -= 1  # where those were that are gone
+        if script.origin and line < len(lines) and lines[line].strip():
+            wanted.append("")
+    if line and not lines[line - 1].endswith(("\n", "\r")):
+        lines[line - 1] += source.newline
+    lines[line:line] = [text + source.newline for text in wanted]
+    return "".join(lines)
+
+
+def _is_used(name: str, source: Source) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}\.", source.text) is not None
+
+
+def _binds(tree: ast.Module, module: str) -> bool:
+    """True if the file imports `module` under its own name, or `module as name` so."""
+    dotted, _, local = module.partition(" as ")
+    return any(
+        isinstance(node, ast.Import)
+        and any(a.name == dotted and (a.asname or "") == local for a in node.names)
+        for node in tree.body
+    )
+
+
+def _is_imported(tree: ast.Module, alias: str) -> bool:
+    package, _, name = RUNTIME.rpartition(".")
+    return any(
+        isinstance(node, (ast.Import, ast.ImportFrom))
+        and (getattr(node, "module", ""), a.name) in {(package, name), ("", VENDORED)}
+        and (a.asname or a.name) == alias
+        for node in tree.body
+        if isinstance(node, _IMPORTS)
+        for a in node.names
+    )
+
+
+def after_imports(tree: ast.Module) -> int:
+    """The line (from 1) behind which a new import goes.
+
+    Behind the run of imports that holds torch's own, so that what a script sets before torch is imported
+    (environment variables) stays before; never before the docstring and `__future__`.
+    """
+    imports = [k for k, node in enumerate(tree.body) if isinstance(node, _IMPORTS)]
+    anchor = next((k for k in imports if _brings_torch(tree.body[k])), None)
+    if anchor is None:
+        anchor = imports[0] if imports else None
+    if anchor is None:
+        first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
+        return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
+    while anchor + 1 < len(tree.body) and isinstance(tree.body[anchor + 1], _IMPORTS):
+        anchor += 1
+    line = _end(tree.body[anchor])
+    behind = tree.body[anchor + 1 : anchor + 2]
+    if behind and behind[0].lineno == line:  # `import numpy; numpy.random.seed(0)`
+        return _begins_its_line(tree, anchor)
+    return line
+
+
+def _begins_its_line(tree: ast.Module, anchor: int) -> int:
+    """The line before that of the statement `anchor`, where something that is no import shares it."""
+    first = tree.body[anchor].lineno
+    while anchor and _end(tree.body[anchor - 1]) >= first:
+        anchor -= 1
+        first = tree.body[anchor].lineno
+    return first - 1
+
+
+def _brings_torch(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        names = [node.module or ""]
+    else:
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+    return any(name.partition(".")[0] in _HOMES for name in names)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
+    """Edits that drop what the source imported and used, and now does not use."""
+    before, after = used_names(script.tree), used_names(tree)
+    yield from _idle_stars(tree, script, before - after, after)
+    yield from _idle_submodules(tree, script)
+    of_origin = _of_origin(tree, script)
+    gone = before - after | {_bound(alias) for node in of_origin for alias in node.names} - after
+    gone = {name for name in gone if not script.is_imported_elsewhere(name)}
+    if not gone:
+        return
+    dropped: dict[ast.stmt, list[ast.alias]] = {}
+    telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in _tells(node)}
+    for node in ast.walk(tree):
+        may_go = isinstance(node, _IMPORTS) and (_may_go(node) or node in of_origin)
+        if isinstance(node, _IMPORTS) and may_go and node not in telling:
+            aliases = [a for a in node.names if _bound(a) in gone]
+            if aliases:
+                dropped[node] = aliases
+    whole = {node for node, aliases in dropped.items() if len(aliases) == len(node.names)}  # type: ignore[attr-defined]
+    guards = {
+        node for node in ast.walk(tree) if isinstance(node, ast.Try) and _is_idle(node, whole, gone)
+    }
+    guarded = {statement for guard in guards for statement in guard.body}
+    yield from (remove(guard) for guard in guards)
+    for node, aliases in dropped.items():
+        if node in guarded:
+            continue
+        if node in whole:
+            yield remove(node)
+        else:
+            yield from (DropAlias(node, alias) for alias in aliases)  # type: ignore[arg-type]
+
+
+def _bound(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of what is rewritten with `--from`, which have done their work where nothing of theirs is used: those
+    on no condition, unless a string still names one of its devices.
+    """
+    if not script.origin or any(
+        isinstance(node, ast.Constant) and node.value in _DEVICES_BY_NAME for node in ast.walk(tree)
+    ):
+        return []
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, _IMPORTS)
+        and script.origin in {n.partition(".")[0] for n in _homes(node)}
+    ]
+
+
+_DEVICES_BY_NAME = ("xla", "xla:0", "openxla")
+
+
+def _homes(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [] if node.level else [node.module or ""]
+    return [alias.name for alias in node.names]
+
+
+def _idle_stars(
+    tree: ast.Module, script: ParsedFile, gone: set[str], left: set[str]
+) -> Iterator[Edit]:
+    """`from torch.cuda.amp import *` of which nothing is used any more."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            known = STAR_EXPORTS.get(node.module or "", frozenset())
+            if node.module in WHOLLY_KNOWN and known & gone and not known & left:
+                if not any(script.is_imported_elsewhere(name) for name in known):
+                    yield remove(node)
+
+
+def _idle_submodules(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
+    """`import torch.cuda.amp` of which nothing is used any more, where another import brings `torch`."""
+    imports = [node for node in tree.body if isinstance(node, ast.Import)]
+    named = [(node, a) for node in imports for a in node.names if not a.asname]
+    of_cuda = [(node, a) for node, a in named if a.name.startswith("torch.cuda")]
+    others = [a for _, a in named if _bound(a) == "torch" and not a.name.startswith("torch.cuda")]
+    if not of_cuda or not others:
+        return
+    before, after = _chains(script.tree), _chains(tree)
+    idle = [
+        (node, alias)
+        for node, alias in of_cuda
+        if _is_below(alias.name, before) and not _is_below(alias.name, after)
+    ]
+    for node in dict.fromkeys(node for node, _ in idle):
+        going = [alias for of, alias in idle if of is node]
+        if len(going) == len(node.names):
+            yield remove(node)
+        else:
+            yield from (DropAlias(node, alias) for alias in going)
+
+
+def _is_below(module: str, chains: set[str]) -> bool:
+    return any(f"{chain}.".startswith(f"{module}.") for chain in chains)
+
+
+def _chains(tree: ast.Module) -> set[str]:
+    """The attribute chains of names, as they are written: `torch.cuda.amp.autocast`."""
+    return {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _may_go(node: ast.Import | ast.ImportFrom) -> bool:
+    """Not what is imported for its effect: torch itself, torch_xla, the copy of the runtime that mends them, the future."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0] not in {
+            "__future__",
+            "torch_xla",
+            "xla_migrate",
+            VENDORED,
+        }
+    return all(
+        a.name != VENDORED and (a.name.partition(".")[0] not in {"torch", "torch_xla"} or a.asname)
+        for a in node.names
+    )
+
+
+def _is_idle(guard: ast.Try, whole: set[ast.stmt], gone: set[str]) -> bool:
+    """True if `try: import ...` has nothing left to do: all of it goes, and the handlers only complain."""
+    if guard.orelse or guard.finalbody or not all(s in whole for s in guard.body):
+        return False
+    return all(_only_complains(s, gone) for handler in guard.handlers for s in handler.body)
+
+
+def _only_complains(statement: ast.stmt, gone: set[str]) -> bool:
+    match statement:
+        case ast.Pass() | ast.Raise() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
+            return True
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="warn" | "warning" | "info" | "error" | "exit"))
+        ):
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+            return name in gone
+        case (
+            ast.ClassDef(name=name) | ast.FunctionDef(name=name)
+        ):  # a stand-in for what was missing
+            return name in gone
+    return False
+
+
+def _tells(guard: ast.Try) -> Iterator[ast.stmt]:
+    """The imports of `try: import apex; HAS_APEX = True`: they stay, for what they tell."""
+    if any(isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in guard.body):
+        for statement in guard.body:
+            if isinstance(statement, _IMPORTS) and not _brings_torch_itself(statement):
+                yield statement
+
+
+def _brings_torch_itself(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0] == "torch"
+    return all(a.name.partition(".")[0] == "torch" for a in node.names)

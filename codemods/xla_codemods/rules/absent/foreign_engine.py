@@ -1,0 +1,133 @@
+"""A library whose engine computes on CUDA devices alone ends the attempt: what is around it cannot train on XLA.
+
+Simulators (Isaac Gym), graph libraries with operators of their own (DGL, torch_scatter), rasterisers and sparse
+convolutions are compiled for CUDA and the CPU, and frameworks such as torchtitan and detectron2 start and shard their
+processes over NCCL. It is said once per file and library, at its first import; the rest of the file is migrated, for
+the day when the library is replaced.
+
+```python
+import dgl  # XLA915
+import torch
+from isaacgym import gymapi, gymtorch  # XLA915
+from torchtitan.distributed import ParallelDims  # XLA915
+from dgl.nn import GraphConv
+
+def convolve(graph, x):
+    return GraphConv(16, 4)(graph, x)
+```
+
+Of detectron2 it is the launcher, which asks for CUDA devices; its models are PyTorch's.
+
+```python
+from detectron2.engine import launch  # XLA915
+from detectron2.config import get_cfg
+```
+
+A module of one's own is another thing:
+
+```python
+from .simulators import isaacgym
+
+gym = isaacgym.make("Ant")
+```
+
+What is imported only where it is installed is worth knowing, no more.
+
+```python
+try:
+    import torch_scatter  # XLA915
+except ImportError:
+    torch_scatter = None
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.devices.guards import is_guarded
+from ...finding import HIGH, INFO, LOW, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.script import Script
+
+RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH)
+
+_SIMULATOR = "it simulates on CUDA devices: simulate on the host (MuJoCo, Brax) and move the observations to the device"
+_OPERATORS = "its operators are compiled for CUDA and the CPU: write them with torch's (`index_add`, `scatter_reduce`, dense layers)"
+_KERNELS = "its kernels are CUDA's: there is no other implementation for XLA"
+_LAUNCHER = "it starts a process per CUDA device, joined by NCCL: call the function by `xla.launch`"
+_PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard by SPMD (`xla.use_spmd`)"
+
+# The library, or the part of one, and why it fails.
+_ENGINES = {
+    "dgl": _OPERATORS,
+    "torch_scatter": _OPERATORS,
+    "torch_sparse": _OPERATORS,
+    "torch_cluster": _OPERATORS,
+    "torch_spline_conv": _OPERATORS,
+    "MinkowskiEngine": _OPERATORS,
+    "spconv": _OPERATORS,
+    "torchsparse": _OPERATORS,
+    "isaacgym": _SIMULATOR,
+    "isaacgymenvs": _SIMULATOR,
+    "isaaclab": _SIMULATOR,
+    "omni.isaac": _SIMULATOR,
+    "tinycudann": _KERNELS,
+    "nvdiffrast": _KERNELS,
+    "gsplat": _KERNELS,
+    "diff_gaussian_rasterization": _KERNELS,
+    "simple_knn": _KERNELS,
+    "vllm": _KERNELS,
+    "detectron2.engine.launch": _LAUNCHER,
+    "detectron2.engine.launch.launch": _LAUNCHER,
+    "torchtitan.distributed": _PARALLEL,
+    "torchtitan.parallelisms": _PARALLEL,
+    "torchtitan.train": _PARALLEL,
+    "torchtitan.trainer": _PARALLEL,
+}
+_ROOTS = frozenset(name.partition(".")[0] for name in _ENGINES)
+
+
+@RULE.file(
+    mentions=[f"import {root}".lower() for root in _ROOTS] + [f"from {r}".lower() for r in _ROOTS]
+)
+def engines(script: Script) -> Iterator[Finding]:
+    said: set[str] = set()
+    imports: list[ast.Import | ast.ImportFrom] = [s for s, _ in script.index.of(ast.Import)]
+    imports += [s for s, _ in script.index.of(ast.ImportFrom)]
+    for statement in sorted(imports, key=lambda s: s.lineno):
+        for dotted in _names(statement):
+            engine = _engine(dotted)
+            if engine and engine.partition(".")[0] not in said and not _is_own(script, dotted):
+                said.add(engine.partition(".")[0])
+                yield _finding(script, statement, engine)
+
+
+def _finding(script: Script, statement: ast.stmt, engine: str) -> Finding:
+    message = f"`{engine}` does not run on XLA: {_ENGINES[engine]}"
+    if is_guarded(script, statement, engine):
+        return RULE.finding(script, statement, message, severity=INFO, effort=LOW)
+    return RULE.finding(script, statement, message)
+
+
+def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(statement, ast.Import):
+        yield from (alias.name for alias in statement.names)
+    elif not statement.level:
+        yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+
+
+def _engine(dotted: str) -> str:
+    """The longest entry that `dotted` is, or is a part of."""
+    while dotted and dotted not in _ENGINES:
+        dotted = dotted.rpartition(".")[0]
+    return dotted
+
+
+def _is_own(script: Script, dotted: str) -> bool:
+    """True if the project has a module of that name."""
+    return script.project is not None and script.project.has(dotted)

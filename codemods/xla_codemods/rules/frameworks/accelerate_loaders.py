@@ -1,0 +1,129 @@
+"""accelerate reads loaders ahead on XLA, so gradient accumulation steps at other batches than on CUDA.
+
+accelerate 1.15 gives its loaders to torch_xla, which reads them in a thread. The thread is at the end before the loop
+is there, and what depends on the loader's end goes wrong without a word: `accumulate` takes its steps at other batches
+(with 10 batches and a window of 3: no step after the tenth, and other windows in the next epoch),
+`gather_for_metrics` keeps the samples that fill up the last batch, and an error in the dataset ends the epoch. A
+shuffled loader has another order than on CUDA. Where `LOCAL_RANK` is not set and the device is no TPU, accelerate takes
+itself for local rank -1, so `accelerator.print`, its loggers and progress bars print nothing.
+
+`xla.patch_accelerate()` mends all of these, and does nothing on other devices. With it the steps are those of CUDA, also
+where an epoch's last window is shorter.
+
+```diff
+ from accelerate import Accelerator
++from xla_migrate import runtime as xla
+
+ def main(model, optimizer, loader):
++    xla.patch_accelerate()
+     accelerator = Accelerator(gradient_accumulation_steps=4)
+     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+     for batch in loader:
+         with accelerator.accumulate(model):
+             accelerator.backward(model(**batch).loss)
+             optimizer.step()
+             optimizer.zero_grad()
+         accelerator.print("a batch is done")
+```
+
+The Trainer of transformers counts batches by itself. It reads through accelerate, and prints as accelerate does:
+
+```diff
+ from transformers import Trainer
++from xla_migrate import runtime as xla
+
+ def main(model, arguments, data):
++    xla.patch_accelerate()
+     Trainer(model, arguments, train_dataset=data).train()
+```
+
+Without the runtime, in one process, `GradientAccumulationPlugin(num_steps=4, sync_with_dataloader=False)` and
+`DataLoaderConfiguration(use_seedable_sampler=True)` train alike on CUDA and on XLA. The number of batches has to be a
+multiple of the window then, because the last, shorter window takes no step.
+
+An Accelerator that is handed in is left to the file that makes it, and so are other classes of that name:
+
+```python
+from mylib import Accelerator, Trainer
+
+def main(accelerator, model):
+    Trainer(Accelerator(), model)
+    with accelerator.accumulate(model):
+        pass
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.syntax import keyword
+from ...edits import InsertBefore
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA814", "accelerate-loaders")
+
+_ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_TRAINERS = (
+    "transformers.Trainer",
+    "transformers.trainer.Trainer",
+    "transformers.Seq2SeqTrainer",
+    "transformers.trainer_seq2seq.Seq2SeqTrainer",
+)
+_MADE = frozenset(_ACCELERATORS + _TRAINERS)
+_STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
+_PRINTS = (
+    "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
+    "`xla.patch_accelerate()` first"
+)
+
+
+@RULE.call(*_MADE)
+def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _patched(script, call)
+
+
+@RULE.node(ast.ClassDef)
+def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """Calls of a local class that derives from one of these."""
+    if any(script.dotted(base, scope) in _MADE for base in node.bases):
+        for call, inner in script.index.calls_of(node.name):
+            if script.value(call.func, inner).definition is node:
+                yield from _patched(script, call)
+
+
+def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
+    if "patch_accelerate()" in script.source.text or _is_later(script, call):
+        return
+    edit = InsertBefore(script.statement(call), f"{script.xla}.patch_accelerate()")
+    if _accumulates(call):
+        yield RULE.finding(script, call, _STEPS, edit)
+    else:
+        yield RULE.finding(script, call, _PRINTS, edit, severity=WARNING)
+
+
+def _is_later(script: Script, call: ast.Call) -> bool:
+    """True if another call above it, in the same function or outside of functions, is patched for both."""
+    function = script.function(call)
+    return any(
+        other.lineno < call.lineno
+        and script.function(other) in (function, None)
+        and script.dotted(other.func, scope) in _MADE
+        for name in ("Accelerator", "Trainer", "Seq2SeqTrainer")
+        for other, scope in script.index.calls_of(name)
+    )
+
+
+def _accumulates(call: ast.Call) -> bool:
+    """True if it is told of a window of several batches, as far as can be seen."""
+    if keyword(call, "gradient_accumulation_plugin") is not None:
+        return True
+    steps = keyword(call, "gradient_accumulation_steps")
+    return steps is not None and not (isinstance(steps, ast.Constant) and steps.value == 1)

@@ -1,0 +1,190 @@
+"""An argument that a library fails on may come from elsewhere: a variable, a field, an option of the command line.
+
+Where it is written out in the call other rules rewrite it. Where it comes by a name, others may read that, too: it is
+named where it stands, for a person to change.
+
+```python
+from dataclasses import dataclass, field
+from transformers import AutoModelForCausalLM, TrainingArguments
+
+@dataclass
+class Arguments(TrainingArguments):
+    optim: str = field(default="paged_adamw_32bit")  # XLA812
+
+def load(name):
+    device_map = "auto"  # XLA812
+    return AutoModelForCausalLM.from_pretrained(name, device_map=device_map)
+```
+
+```python
+import lightning
+
+strategy = "deepspeed_stage_2"  # XLA812
+options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
+trainer = lightning.Trainer(**options)
+```
+
+Values that XLA takes stay, and so do names that no library of these is given.
+
+```python
+import lightning
+from transformers import AutoModelForCausalLM
+
+device_map = None
+strategy = "auto"
+optim = "paged_adamw_32bit"
+model = AutoModelForCausalLM.from_pretrained("gpt2", device_map=device_map)
+trainer = lightning.Trainer(strategy=strategy)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.framework_arguments import ARGUMENTS, OPTIMIZERS, OTHER_OPTIMIZERS
+from ...analysis.given_values import PassedValue, field_value, given
+from ...finding import ERROR, HIGH, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA812", "given-by-name", effort=HIGH)
+
+Judge = Callable[["Script", PassedValue], str]
+
+_HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
+_QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
+_STRATEGIES = frozenset({"DDPStrategy", "DDPPlugin", "FSDPStrategy", "DeepSpeedStrategy"})
+_SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
+
+
+def _optimizer(script: Script, one: PassedValue) -> str:
+    name = one.value if isinstance(one.value, str) else ""
+    if name in OPTIMIZERS:
+        return f"`{name}` fails without CUDA: use `{OPTIMIZERS[name]}`"
+    if any(part in name for part in OTHER_OPTIMIZERS):
+        return f"`{name}` fails without CUDA: use an optimizer of torch"
+    return ""
+
+
+def _switch(message: str) -> Judge:
+    return lambda script, one: message if one.value is True else ""
+
+
+def _among(values: tuple[object, ...], message: str) -> Judge:
+    return lambda script, one: message if one.value in values else ""
+
+
+def _strategy(script: Script, one: PassedValue) -> str:
+    if isinstance(one.node, ast.Call):
+        made = (script.dotted(one.node.func) or "").rpartition(".")[2] in _STRATEGIES
+        return 'this strategy fails on XLA: use "auto"' if made else ""
+    name = one.value if isinstance(one.value, str) else ""
+    if name in {"ddp", "dp"}:
+        return 'this strategy fails on XLA: use "auto"'
+    return f'`{name}` fails without CUDA: use "xla_fsdp"' if name.startswith(_SHARDED) else ""
+
+
+_OF_ARGUMENTS: dict[str, Judge] = {
+    "optim": _optimizer,
+    "tf32": _switch("TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
+    "torch_compile": _switch("torch's compiler fails on XLA tensors: leave it out"),
+    "use_liger_kernel": _switch("Liger's kernels need Triton and fail on XLA: leave it out"),
+}
+# Which are rewritten in the call, whatever their value.
+_OF_FIELDS: dict[str, Judge] = {
+    **_OF_ARGUMENTS,
+    "fp16": _switch(_HALF),
+    "fp16_full_eval": _switch(_HALF),
+    "gradient_checkpointing": _switch(
+        "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
+    ),
+    "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
+}
+_OF_LOADING: dict[str, Judge] = {
+    "device_map": _among(
+        ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0),
+        "`device_map` finds no XLA device: give one device, `xla.xla_device()`",
+    ),
+    "load_in_8bit": _switch(_QUANTIZED),
+    "load_in_4bit": _switch(_QUANTIZED),
+    "attn_implementation": _among(
+        ("flash_attention_2", "flash_attention_3"), 'its kernels are CUDA\'s: use "sdpa"'
+    ),
+}
+_OF_LIGHTNING: dict[str, Judge] = {
+    "accelerator": _among(
+        ("gpu", "cuda"), 'this accelerator keeps Lightning from using XLA: use "auto"'
+    ),
+    "strategy": _strategy,
+    "precision": _among(
+        (16, "16", "16-mixed", "16-true"),
+        'float16 needs a GradScaler and fails on XLA: use "bf16-mixed" on CUDA, "bf16-true" on TPU',
+    ),
+}
+_LIGHTNINGS = (
+    *(
+        f"{home}.Trainer"
+        for home in (
+            "lightning",
+            "lightning.pytorch",
+            "pytorch_lightning",
+            "lightning.pytorch.trainer",
+            "pytorch_lightning.trainer",
+        )
+    ),
+    "lightning.Fabric",
+    "lightning.fabric.Fabric",
+    "lightning_fabric.Fabric",
+)
+_LOADERS = ("transformers.", "diffusers.", "peft.", "trl.")
+
+
+@RULE.call(*ARGUMENTS)
+def of_arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_call(script, call, _OF_ARGUMENTS)
+    yield from _of_call(script, call, _OF_FIELDS, in_dictionaries=True)
+
+
+@RULE.call(*_LIGHTNINGS)
+def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_call(script, call, _OF_LIGHTNING)
+
+
+@RULE.node(ast.Call, named=("from_pretrained", "from_config"))
+def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if (script.dotted(call.func, scope) or "").startswith(_LOADERS):
+        yield from _of_call(script, call, _OF_LOADING)
+
+
+@RULE.node(ast.ClassDef, mentions=("arguments", "config"))
+def of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """The fields of a class that derives from transformers' arguments."""
+    if not any(script.dotted(base, scope) in ARGUMENTS for base in node.bases):
+        return
+    for statement in node.body:
+        field = field_value(statement)
+        if field is not None and field[0] in _OF_FIELDS and isinstance(field[1], ast.Constant):
+            one = PassedValue(field[1], field[1].value, sure=True)
+            yield from _judged(script, one, _OF_FIELDS[field[0]])
+
+
+def _of_call(
+    script: Script, call: ast.Call, judges: dict[str, Judge], in_dictionaries: bool = False
+) -> Iterator[Finding]:
+    for name, judge in judges.items():
+        if in_dictionaries and any(k.arg == name for k in call.keywords):
+            continue
+        for one in given(script, call, name):
+            yield from _judged(script, one, judge)
+
+
+def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]:
+    message = judge(script, one)
+    if message:
+        yield RULE.finding(script, one.node, message, severity=ERROR if one.sure else WARNING)

@@ -1,0 +1,1 @@
+"""XLA82x: SageMaker jobs on GPU instances."""

@@ -1,0 +1,50 @@
+"""Spot instances without checkpoints begin anew when they are taken away.
+
+On Trainium that is dearer than on GPUs: every start also compiles. A job with `checkpoint_s3_uri` finds under
+`/opt/ml/checkpoints` what it saved there before, and `xla.latest` the last whole checkpoint. Where checkpoints are to go
+is for a person to say.
+
+```python
+from sagemaker.pytorch import PyTorch
+
+PyTorch(entry_point="train.py", instance_type="ml.trn1.32xlarge", use_spot_instances=True, max_wait=7200)  # XLA823
+```
+
+```python
+from sagemaker.pytorch import PyTorch
+
+PyTorch(entry_point="train.py", instance_type="ml.trn1.32xlarge", use_spot_instances=True, max_wait=7200,
+        checkpoint_s3_uri="s3://bucket/run")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...finding import MEDIUM, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA823", "sagemaker-spot", severity=WARNING, effort=MEDIUM)
+
+_FLAGS = ("use_spot_instances", "enable_managed_spot_training")
+
+
+@RULE.node(ast.keyword, named=_FLAGS)
+def spot(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    on = isinstance(argument.value, ast.Constant) and argument.value.value is True
+    text = script.source.text
+    if (
+        on
+        and "sagemaker" in text
+        and "checkpoint_s3_uri" not in text
+        and "checkpoint_config" not in text
+    ):
+        message = "a spot instance that is taken away begins anew: give checkpoints a place (`checkpoint_s3_uri`)"
+        yield RULE.finding(script, argument.value, message)

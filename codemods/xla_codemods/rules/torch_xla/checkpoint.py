@@ -1,0 +1,181 @@
+"""torch_xla's files, seeds and random states.
+
+`xm.save` writes on the first process of each host, and so does `xla.save(..., each_host=True)`, unless the script asks
+for one of all hosts. Files are torch's, as before.
+
+```diff
+ import torch
+-import torch_xla
+-import torch_xla.core.xla_model as xm
++from xla_migrate import runtime as xla
+
+ def save(model, path, seed):
+-    torch.manual_seed(seed)
+-    torch_xla.manual_seed(seed)
+-    torch_xla.manual_seed(seed + 1)
+-    xm.save(model.state_dict(), path)
+-    xm.save(model.state_dict(), path, global_master=True)
+-    xm.save({"rng": xm.get_rng_state()}, path, master_only=False)
+-    xm.set_rng_state(torch.load(path, map_location="cpu")["rng"])
++    xla.manual_seed(seed)
++    xla.manual_seed(seed + 1, device_only=True)
++    xla.save(model.state_dict(), path, each_host=True)
++    xla.save(model.state_dict(), path)
++    xla.save({"rng": xla.get_rng_state()}, path, master_only=False)
++    xla.set_rng_state(torch.load(path, map_location="cpu")["rng"])
+```
+
+`xla.get_rng_state()` is a tensor, of which `xla.set_rng_state` takes either kind. So where the number itself is used, it
+stays:
+
+```python
+import torch_xla.core.xla_model as xm
+
+print(xm.get_rng_state() % 2)  # XLA017
+```
+
+Files of `torch_xla.utils.serialization` are of a kind of their own. With `--unsafe` they become torch's, which do not
+load what was written before.
+
+```diff
+-import torch_xla.utils.serialization as xser
++from xla_migrate import runtime as xla
+
+ def resume(model, path):
+-    model.load_state_dict(xser.load(path))
+-    xser.save(model.state_dict(), path, global_master=True)
++    model.load_state_dict(xla.load(path, map_location="cpu"))
++    xla.save(model.state_dict(), path)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
+from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace, remove
+from ...finding import SAFE, UNSAFE, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA017", "torch-xla-files", severity=WARNING, origin="torch_xla")
+
+_FILES = "torch_xla.utils.serialization"
+_OURS = {"data": "obj", "path": "path_or_file", "file_or_path": "path_or_file"}
+_SAVE_ORDER = ("data", "path", "master_only", "global_master")
+
+
+@RULE.call(f"{XM}.save", f"{_FILES}.save")
+def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    of_torch = script.dotted(call.func, scope) == f"{XM}.save"
+    order = ("data", "file_or_path", *_SAVE_ORDER[2:]) if of_torch else _SAVE_ORDER
+    found = given(call, order) or {}
+    known = all(is_constant(found.get(name), True, False) for name in order[2:])
+    if not {"data", order[1]}.issubset(found) or not known:
+        yield RULE.finding(script, call, f"which processes write cannot be told from here: {KEPT}")
+        return
+    edits: list[Edit] = [renamed(script, call, "save")]
+    edits += [DropArgument(call, argument) for argument in call.args[2:]]
+    for argument in call.keywords:
+        if argument.arg in order[2:]:
+            edits.append(DropArgument(call, argument))
+        else:
+            edits.append(RenameArgument(call, argument, _OURS[argument.arg or ""]))
+    if "master_only" in found and is_constant(found["master_only"], False):
+        edits.append(AddArgument(call, "master_only=False"))
+    elif "global_master" not in found or is_constant(found["global_master"], False):
+        edits.append(AddArgument(call, "each_host=True"))
+    yield _found(script, call, "save", *edits, safety=SAFE if of_torch else UNSAFE)
+
+
+@RULE.call(f"{_FILES}.load")
+def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1 and not call.keywords:
+        edit = Replace(call, f'{script.xla}.load({{0}}, map_location="cpu")', (call.args[0],))
+        yield _found(script, call, "load", edit, safety=UNSAFE)
+
+
+@RULE.call("torch_xla.manual_seed")
+def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    found = given(call, ("seed",))
+    if not found:
+        yield RULE.finding(script, call, f"the seed of one of several devices: {KEPT}")
+        return
+    beside = _same_seed_beside(script, call, found["seed"])
+    if beside is not None:
+        edits = (remove(script.statement(call)), renamed(script, beside, "manual_seed"))
+        yield _found(script, call, "manual_seed", *edits)
+        return
+    edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (found["seed"],))
+    yield _found(script, call, "manual_seed", edit)
+
+
+def _same_seed_beside(script: Script, call: ast.Call, seed: ast.expr) -> ast.Call | None:
+    """`torch.manual_seed(seed)` right before or behind: the runtime's function does both."""
+    if not script.is_statement(call) or not isinstance(
+        seed, (ast.Name, ast.Attribute, ast.Constant)
+    ):
+        return None
+    statement = script.statement(call)
+    block = script.block(statement)
+    at = block.index(statement)
+    for other in (*block[max(at - 1, 0) : at], *block[at + 1 : at + 2]):
+        match other:
+            case ast.Expr(value=ast.Call(args=[given], keywords=[]) as torchs):
+                same = ast.unparse(given) == ast.unparse(seed)
+                if same and script.dotted(torchs.func) in {
+                    "torch.manual_seed",
+                    "torch.random.manual_seed",
+                }:
+                    return torchs
+    return None
+
+
+@RULE.call(f"{XM}.set_rng_state")
+def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) == 1 and not call.keywords:
+        yield _found(script, call, "set_rng_state", renamed(script, call, "set_rng_state"))
+    else:
+        yield RULE.finding(script, call, f"the random state of one of several devices: {KEPT}")
+
+
+@RULE.call(f"{XM}.get_rng_state")
+def get_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args or call.keywords or not _is_stored(script, call):
+        message = f"`xla.get_rng_state()` is a tensor, and this may want a number: {KEPT}"
+        yield RULE.finding(script, call, message)
+        return
+    yield _found(script, call, "get_rng_state", renamed(script, call, "get_rng_state"))
+
+
+def _is_stored(script: Script, call: ast.Call) -> bool:
+    """True if the state only goes where it comes from: an entry of a dict, objects that are gathered."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.Dict):
+        return call in parent.values
+    if isinstance(parent, ast.Assign):
+        return isinstance(parent.targets[0], ast.Subscript)
+    return isinstance(parent, ast.Call) and (script.dotted(parent.func) or "") in {
+        "torch.distributed.all_gather_object",
+        f"{XM}.set_rng_state",
+    }
+
+
+@RULE.call(f"{XM}.fork_rng")
+def fork(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if call.args or any(k.arg != "enabled" for k in call.keywords):
+        yield RULE.finding(script, call, f"the random state of one of several devices: {KEPT}")
+    else:
+        yield _found(script, call, "fork_rng", renamed(script, call, "fork_rng"))
+
+
+def _found(script: Script, node: ast.expr, name: str, *edits: Edit, safety: str = SAFE) -> Finding:
+    same = "which is the same there" if safety == SAFE else "whose files are torch's"
+    message = f"this runs with torch_xla only: use `xla.{name}`, {same}"
+    return RULE.finding(script, node, message, *edits, safety=safety)

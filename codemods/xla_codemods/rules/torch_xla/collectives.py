@@ -1,0 +1,140 @@
+"""What replicas tell each other through torch_xla.
+
+The runtime's are the same on XLA, and torch's on the other backends.
+
+```diff
+ import numpy as np
+-import torch_xla.core.xla_model as xm
++from xla_migrate import runtime as xla
+
+ def evaluate(model, correct, total):
+-    xm.broadcast_master_param(model)
+-    xm.rendezvous("before")
+-    counts = xm.all_reduce(xm.REDUCE_SUM, correct, scale=0.5)
+-    largest = xm.all_reduce("max", total)
+-    rows = xm.all_gather(total, dim=0)
+-    return xm.mesh_reduce("accuracy", 100.0 * correct / total, np.mean)
++    xla.broadcast_master_param(model)
++    xla.mark_step()
++    xla.rendezvous("before")
++    counts = xla.all_reduced(correct, "sum", scale=0.5)
++    largest = xla.all_reduced(total, "max")
++    rows = xla.all_gathered(total, dim=0)
++    return xla.mesh_reduce("accuracy", 100.0 * correct / total, np.mean)
+```
+
+Those among some replicas stay, those of several tensors at once, and what has no equivalent on other backends.
+
+```python
+import torch_xla.core.xla_model as xm
+
+def exchange(grads, x, pairs):
+    xm.all_reduce(xm.REDUCE_SUM, grads)  # XLA016
+    y = xm.all_gather(x, groups=pairs)  # XLA016
+    return xm.collective_permute(y, pairs)  # XLA019
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
+from ...analysis.inference.values import TENSOR
+from ...edits import Edit, InsertBefore, Replace
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA016", "torch-xla-collective", severity=WARNING, origin="torch_xla")
+
+_OPS = {f"{XM}.REDUCE_{name.upper()}": name for name in ("sum", "mul", "min", "max", "and", "or")}
+
+
+@RULE.call(f"{XM}.mesh_reduce", f"{XM}.broadcast_master_param")
+def same(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    yield _found(script, call, name, renamed(script, call, name))
+
+
+@RULE.call(f"{XM}.rendezvous")
+def rendezvous(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """torch_xla's launches what is recorded, also where there is one replica."""
+    if not script.is_statement(call) or set(given(call, ("tag", "payload", "replicas")) or ()) != {
+        "tag"
+    }:
+        yield _left(script, call, "what is told, and to whom, is more than `xla.rendezvous` takes")
+        return
+    edits: list[Edit] = [renamed(script, call, "rendezvous")]
+    edits.append(InsertBefore(script.statement(call), f"{script.xla}.mark_step()"))
+    yield _found(script, call, "rendezvous", *edits)
+
+
+@RULE.call(f"{XM}.all_reduce")
+def all_reduce(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("reduce_type", "inputs", "scale", "groups", "pin_layout"))
+    tensor = (arguments or {}).get("inputs")
+    op = _op(script, (arguments or {}).get("reduce_type"), scope)
+    if not arguments or tensor is None or not op or not _is_of_all(arguments):
+        yield _left(script, call, "`xla.all_reduced` reduces over all processes")
+        return
+    if not _is_one_tensor(script, call, tensor):
+        yield _left(script, call, "this may be a list of tensors, which is reduced in place")
+        return
+    text = f'{script.xla}.all_reduced({{0}}, "{op}"'
+    holes = (tensor,)
+    if "scale" in arguments:
+        text, holes = f"{text}, scale={{1}}", (tensor, arguments["scale"])  # type: ignore[assignment]
+    yield _found(script, call, "all_reduced", Replace(call, f"{text})", holes))
+
+
+@RULE.call(f"{XM}.all_gather")
+def all_gather(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("value", "dim", "groups", "output", "pin_layout"))
+    tensor = (arguments or {}).get("value")
+    if not arguments or tensor is None or "output" in arguments or not _is_of_all(arguments):
+        yield _left(script, call, "`xla.all_gathered` gathers from all processes into a new tensor")
+        return
+    if isinstance(tensor, (ast.List, ast.Tuple, ast.ListComp)):
+        yield _left(script, call, "this gathers several tensors at once")
+        return
+    if "dim" in arguments:
+        edit = Replace(
+            call, f"{script.xla}.all_gathered({{0}}, dim={{1}})", (tensor, arguments["dim"])
+        )
+    else:
+        edit = Replace(call, f"{script.xla}.all_gathered({{0}})", (tensor,))
+    yield _found(script, call, "all_gathered", edit)
+
+
+def _op(script: Script, node: ast.expr | None, scope: Scope) -> str:
+    if isinstance(node, ast.Constant) and node.value in _OPS.values():
+        return str(node.value)
+    return _OPS.get(script.dotted(node, scope) or "", "")
+
+
+def _is_of_all(arguments: dict[str, ast.expr]) -> bool:
+    return is_constant(arguments.get("groups"), None) and is_constant(
+        arguments.get("pin_layout"), True
+    )
+
+
+def _is_one_tensor(script: Script, call: ast.Call, node: ast.expr) -> bool:
+    """True if `node` is a tensor: known to be one, or what comes back is used, as nobody does with a list's."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
+        return False
+    return script.value(node).has(TENSOR) or not script.is_statement(call)
+
+
+def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
+    message = f"this runs with torch_xla only: use `xla.{name}`, which is the same there"
+    return RULE.finding(script, node, message, *edits)
+
+
+def _left(script: Script, node: ast.expr, reason: str) -> Finding:
+    return RULE.finding(script, node, f"{reason}: {KEPT}")

@@ -1,0 +1,120 @@
+"""torch_xla's launchers start one process for each device.
+
+`xla.launch` does, too, and on the other backends it is what starts them there. Under torchrun it calls the function in
+the process that is there already.
+
+```diff
+ import sys
+-import torch_xla
+-import torch_xla.distributed.xla_multiprocessing as xmp
++from xla_migrate import runtime as xla
+
+ def _mp_fn(index, flags):
+     print(flags)
+
+ if __name__ == "__main__":
+     if "--debug" in sys.argv:
+-        torch_xla.launch(_mp_fn, args=({},), debug_single_process=True)
++        xla.launch(_mp_fn, args=({},), nprocs=1)
+     else:
+-        xmp.spawn(_mp_fn, args=({},), nprocs=None, start_method="fork")
++        xla.launch(_mp_fn, args=({},), nprocs=None, start_method="fork")
+```
+
+The number that torch_xla hands to the function counts the processes of all hosts, that of `xla.launch` those of this
+host. A function that uses it is left, until it asks for `xla.rank()` itself.
+
+```python
+import torch_xla.distributed.xla_multiprocessing as xmp
+
+def _mp_fn(index, seeds):
+    print(seeds[index])
+
+if __name__ == "__main__":
+    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))  # XLA015
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, given, renamed
+from ...analysis.nodes import walk
+from ...analysis.scopes import FunctionNode
+from ...edits import AddArgument, DropArgument, Edit
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA015", "torch-xla-launch", severity=WARNING, origin="torch_xla")
+
+_SPAWN = "torch_xla.distributed.xla_multiprocessing.spawn"
+_SPAWN_ORDER = ("fn", "args", "nprocs", "join", "daemon", "start_method")
+_LAUNCH_ORDER = ("fn", "args", "start_method", "debug_single_process")
+
+
+@RULE.call(_SPAWN)
+def spawn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _launched(script, call, given(call, _SPAWN_ORDER), [])
+
+
+@RULE.call("torch_xla.launch")
+def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, _LAUNCH_ORDER) if len(call.args) < 3 else None
+    edits: list[Edit] = []
+    for argument in call.keywords:
+        if argument.arg != "debug_single_process":
+            continue
+        edits.append(DropArgument(call, argument))
+        if not isinstance(argument.value, ast.Constant):
+            edits.append(AddArgument(call, "nprocs=1 if {0} else None", (argument.value,)))
+        elif argument.value.value:
+            edits.append(AddArgument(call, "nprocs=1"))
+    yield from _launched(script, call, arguments, edits)
+
+
+def _launched(
+    script: Script, call: ast.Call, arguments: dict[str, ast.expr] | None, edits: list[Edit]
+) -> Iterator[Finding]:
+    function = _function(script, (arguments or {}).get("fn"))
+    if arguments is None or not script.is_statement(call):
+        message = f"how this is called cannot be told from here: {KEPT}"
+        yield RULE.finding(script, call, message)
+    elif function is None or _uses_its_number(function):
+        message = (
+            "the number that the function is given counts the processes of all hosts, and that of `xla.launch` those"
+            " of one host: take `xla.rank()` in the function, and leave its first parameter unused"
+        )
+        yield RULE.finding(script, call, message)
+    else:
+        message = (
+            "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
+        )
+        yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
+
+
+def _function(script: Script, node: ast.expr | None) -> FunctionNode | None:
+    """The function of this file that `node` names, if it is the only one of that name."""
+    if not isinstance(node, ast.Name):
+        return None
+    named = [
+        n
+        for n in walk(script.tree)
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == node.id
+    ]
+    bindings = script.module.bindings.get(node.id, ())
+    return named[0] if len(named) == 1 == len(bindings) else None
+
+
+def _uses_its_number(function: FunctionNode) -> bool:
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    if not parameters:  # `*args`
+        return True
+    name = parameters[0].arg
+    return any(isinstance(n, ast.Name) and n.id == name for s in function.body for n in walk(s))

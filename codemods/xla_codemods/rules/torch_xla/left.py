@@ -1,0 +1,152 @@
+"""What is left of torch_xla, because nothing of the runtime means the same.
+
+Such a script goes on training on XLA: the runtime and torch_xla are at home in one process. It needs torch_xla to run, and
+so runs on no other backend. Each place is named, with what to use by hand.
+
+```python
+import numpy as np
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP
+
+def shard(model, x):
+    xr.use_spmd()  # XLA019
+    mesh = xs.Mesh(np.arange(4), (4,), ("data",))  # XLA019
+    xs.mark_sharding(x, mesh, ("data", None))  # XLA019
+    return FSDP(model)  # XLA019
+```
+
+An import is left, and named, where a string may still mean one of its devices; a name that only asks whether torch_xla is
+there is not.
+
+```python
+import torch_xla  # XLA019
+
+def fits(kind):
+    return kind == "xla"
+```
+
+```python
+try:
+    import torch_xla
+except ImportError:
+    torch_xla = None
+
+HAS_XLA = torch_xla is not None
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, XM, XR
+from ...finding import WARNING, Finding
+from ...rule import Rule, Unhandled
+
+if TYPE_CHECKING:
+    from ...analysis.script import Script
+
+RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
+
+_MESH = "`xla.use_spmd()` splits batches over all devices, for one mesh along them"
+_SHARDED = "`xla.FullyShardedDataParallel` splits weights over all devices, under `xla.use_spmd()`"
+# What to use by hand; the longest name that fits counts.
+_BY_HAND = {
+    f"{XR}.use_spmd": _MESH,
+    "torch_xla.distributed.spmd": _MESH,
+    "torch_xla.distributed.fsdp": _SHARDED,
+    "torch_xla.experimental.spmd_fully_sharded_data_parallel": _SHARDED,
+    "torch_xla.debug.metrics": "`xla.metrics()` counts compiles, launches and host reads",
+    "torch_xla.debug.profiler": "`xla.profile` records, and `xla.range_push` names ranges",
+    "torch_xla.compile": "`with xla.marked_step():` is one graph",
+    "torch_xla.device_count": "`xla.device_count()` counts the processes of this host",
+    f"{XM}.xla_device_hw": "`xla.device_name()` names the device",
+    f"{XM}.get_xla_supported_devices": "`xla.device_count()` counts the processes of this host",
+    f"{XR}.device_type": "`xla.device_name()` names the device",
+    f"{XR}.global_device_count": "`xla.data_parallel_size()` counts the devices that share a batch",
+    f"{XR}.global_runtime_device_count": "`xla.data_parallel_size()` counts the devices that share a batch",
+    f"{XM}.collective_broadcast": "`xla.broadcast` takes one tensor",
+    f"{XM}.reduce_scatter": "`xla.reduce_scatter_tensor` fills a tensor",
+    f"{XM}.all_to_all": "`xla.all_to_all_single` fills a tensor",
+}
+
+
+@RULE.fallback
+def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    spoken_of = {finding.node for finding in unhandled.found}
+    for node, dotted in _uses(script):
+        if not any(around in spoken_of for around in _within(script, node)):
+            advice = _advice(dotted)
+            message = f"`{dotted}` means the same nowhere else: {KEPT}" + (advice and f"; {advice}")
+            yield RULE.finding(script, _whole(script, node), message)
+    yield from _idle_imports(script)
+
+
+def _idle_imports(script: Script) -> Iterator[Finding]:
+    """Imports of which nothing is used, on no condition: they stay where a string may still name their device."""
+    used = {node.id for node, _ in script.index.of(ast.Name)}
+    for statement in script.tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            homes = [] if statement.level else [statement.module or ""]
+        else:
+            homes = [a.name for a in statement.names] if isinstance(statement, ast.Import) else []
+        if not any(home.partition(".")[0] == "torch_xla" for home in homes):
+            continue
+        assert isinstance(statement, (ast.Import, ast.ImportFrom))
+        if not used.intersection(a.asname or a.name.partition(".")[0] for a in statement.names):
+            message = "this import fails without torch_xla: remove it, unless a string in the script names an XLA device"
+            yield RULE.finding(script, statement, message)
+
+
+def _uses(script: Script) -> Iterator[tuple[ast.expr, str]]:
+    """The longest names of torch_xla's, where they are used."""
+    found = [*script.index.of(ast.Name), *script.index.of(ast.Attribute)]
+    for node, scope in found:
+        stored = not isinstance(getattr(node, "ctx", None), ast.Load)
+        if stored or isinstance(script.parent(node), ast.Attribute):
+            continue
+        dotted = script.dotted(node, scope)
+        if (
+            dotted is not None
+            and dotted.startswith("torch_xla.")
+            and not _is_asked_for(script, node)
+        ):
+            yield node, dotted
+
+
+def _is_asked_for(script: Script, node: ast.expr) -> bool:
+    """`if xm:`, `xm is not None`, `hasattr(xm, "get_ordinal")`, `isinstance(loader, pl.MpDeviceLoader)`."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.Compare):
+        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops)
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Name) and parent.func.id in {"hasattr", "isinstance"}
+    return isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp)) and (
+        getattr(parent, "test", node) is node
+    )
+
+
+def _within(script: Script, node: ast.expr) -> Iterator[ast.AST]:
+    """`node` and what it is a part of, up to the first call."""
+    yield node
+    for around in script.ancestors(node):
+        if isinstance(around, ast.stmt):
+            return
+        yield around
+
+
+def _whole(script: Script, node: ast.expr) -> ast.expr:
+    parent = script.parent(node)
+    return parent if isinstance(parent, ast.Call) and parent.func is node else node
+
+
+def _advice(dotted: str) -> str:
+    name = dotted
+    while name:
+        if name in _BY_HAND:
+            return _BY_HAND[name]
+        name = name.rpartition(".")[0]
+    return ""

@@ -1,0 +1,148 @@
+"""Autocast, precision and recomputation in torch_xla's own words.
+
+`xla.autocast()` is `torch.autocast("xla")` on XLA, with the operations in the types that CUDA runs them in (fact 1.72), so
+losses under bfloat16 come out as on CUDA, and a little otherwise than before.
+
+```diff
+ import torch
+-import torch_xla.backends
+-from torch_xla.amp import autocast
+-from torch_xla.utils.checkpoint import checkpoint
++from xla_migrate import runtime as xla
+
+ def forward(model, x, device, amp):
+-    torch_xla.backends.set_mat_mul_precision("high")
+-    with torch.autocast("xla", dtype=torch.bfloat16, enabled=amp):
+-        x = checkpoint(model, x, use_reentrant=True)
+-    with autocast(device, enabled=amp):
++    xla.set_float32_matmul_precision("high")
++    with xla.autocast(dtype=torch.bfloat16, enabled=amp):
++        x = xla.checkpoint(model, x, use_reentrant=True)
++    with xla.autocast(enabled=amp):
+         return model(x)
+```
+
+Optimizers that save the host sync of a loss scaler compute what torch's do, up to rounding. bfloat16 has no scaler, and
+torch_xla 2.9 no longer has its own; so with `--unsafe` they become torch's.
+
+```diff
++import torch
+-import torch_xla
+-from torch_xla.amp import syncfree
++from xla_migrate import runtime as xla
+
+ def train(model, loss):
+-    optimizer = syncfree.AdamW(model.parameters(), lr=1e-3)
++    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+     loss.backward()
+-    optimizer.step()
+-    torch_xla.sync()
++    xla.optimizer_step(optimizer, average=False)
++    xla.mark_step()
+```
+
+A precision that is not written out stays.
+
+```python
+import torch_xla.backends
+
+def set_up(name):
+    torch_xla.backends.set_mat_mul_precision(name)  # XLA018
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, renamed
+from ...edits import DropArgument, Edit, Replace
+from ...finding import SAFE, UNSAFE, WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA018", "torch-xla-precision", severity=WARNING, origin="torch_xla")
+
+_TORCHS = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast")
+_OWN = ("torch_xla.amp.autocast", "torch_xla.amp.autocast_mode.autocast")
+_CUSTOM = ("torch.amp.custom_fwd", "torch.amp.custom_bwd")
+_PRECISIONS = {"highest": "highest", "high": "high", "default": "medium"}
+_SYNCFREE = "torch_xla.amp.syncfree"
+_OPTIMIZERS = ("Adam", "AdamW", "SGD")
+
+
+@RULE.call(*_TORCHS)
+def autocast(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    device: ast.expr | ast.keyword | None = call.args[0] if call.args else None
+    value = device
+    for argument in call.keywords:
+        if argument.arg == "device_type":
+            device, value = argument, argument.value
+    if device is None or not (isinstance(value, ast.Constant) and value.value == "xla"):
+        return
+    edits: list[Edit] = [renamed(script, call, "autocast")]
+    if isinstance(device, ast.keyword) or len(call.args) == 1:
+        edits.append(DropArgument(call, device))
+    yield _found(script, call, "autocast", *edits)
+
+
+@RULE.call(*_OWN)
+def own_autocast(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if len(call.args) > 1 or any(isinstance(a, ast.Starred) for a in call.args):
+        yield RULE.finding(script, call, f"arguments by position are others in the runtime: {KEPT}")
+        return
+    edits: list[Edit] = [renamed(script, call, "autocast")]
+    edits += [DropArgument(call, argument) for argument in call.args]
+    edits += [DropArgument(call, k) for k in call.keywords if k.arg == "device"]
+    yield _found(script, call, "autocast", *edits)
+
+
+@RULE.call(*_CUSTOM)
+def custom(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for argument in call.keywords:
+        value = argument.value
+        if argument.arg == "device_type" and isinstance(value, ast.Constant):
+            if value.value == "xla":
+                edit = Replace(value, f"{script.xla}.device_type()")
+                yield _found(script, call, "device_type()", edit)
+
+
+@RULE.call("torch_xla.backends.set_mat_mul_precision")
+def matmul(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    value = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    known = _PRECISIONS.get(str(getattr(value, "value", "")))
+    if not isinstance(value, ast.Constant) or known is None:
+        yield RULE.finding(
+            script, call, f"which precision this is cannot be told from here: {KEPT}"
+        )
+        return
+    edits: list[Edit] = [renamed(script, call, "set_float32_matmul_precision")]
+    if known != value.value:
+        edits.append(Replace(value, f'"{known}"'))
+    yield _found(script, call, "set_float32_matmul_precision", *edits)
+
+
+@RULE.call("torch_xla.utils.checkpoint.checkpoint")
+def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _found(script, call, "checkpoint", renamed(script, call, "checkpoint"))
+
+
+@RULE.call(
+    *(f"{_SYNCFREE}.{name}" for name in _OPTIMIZERS),
+    *(f"{_SYNCFREE}.{name.lower()}.{name}" for name in _OPTIMIZERS),
+)
+def syncfree(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    message = f"this runs with torch_xla only, and saves the read of a scaler that is gone: use `torch.optim.{name}`"
+    edit = Replace(call.func, script.spell(f"torch.optim.{name}", scope))
+    yield RULE.finding(script, call, message, edit, safety=UNSAFE)
+
+
+def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
+    message = f"this runs with torch_xla only: use `xla.{name}`, which is the accelerator's at hand"
+    return RULE.finding(script, node, message, *edits, safety=SAFE)

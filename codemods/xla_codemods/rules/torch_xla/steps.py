@@ -1,0 +1,187 @@
+"""Step marks, optimizer steps and what waits for them.
+
+`xla.mark_step()` is `torch_xla.sync()` on XLA, and nothing elsewhere. `xla.optimizer_step` averages and steps, as
+`xm.optimizer_step` does.
+
+```diff
+ import torch
+-import torch_xla
+-import torch_xla.core.xla_model as xm
++from xla_migrate import runtime as xla
+
+ def train(model, loader, optimizer, log):
+     for x, y in loader:
+         loss = model(x, y)
+         loss.backward()
+-        xm.optimizer_step(optimizer, barrier=True)
+-        xm.add_step_closure(log, args=(loss,))
+-    torch_xla.sync()
+-    xm.wait_device_ops()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
++        xla.add_step_closure(log, args=(loss,))
++    xla.mark_step()
++    xla.synchronize(mark=False)
+```
+
+With something between averaging and step, as clipping, the step itself averages nothing, and goes on doing so:
+
+```diff
+ import torch
+-import torch_xla
+-import torch_xla.core.xla_model as xm
++from xla_migrate import runtime as xla
+
+ def train(model, loader):
+     optimizer = torch.optim.AdamW(model.parameters())
+     for x, y in loader:
+-        with torch_xla.step():
++        with xla.marked_step():
+             model(x, y).backward()
+-            xm.reduce_gradients(optimizer)
++            xla.reduce_gradients(optimizer)
+             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+-            optimizer.step()
++            xla.optimizer_step(optimizer, average=False)
+```
+
+Averages over some replicas stay, and so do arguments of the step: with a closure torch_xla averages before it computes
+the gradients (fact 1.23).
+
+```python
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+def step(optimizer, closure, pairs):
+    xm.reduce_gradients(optimizer, groups=pairs)  # XLA013
+    xm.optimizer_step(optimizer, optimizer_args={"closure": closure})  # XLA013
+
+compiled = torch_xla.compile(step)  # XLA019
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
+from ...analysis.by_hand.written import is_written_by_hand
+from ...edits import Edit, InsertAfter, Replace
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA013", "torch-xla-step", severity=WARNING, origin="torch_xla")
+
+_MARKS = ("torch_xla.sync", f"{XM}.mark_step")
+_STEP_ARGUMENTS = ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout")
+
+
+@RULE.call(*_MARKS)
+def mark(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("wait", "reset_scope"))
+    waits = (arguments or {}).get("wait")
+    if arguments is None or "reset_scope" in arguments or not is_constant(waits, True, False):
+        yield RULE.finding(script, call, f"`xla.mark_step` has no such arguments: {KEPT}")
+        return
+    name = "mark_step" if is_constant(waits, False) else "synchronize"
+    yield _found(script, call, name, Replace(call, f"{script.xla}.{name}()"))
+
+
+@RULE.reference(*_MARKS)
+def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`on_step_end=xm.mark_step`."""
+    if isinstance(getattr(node, "ctx", None), ast.Load):
+        yield _found(script, node, "mark_step", Replace(node, f"{script.xla}.mark_step"))
+
+
+@RULE.call("torch_xla.step")
+def step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _found(script, call, "marked_step", renamed(script, call, "marked_step"))
+
+
+@RULE.call(f"{XM}.optimizer_step")
+def optimizer_step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, _STEP_ARGUMENTS) or {}
+    barrier = arguments.get("barrier")
+    plain = {"optimizer", "barrier", "pin_layout"}
+    marks = is_constant(barrier, True) and barrier is not None
+    if (
+        not plain.issuperset(arguments)
+        or "optimizer" not in arguments
+        or not is_constant(barrier, True, False)
+        or not is_constant(arguments.get("pin_layout"), True)
+        or (marks and not script.is_statement(call))
+    ):
+        message = (
+            f"`xla.optimizer_step` averages over all processes, and has no such arguments: {KEPT}"
+        )
+        yield RULE.finding(script, call, message)
+        return
+    optimizer = arguments["optimizer"]
+    edits: list[Edit] = [Replace(call, f"{script.xla}.optimizer_step({{0}})", (optimizer,))]
+    if marks:
+        edits.append(InsertAfter(script.statement(call), f"{script.xla}.mark_step()"))
+    yield _found(script, call, "optimizer_step", *edits)
+
+
+@RULE.call(f"{XM}.reduce_gradients")
+def reduce_gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("optimizer", "groups", "pin_layout"))
+    optimizer = (arguments or {}).get("optimizer")
+    if (
+        not arguments
+        or optimizer is None
+        or not is_constant(arguments.get("groups"), None)
+        or not is_constant(arguments.get("pin_layout"), True)
+    ):
+        message = f"`xla.reduce_gradients` averages over all processes: {KEPT}"
+        yield RULE.finding(script, call, message)
+        return
+    edit = Replace(call, f"{script.xla}.reduce_gradients({{0}})", (optimizer,))
+    yield _found(script, call, "reduce_gradients", edit)
+
+
+@RULE.call(f"{XM}.add_step_closure")
+def closure(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _found(script, call, "add_step_closure", renamed(script, call, "add_step_closure"))
+
+
+@RULE.call(f"{XM}.wait_device_ops")
+def wait(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    edit = Replace(call, f"{script.xla}.synchronize(mark=False)")
+    yield _found(script, call, "synchronize(mark=False)", edit)
+
+
+@RULE.file(mentions=("torch_xla",))
+def own_step(script: Script) -> Iterator[Finding]:
+    """`optimizer.step()`: whoever has written that in a script for torch_xla wants no averages there."""
+    if not is_written_by_hand(script):
+        return
+    for taken in script.training.steps:
+        call, optimizer = taken.call, taken.optimizer
+        if taken.migrated or optimizer is None or taken.scaled or _is_torch_xlas(script, call):
+            continue
+        names = ["" for _ in call.args] + [f"{k.arg}=" if k.arg else "**" for k in call.keywords]
+        text = "".join(f", {name}{{{k}}}" for k, name in enumerate(names, 1))
+        holes = (optimizer, *call.args, *(k.value for k in call.keywords))
+        edit = Replace(call, f"{script.xla}.optimizer_step({{0}}{text}, average=False)", holes)
+        message = (
+            "the optimizer steps with what gradients there are: use `xla.optimizer_step(..., average=False)`,"
+            " which says so"
+        )
+        yield RULE.finding(script, call, message, edit)
+
+
+def _is_torch_xlas(script: Script, call: ast.Call) -> bool:
+    return (script.dotted(call.func) or "").startswith("torch_xla.")
+
+
+def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
+    message = f"this runs with torch_xla only: use `xla.{name}`, which is the same there"
+    return RULE.finding(script, node, message, *edits)

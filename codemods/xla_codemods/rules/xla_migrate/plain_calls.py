@@ -1,0 +1,243 @@
+"""With `--style native`, what torch_xla does as well as the runtime is torch_xla's, and the rest comes from a copy.
+
+The script does not need `xla_migrate` installed: it imports `xla_runtime`, a folder that the command writes beside it, with
+those modules of the runtime that it uses. Such a script runs with torch_xla only.
+
+```diff
+ import torch
+-from xla_migrate import runtime as xla
++import xla_runtime as xla
++import torch_xla
++import torch_xla.core.xla_model as xm
+
+ def train(model, data, seed, amp):
+-    xla.manual_seed(seed)
+-    xla.set_cudnn(benchmark=True)
++    torch.manual_seed(seed)
++    torch_xla.manual_seed(seed)
+     device = xla.xla_device()
+     optimizer = torch.optim.SGD(model.to(device).parameters(), lr=0.1)
+     for x in xla.MpDeviceLoader(data):
+-        with xla.autocast(enabled=amp):
++        with torch.autocast("xla", dtype=torch.bfloat16, enabled=amp):
+             loss = model(x).sum()
+         loss.backward()
+-        xla.optimizer_step(optimizer)
+-        xla.mark_step()
+-    xla.synchronize()
++        xm.optimizer_step(optimizer)
++        torch_xla.sync()
++    torch_xla.sync()
++    xm.wait_device_ops()
+     xla.save(model.state_dict(), "model.pt")
+```
+
+What is not the same stays the runtime's. `torch_xla.device()` leaves the seed of every process at 101 and torch_xla's faults
+unmended (facts 1.31, 3.1), `xm.save` writes into the file that it replaces, and misses whole modules (fact 1.42). Between replicas
+it is torch_xla that counts otherwise on the CPU, where each process is rank 0 of 1 (fact 3.10). So in a project that speaks of them
+averages stay:
+
+```diff
+ import torch
+ import torch.distributed as dist
+-from xla_migrate import runtime as xla
++import xla_runtime as xla
++import torch_xla
+
+ def train(model, optimizer):
+     xla.init_process_group()
+     xla.optimizer_step(optimizer)
+-    xla.mark_step()
++    torch_xla.sync()
+```
+
+A mark of torch_xla's moves the random stream on where nothing was drawn, too (fact 1.32). Where a file stores or restores
+random states, marks and seeds stay the runtime's, so that what is resumed draws as before:
+
+```diff
+ import torch
+-from xla_migrate import runtime as xla
++import xla_runtime as xla
+
+ def resume(state):
+     xla.manual_seed(0)
+     xla.set_rng_state(state)
+     xla.mark_step()
+```
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.by_hand.calls import XM, given, is_constant
+from ...analysis.inference.library_types import RUNTIME, VENDORED
+from ...analysis.syntax import is_pure
+from ...edits import Edit, Replace, ReplaceStatement, remove
+from ...finding import INFO, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA020", "native-style", severity=INFO, origin="xla_migrate")
+
+# What speaks of several processes, before a migration and after it.
+_REPLICAS = re.compile(
+    r"init_process_group|init_distributed|\bspawn\(|\.launch\(|DistributedDataParallel|\bDDP\b|FullyShard|fully_shard"
+    r"|LOCAL_RANK|WORLD_SIZE|world_size|\blocal_rank\b|torchrun|horovod|deepspeed|all_reduce|mesh_reduce|Accelerator\("
+)
+_ACCELERATORS = ("cuda", "cuda:0", "gpu", "xla")
+_LOWER = ("torch.bfloat16", "torch.float16", "torch.half")
+
+
+@RULE.node(ast.ImportFrom, mentions=("xla_migrate",))
+def imported(script: Script, statement: ast.ImportFrom, scope: Scope) -> Iterator[Finding]:
+    home, _, name = RUNTIME.rpartition(".")
+    if statement.level or statement.module != home or [a.name for a in statement.names] != [name]:
+        return
+    local = statement.names[0].asname or name
+    if f"{local}.compiler_options" in script.source.text:
+        return  # it asks modules of the command, which no copy has
+    text = f"import {VENDORED}" + (f" as {local}" if local != VENDORED else "")
+    yield _found(script, statement, f"import {VENDORED}", ReplaceStatement(statement, text))
+
+
+@RULE.call(f"{RUNTIME}.mark_step")
+def mark(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if not call.args and not call.keywords and not _keeps_random_states(script):
+        yield _found(script, call, "torch_xla.sync", Replace(call, f"{_torch_xla(script)}.sync()"))
+
+
+@RULE.reference(f"{RUNTIME}.mark_step")
+def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if isinstance(getattr(node, "ctx", None), ast.Load) and not _keeps_random_states(script):
+        yield _found(script, node, "torch_xla.sync", Replace(node, f"{_torch_xla(script)}.sync"))
+
+
+@RULE.call(f"{RUNTIME}.synchronize")
+def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("device", "mark"))
+    if arguments is None or not script.is_statement(call) or _keeps_random_states(script):
+        return
+    if not is_constant(arguments.get("mark"), True, False):
+        return
+    if "device" in arguments and not is_pure(arguments["device"]):
+        return
+    lines = [f"{_xm(script)}.wait_device_ops()"]
+    if "mark" not in arguments or is_constant(arguments["mark"], True):
+        lines.insert(0, f"{_torch_xla(script)}.sync()")
+    edit = ReplaceStatement(script.statement(call), "\n".join(lines))
+    yield _found(script, call, "xm.wait_device_ops", edit)
+
+
+@RULE.call(f"{RUNTIME}.optimizer_step", f"{RUNTIME}.reduce_gradients")
+def averaged(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Without replicas there is nothing to average, and torch_xla's function says where there would be."""
+    if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+        return
+    if _speaks_of_replicas(script):
+        return
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    edit = Replace(call, f"{_xm(script)}.{name}({{0}})", (call.args[0],))
+    yield _found(script, call, f"xm.{name}", edit)
+
+
+@RULE.call(f"{RUNTIME}.manual_seed")
+def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("seed", "device_only"))
+    value = (arguments or {}).get("seed")
+    if not arguments or value is None or _keeps_random_states(script):
+        return
+    if not script.is_statement(call) or not is_constant(arguments.get("device_only"), True, False):
+        return
+    of_xla = f"{_torch_xla(script)}.manual_seed({{0}})"
+    if "device_only" in arguments and is_constant(arguments["device_only"], True):
+        edit: Edit = Replace(call, of_xla, (value,))
+    elif isinstance(value, (ast.Name, ast.Attribute, ast.Constant)):  # it is evaluated twice
+        text = f"{script.spell('torch.manual_seed', scope)}({{0}})\n{of_xla}"
+        edit = ReplaceStatement(script.statement(call), text, (value,))
+    else:
+        return
+    yield _found(script, call, "torch_xla.manual_seed", edit)
+
+
+@RULE.call(f"{RUNTIME}.autocast")
+def autocast(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """The operations' types are mended by the copy, for torch's own context, too."""
+    arguments = given(call, ("device_type", "dtype", "enabled", "cache_enabled"))
+    if arguments is None:
+        return
+    kind, dtype = arguments.get("device_type"), arguments.get("dtype")
+    if not is_constant(kind, None) and getattr(kind, "value", None) not in _ACCELERATORS:
+        return
+    if not is_constant(dtype, None) and script.dotted(dtype, scope) not in _LOWER:
+        return
+    text = f'{script.spell("torch.autocast", scope)}("xla", dtype={script.spell("torch.bfloat16", scope)}'
+    rest = [name for name in ("enabled", "cache_enabled") if name in arguments]
+    text += "".join(f", {name}={{{k}}}" for k, name in enumerate(rest)) + ")"
+    edit = Replace(call, text, tuple(arguments[name] for name in rest))
+    yield _found(script, call, "torch.autocast", edit)
+
+
+@RULE.call(f"{RUNTIME}.inference_mode")
+def inference(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if not call.args and not call.keywords:
+        edit = Replace(call, f"{script.spell('torch.no_grad', scope)}()")
+        yield _found(script, call, "torch.no_grad", edit)
+
+
+@RULE.call(f"{RUNTIME}.supports_fused")
+def fused(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield _found(script, call, "False", Replace(call, "False"))
+
+
+@RULE.call(f"{RUNTIME}.set_cudnn", f"{RUNTIME}.set_device")
+def nothing(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """An XLA process has one device, and no cuDNN."""
+    values = (*call.args, *(k.value for k in call.keywords))
+    if script.is_statement(call) and all(is_pure(value) for value in values):
+        yield _found(script, call, "nothing", remove(script.statement(call)))
+
+
+def _keeps_random_states(script: Script) -> bool:
+    return "rng_state" in script.source.text
+
+
+def _speaks_of_replicas(script: Script) -> bool:
+    return script.cached(_told_of_replicas)
+
+
+def _told_of_replicas(script: Script) -> bool:
+    if _REPLICAS.search(script.source.text):
+        return True
+    return script.project is not None and script.project.has_text(_REPLICAS)
+
+
+def _torch_xla(script: Script) -> str:
+    return _module(script, "torch_xla", "torch_xla")
+
+
+def _xm(script: Script) -> str:
+    return _module(script, XM, "xm")
+
+
+def _module(script: Script, dotted: str, usual: str) -> str:
+    """What the file calls this module; `usual` where it is to be imported, unless that is taken."""
+    for name in script.module.bindings:
+        if script.module.dotted(name) == dotted:
+            return name
+    if usual == dotted or script.is_taken(usual):
+        script.needed.add(dotted)
+        return dotted
+    script.needed.add(f"{dotted} as {usual}")
+    return usual
+
+
+def _found(script: Script, node: ast.expr | ast.stmt, instead: str, *edits: Edit) -> Finding:
+    message = f"this is the runtime's: use `{instead}`, which does the same with torch_xla"
+    return RULE.finding(script, node, message, *edits)

@@ -1,0 +1,382 @@
+"""What of transformers, accelerate, Lightning, timm, peft, diffusers and torch was run on XLA:CPU, and what it did: the
+table of docs/frameworks.md.
+
+    PJRT_DEVICE=CPU python docs/bench/frameworks.py > docs/frameworks.md
+
+Each case runs in a process of its own and prints a line; one that raises is told by its error.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+LIMIT = 180  # seconds of one case
+PACKAGES = (
+    "torch",
+    "torch_xla",
+    "transformers",
+    "accelerate",
+    "lightning",
+    "timm",
+    "peft",
+    "diffusers",
+)
+LLAMA = """
+import torch, torch_xla
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+config = LlamaConfig(vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+def train(model):
+    x = torch.randint(0, 32, (2, 8)).to("xla")
+    model(input_ids=x, labels=x).loss.backward()
+    torch_xla.sync()
+    print("trains")
+data = [{"input_ids": torch.randint(0, 32, (8,)), "labels": torch.randint(0, 32, (8,))} for _ in range(8)]
+"""
+ATTENTION = "train(LlamaForCausalLM._from_config(config, attn_implementation='{}').to('xla'))"
+MAPPED = """
+import tempfile
+folder = tempfile.mkdtemp()
+LlamaForCausalLM(config).save_pretrained(folder)
+model = LlamaForCausalLM.from_pretrained(folder, device_map={})
+print("the model is on", next(model.parameters()).device)
+"""
+TRAINER = """
+arguments = TrainingArguments({}output_dir="out", max_steps=1, report_to=[], save_strategy="no", disable_tqdm=True)
+trainer = Trainer(LlamaForCausalLM(config), arguments, train_dataset=data)
+trainer.train()
+print("trains on", next(trainer.model.parameters()).device)
+"""
+FLEX = """
+import torch, torch_xla
+from torch.nn.attention.flex_attention import flex_attention
+q = torch.randn(1, 2, 16, 8).to("xla")
+print(flex_attention(q, q, q).shape)
+"""
+SHARDED = (
+    """
+import torch_xla.runtime as xr
+xr.use_spmd()
+"""
+    + LLAMA
+    + TRAINER
+    + """
+weight = trainer.model.model.embed_tokens.weight
+print("trains on", xr.global_runtime_device_count(), "devices, weights",
+      torch_xla._XLAC._get_xla_sharding_spec(weight))
+"""
+)
+ACCUMULATED = """
+import torch
+from accelerate import Accelerator
+from xla_migrate import runtime as xla
+{}
+accelerator = Accelerator(gradient_accumulation_steps=3)
+model = torch.nn.Linear(1, 1)
+data = torch.utils.data.DataLoader(torch.ones(40, 1), batch_size=4)
+model, optimizer, data = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), data)
+steps = []
+for epoch in range(2):
+    for i, x in enumerate(data):
+        with accelerator.accumulate(model):
+            accelerator.backward(model(x).sum())
+            optimizer.step()
+            optimizer.zero_grad()
+        steps += [10 * epoch + i + 1] if accelerator.sync_gradients else []
+print("steps after batches", *steps)
+"""
+LAUNCHED = """
+import os, subprocess, sys
+open("train.py", "w").write('''
+import torch
+from accelerate import Accelerator
+def main():
+    accelerator = Accelerator()
+    model = torch.nn.Linear(1, 1)
+    data = torch.utils.data.DataLoader(torch.ones(8, 1), batch_size=4)
+    model, optimizer, data = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), data)
+    for x in data:
+        accelerator.backward(model(x).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trains on", accelerator.device, "as", accelerator.process_index, "of", accelerator.num_processes)
+if __name__ == "__main__":
+    main()
+''')
+{}
+"""
+LAUNCH = """
+done = subprocess.run([sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", {} "train.py"],
+                      capture_output=True, text=True, env={{**os.environ, **{}}})
+sys.stderr.write(done.stderr)
+print(*(line for line in done.stdout.splitlines() if "trains" in line), sep="; ")
+sys.exit(done.returncode)
+"""
+NOTEBOOK = """
+sys.path.insert(0, ".")
+from accelerate import notebook_launcher
+import train
+notebook_launcher(train.main, num_processes={})
+"""
+LIGHTNING = """
+import logging, torch, lightning
+logging.getLogger("lightning").setLevel(logging.ERROR)
+class Fits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+    def training_step(self, batch, index):
+        self.on = self.layer.weight.device
+        return self.layer(batch).sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+module = Fits()
+trainer = lightning.Trainer(accelerator={}, max_steps=2, logger=False, enable_checkpointing=False,
+                            enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(module, torch.utils.data.DataLoader(torch.ones(8, 1), batch_size=4))
+print("trains on", module.on)
+"""
+LORA = (
+    LLAMA
+    + """
+import tempfile
+from peft import LoraConfig, PeftModel, get_peft_model
+from xla_migrate import runtime as xla
+torch.manual_seed(0)
+base = LlamaForCausalLM(config)
+weights = {name: value.clone() for name, value in base.state_dict().items()}
+model = get_peft_model(base, LoraConfig(r=2, target_modules=["q_proj"])).to("xla")
+optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+x = torch.randint(0, 32, (2, 8)).to("xla")
+for _ in range(3):
+    optimizer.zero_grad()
+    model(input_ids=x, labels=x).loss.backward()
+    optimizer.step()
+    torch_xla.sync()
+folder = tempfile.mkdtemp()
+"""
+)
+LOADED = """
+again = LlamaForCausalLM(config)
+again.load_state_dict(weights)
+again = PeftModel.from_pretrained(again, folder{}).to("xla")
+model.eval(), again.eval()
+same = torch.equal(model(input_ids=x).logits.cpu(), again(input_ids=x).logits.cpu())
+print("loads on", next(again.parameters()).device, "and computes the same" if same else "and computes something else")
+"""
+UNET = """
+import torch, torch_xla, tempfile
+from diffusers import DDPMScheduler, UNet2DModel
+from xla_migrate import runtime as xla
+model = UNet2DModel(sample_size=8, in_channels=1, out_channels=1, layers_per_block=1, block_out_channels=(8, 8),
+                    norm_num_groups=4, down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+                    up_block_types=("AttnUpBlock2D", "UpBlock2D")).to("xla")
+scheduler = DDPMScheduler(num_train_timesteps=10)
+images, noise = torch.randn(2, 1, 8, 8), torch.randn(2, 1, 8, 8)
+steps = torch.tensor([1, 7])
+noisy = scheduler.add_noise(images, noise, steps).to("xla")
+folder = tempfile.mkdtemp()
+"""
+UNET_TRAINS = """
+loss = torch.nn.functional.mse_loss(model(noisy, steps.to("xla")).sample, noise.to("xla"))
+loss.backward()
+torch_xla.sync()
+print("trains")
+"""
+UNET_SAVED = """
+again = UNet2DModel.from_pretrained(folder).to("xla")
+print("loads", sum(p.numel() for p in again.parameters()) == sum(p.numel() for p in model.parameters()))
+"""
+TIMM = """
+import timm, torch, torch_xla
+model = timm.create_model("resnet10t", num_classes=2).to("xla")
+model(torch.randn(2, 3, 32, 32).to("xla")).sum().backward()
+torch_xla.sync()
+print("trains")
+"""
+XLA_FSDP = "fsdp_config={'xla': True, 'xla_fsdp_v2': True}, optim='adamw_torch', "
+
+# What is shown, the finding that is about it, the code, and how many devices.
+CASES = [
+    *(
+        (f'transformers: `attn_implementation="{name}"`', code, LLAMA + ATTENTION.format(name), 1)
+        for name, code in (
+            ("eager", ""),
+            ("sdpa", ""),
+            ("flash_attention_2", "XLA904"),
+            ("flex_attention", "XLA916"),
+        )
+    ),
+    ("torch: `flex_attention`", "XLA916", FLEX, 1),
+    ('transformers: `device_map="auto"`', "XLA807", LLAMA + MAPPED.format('"auto"'), 1),
+    ("transformers: `device_map={'': 0}`", "XLA807", LLAMA + MAPPED.format("{'': 0}"), 1),
+    ('transformers: `device_map="xla"`', "", LLAMA + MAPPED.format('"xla"'), 1),
+    ("Trainer: default arguments", "XLA801", LLAMA + TRAINER.format(""), 1),
+    ('Trainer: `optim="adamw_torch"`', "", LLAMA + TRAINER.format("optim='adamw_torch', "), 1),
+    (
+        "Trainer: `use_cpu=True`",
+        "XLA801",
+        LLAMA + TRAINER.format("use_cpu=True, optim='adamw_torch', "),
+        1,
+    ),
+    (
+        "Trainer: `warmup_ratio=0.1`",
+        "XLA813",
+        LLAMA + TRAINER.format("warmup_ratio=0.1, "),
+        1,
+    ),
+    (
+        "Trainer: `fsdp` with FSDPv2 in `fsdp_config`",
+        "XLA801",
+        SHARDED.replace("{}", "fsdp='full_shard', " + XLA_FSDP),
+        2,
+    ),
+    ("Trainer: FSDPv2 in `fsdp_config` alone", "", SHARDED.replace("{}", XLA_FSDP), 2),
+    (
+        "accelerate: a window of 3, 10 batches, 2 epochs",
+        "XLA814",
+        ACCUMULATED.format(""),
+        1,
+    ),
+    (
+        "the same after `xla.patch_accelerate()`",
+        "",
+        ACCUMULATED.format("xla.patch_accelerate()"),
+        1,
+    ),
+    (
+        "accelerate: `accelerate launch`",
+        "",
+        LAUNCHED.replace("{}", LAUNCH.format("", "{}")),
+        1,
+    ),
+    (
+        "accelerate: `accelerate launch --num_processes 2`",
+        "",
+        LAUNCHED.replace("{}", LAUNCH.format('"--num_processes", "2",', "{}")),
+        1,
+    ),
+    (
+        "accelerate: `accelerate launch --tpu --num_processes 1 --main_training_function main`",
+        "",
+        LAUNCHED.replace(
+            "{}",
+            LAUNCH.format(
+                '"--tpu", "--num_processes", "1", "--main_training_function", "main",', "{}"
+            ),
+        ),
+        1,
+    ),
+    (
+        "accelerate: `notebook_launcher(train, num_processes=1)`",
+        "",
+        LAUNCHED.replace("{}", NOTEBOOK.format(1)),
+        1,
+    ),
+    (
+        "accelerate: `notebook_launcher(train, num_processes=2)`",
+        "",
+        LAUNCHED.replace("{}", NOTEBOOK.format(2)),
+        1,
+    ),
+    *(
+        (f'Lightning: `accelerator="{name}"`', code, LIGHTNING.format(f'"{name}"'), 1)
+        for name, code in (("auto", ""), ("tpu", ""), ("gpu", "XLA803"), ("cpu", ""))
+    ),
+    ("timm: a ResNet", "", TIMM, 1),
+    (
+        "peft: LoRA trained, `save_pretrained`",
+        "XLA708",
+        LORA + "model.save_pretrained(folder)" + LOADED.format(""),
+        1,
+    ),
+    (
+        "peft: LoRA trained, `xla.save_pretrained`, loaded",
+        "",
+        LORA + "xla.save_pretrained(model, folder)" + LOADED.format(""),
+        1,
+    ),
+    (
+        'peft: the same, loaded with `torch_device="xla"`',
+        "",
+        LORA + "xla.save_pretrained(model, folder)" + LOADED.format(', torch_device="xla"'),
+        1,
+    ),
+    ("diffusers: a UNet", "", UNET + UNET_TRAINS, 1),
+    (
+        "diffusers: `save_pretrained`",
+        "XLA708",
+        UNET + "model.save_pretrained(folder)" + UNET_SAVED,
+        1,
+    ),
+    (
+        "diffusers: `xla.save_pretrained`",
+        "",
+        UNET + "xla.save_pretrained(model, folder)" + UNET_SAVED,
+        1,
+    ),
+]
+
+
+def outcome(code: str, devices: int) -> str:
+    """The last line that the code prints, or its error."""
+    env = {**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "LOCAL_RANK": "0"}
+    if devices > 1:
+        env["CPU_NUM_DEVICES"] = str(devices)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", code],
+            cwd=folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as done,
+    ):
+        try:
+            out, errors = done.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)  # with what it has started
+            return f"hangs: not over after {LIMIT} s"
+    if done.returncode == 0:
+        return out.splitlines()[-1]
+    lines = [line for line in errors.splitlines() if line[:1].isalpha() and ": " in line]
+    kind, _, text = (lines or ["?: "])[-1].partition(": ")
+    return f"raises {kind.rpartition('.')[2]}: {text[:90].rstrip()}"
+
+
+def versions() -> str:
+    """Of the packages that are installed."""
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+
+
+def main() -> None:
+    """All cases; with words, only the rows of those whose title has one of them."""
+    words = sys.argv[1:]
+    if words:
+        print_rows([case for case in CASES if any(word in case[0] for word in words)])
+        return
+    print("# Frameworks, as they were run\n")
+    print(
+        f"With {versions()}, on XLA:CPU, {datetime.date.today()}. Written by `docs/bench/frameworks.py`; each case ran in"
+        " a process of its own.\n"
+    )
+    print("| case | on XLA | finding |\n| --- | --- | --- |")
+    print_rows(CASES)
+
+
+def print_rows(cases: list[tuple[str, str, str, int]]) -> None:
+    for title, code, source, devices in cases:
+        link = f"[{code}](rules/{code}.md)" if code else ""
+        print(f"| {title} | {outcome(source, devices)} | {link} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

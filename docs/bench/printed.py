@@ -1,0 +1,183 @@
+"""Do scripts print the same lines after migration? pytorch/examples, on data that is made up.
+
+    python docs/bench/printed.py EXAMPLES [--kept] [NAME ...]
+
+EXAMPLES is a checkout of github.com/pytorch/examples. Each script that needs nothing from the network, or whose data can be
+made up, runs twice to its end: as it is, its CUDA sent to the CPU as `verify` does, and migrated, on XLA:CPU. Times and
+rates are masked, progress bars and warnings left out. Prints a line for each: how many lines it printed, how many
+are the same to the last digit, how many but for one unit of the last digit that is printed, and the first that differs.
+`--kept` compares with the migrated script that reads where the original does (without XLA503), on XLA:CPU too: what
+differs there comes of reading later.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+from xla_migrate.verify.experiments.run import run
+
+# Folder, script, arguments.
+SCRIPTS = {
+    "mnist": ("mnist", "main.py", "--epochs 1 --batch-size 8 --test-batch-size 16 --log-interval 2"),
+    "mnist_rnn": ("mnist_rnn", "main.py", "--epochs 1 --batch-size 8 --test-batch-size 16 --log-interval 2"),
+    "mnist_forward_forward": ("mnist_forward_forward", "main.py", "--epochs 2 --train_size 32 --test_size 16"),
+    "siamese_network": ("siamese_network", "main.py", "--epochs 1 --lr 0.01 --batch-size 8 --test-batch-size 8 --log-interval 2"),
+    "vae": ("vae", "main.py", "--epochs 1 --batch-size 8 --log-interval 2"),
+    "dcgan": ("dcgan", "main.py", "--dataset fake --niter 1 --dry-run --batchSize 4 --workers 0 --ngf 8 --ndf 8"),
+    "imagenet": ("imagenet", "main.py", "--dummy --epochs 1 -a squeezenet1_0 --lr 0.001 -b 4 -j 0 -p 1 ."),
+    "super_resolution": ("super_resolution", "main.py", "--accel --upscale_factor 3 --batchSize 2 --testBatchSize 2 --threads 0"),
+    "regression": ("regression", "main.py", ""),
+    "word_language_model": ("word_language_model", "main.py", "--accel --data words --epochs 2 --batch_size 4 --bptt 8 --emsize 8 --nhid 8 --log-interval 3"),
+    "time_sequence_prediction": ("time_sequence_prediction", "train.py", "--steps 1"),
+}  # fmt: skip
+# Stands in for what the scripts would download; executed before them.
+SHIM = """
+import os, sys
+from unittest.mock import MagicMock
+import numpy as np, torch, torchvision
+from PIL import Image
+from torchvision import datasets, transforms
+
+class Digits(datasets.FakeData):
+    def __init__(self, root=None, train=True, transform=None, target_transform=None, download=False):
+        super().__init__(48 if train else 32, (1, 28, 28), 10, None, None)
+        made = torch.Generator().manual_seed(int(train))
+        self.data = torch.randint(0, 255, (self.size, 28, 28), generator=made, dtype=torch.uint8)
+        self.targets = torch.arange(self.size) % 10
+        self.made = transform
+    def __getitem__(self, index):
+        image = transforms.functional.to_pil_image(self.data[index])
+        return (self.made(image) if self.made else image), int(self.targets[index])
+
+datasets.MNIST = torchvision.datasets.mnist.MNIST = Digits
+fake = datasets.FakeData.__init__
+def small(self, size=1000, *args, **kwargs):
+    fake(self, min(size, 24), *args, **kwargs)
+datasets.FakeData.__init__ = small
+
+made = np.random.RandomState(0)
+for kind in ("train", "test", "valid"):
+    os.makedirs("words", exist_ok=True)
+    with open(f"words/{kind}.txt", "w") as file:
+        file.write(" ".join(f"word{k}" for k in made.randint(0, 40, 400)) + "\\n")
+    os.makedirs(f"dataset/BSDS300/images/{kind}", exist_ok=True)
+    for k in range(4):
+        Image.fromarray(made.randint(0, 255, (280, 280, 3), "uint8")).save(f"dataset/BSDS300/images/{kind}/{k}.png")
+os.makedirs("results", exist_ok=True)
+torch.save(np.sin(made.randint(-80, 80, (8, 1)) / 20 + np.arange(40) / 20), "traindata.pt")
+os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
+try:
+    import six.moves
+except ImportError:
+    import urllib.request
+    sys.modules["six"] = sys.modules["six.moves"] = type(sys)("six")
+    sys.modules["six"].urllib = urllib
+try:
+    import matplotlib
+except ImportError:
+    sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
+"""
+_CHANGING = re.compile(
+    r"\d+(?:\.\d+)? ?(?:s|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/batch +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
+)
+_LEFT_OUT = re.compile(r"it/s|Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def printed(output: str) -> list[str]:
+    """The lines that a person reads."""
+    lines = output.splitlines()
+    warned = [False, *("Warning:" in line for line in lines)]  # its source stands on the next line
+    return [
+        _CHANGING.sub("#", line.rstrip())
+        for line, is_source in zip(lines, warned, strict=False)
+        if not (is_source or _LEFT_OUT.search(line))
+    ]
+
+
+def is_close(line: str, other: str) -> bool:
+    """True if only numbers differ, by one unit of their last digit at most, or 0.01 %."""
+    if _NUMBER.sub("#", line) != _NUMBER.sub("#", other):
+        return False
+    for one, two in zip(_NUMBER.findall(line), _NUMBER.findall(other), strict=True):
+        unit = 10.0 ** -len(one.partition(".")[2].partition("e")[0]) if "." in one else 0.0
+        if abs(float(one) - float(two)) > max(1.01 * unit, 1e-4 * abs(float(one))):
+            return False
+    return True
+
+
+def migrated(folder: Path, options: Options) -> dict[str, bytes]:
+    """The scripts of `folder`."""
+    modules = Modules({p.name: p.read_bytes() for p in folder.glob("*.py")})
+    return {
+        name: migrate(data, options, name, Project(modules, name)).data
+        for name, data in modules.files.items()
+    }
+
+
+def outputs(
+    folder: Path, script: str, words: list[str], place: Path, *, kept: bool
+) -> list[list[str]]:
+    """What the script prints, as it is (`kept`: migrated, but for its reads) and migrated."""
+    sides = {
+        "reference": migrated(folder, Options(ignore=("XLA503",))) if kept else None,
+        "target": migrated(folder, Options()),
+    }
+    shim = place / "shim.py"
+    shim.write_text(SHIM)
+    found = []
+    for side, new in sides.items():
+        seen = run(
+            folder / script,
+            words,
+            side="reference" if new is None else "target",
+            steps=None,
+            cwd=folder,
+            data_shim=shim,
+            timeout=300,
+            replace=new,
+            folder=place / side,
+        )
+        if seen.failure is not None:
+            raise RuntimeError(f"{side}: {seen.failure.message.splitlines()[-1][:150]}")
+        found.append(printed(seen.output))
+    return found
+
+
+def main() -> int:
+    """The number of scripts of which a line differs."""
+    kept = "--kept" in sys.argv
+    root, *chosen = [word for word in sys.argv[1:] if word != "--kept"]
+    differing = 0
+    for name, (folder, script, words) in SCRIPTS.items():
+        if chosen and name not in chosen:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                before, after = outputs(
+                    Path(root) / folder, script, words.split(), Path(place), kept=kept
+                )
+            except (RuntimeError, OSError) as error:
+                print(f"{name:26} not run: {error}", flush=True)
+                continue
+        pairs = list(zip(before, after, strict=False))
+        same = sum(a == b for a, b in pairs)
+        close = sum(a != b and is_close(a, b) for a, b in pairs)
+        other = next(((a, b) for a, b in pairs if a != b and not is_close(a, b)), None)
+        fits = len(before) == len(after) and other is None
+        differing += not fits
+        print(
+            f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} but for the last digit"
+        )
+        if other is not None:
+            print("    ", *other, sep="\n    - ", flush=True)
+    return differing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

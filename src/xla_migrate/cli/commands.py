@@ -1,0 +1,90 @@
+"""The sub-commands. Dispatch, `--help`, completion and "did you mean" all read this one table.
+
+To add one: a module in this folder with `main(words: Sequence[str]) -> int` (the exit code), and a line here. Its
+`--help` prints usage; completion takes its options from that text.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# Name -> (module in this package, with `:function` where that is not `main`; its arguments; one line of help).
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "check": ("migrate.run:check", "PATH...", "report findings, write nothing (--fix: rewrite)"),
+    "explain": ("explain", "CODE | NAME", "a rule's manual, or what becomes of a CUDA name"),
+    "verify": ("verify:verify", "SCRIPT -- ARGS", "run original and migrated, and compare them"),
+    "compile": (
+        "target.compile",
+        "SCRIPT --for v5e -- ARGS",
+        "compile its graphs for a TPU, without one",
+    ),
+    "profile": ("target.profile", "SCRIPT -- ARGS", "where its time on XLA goes, and a trace"),
+    "tune": (
+        "target.tune",
+        "SCRIPT --vary NAME=A,B -- ARGS",
+        "which settings train fastest, and alike",
+    ),
+    "run": ("target.retry", "-- COMMAND", "start it again where it dies, from its last checkpoint"),
+    "explain-target": (
+        "target.explain_target",
+        "--for MACHINE",
+        "compiler options and environment",
+    ),
+    "precompile": ("target.precompile", "-- COMMAND", "fill the compile cache before a training"),
+    "sagemaker": (
+        "target.sagemaker",
+        "rehearse SCRIPT",
+        "a launch script's request, and its job on XLA:CPU",
+    ),
+    "doctor": ("doctor", "", "is this machine ready to train on XLA?"),
+    "completion": ("completion", "SHELL", "completion for bash, zsh or fish"),
+    "help": ("help", "[COMMAND]", "print this, or the help of a sub-command"),
+}
+
+
+def command(name: str) -> Callable[[Sequence[str]], int]:
+    """The function behind a sub-command: from its words to the exit code."""
+    from importlib import import_module
+
+    module, _, function = COMMANDS[name][0].partition(":")
+    found: Callable[[Sequence[str]], int] = getattr(
+        import_module(f"{__package__}.{module}"), function or "main"
+    )
+    return found
+
+
+# What other tools call the same.
+_MEANING = {
+    "lint": "check",
+    "scan": "check",
+    "analyze": "check",
+    "rule": "explain",
+    "rules": "explain --all",
+    "docs": "explain",
+    "man": "explain",
+    "compare": "verify",
+    "prove": "verify",
+    "test": "verify",
+    "env": "doctor",
+    "info": "doctor",
+    "diagnose": "doctor",
+    "fix": "check --fix",
+    "format": "check --fix",
+    "migrate": "check --fix",
+    "convert": "check --fix",
+    "rewrite": "check --fix",
+    "version": "--version",
+    "diff": "check --diff",
+}
+
+
+def meant(word: str) -> str:
+    """`; did you mean ...?` where `word` is like a sub-command's name, or means one; else empty."""
+    if word.lower() in _MEANING:
+        return f"; did you mean `{_MEANING[word.lower()]}`?"
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), COMMANDS, 1, 0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""

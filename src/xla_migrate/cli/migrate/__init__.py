@@ -1,0 +1,1 @@
+"""`xla-migrate PATH...` and `xla-migrate check PATH...`: files in, reports and new sources out."""

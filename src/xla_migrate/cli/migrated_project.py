@@ -1,0 +1,128 @@
+"""The migration of a script and the modules of its project, without writing any of it: what verify and compile run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ..files.find import FoundFile, Walk
+from ..files.read import ReadError, read
+from ..results import FileVerdict
+from ..settings import Finder, SettingsError
+from ..verify.experiments import migration
+from ..verify.experiments.migration import MigrationError, ProjectMigration, Reasons
+from ..verify.experiments.workspace import project_of
+from ..verify.judge.source_lines import SourceLines
+from .checks import check_settings
+from .usage import fail
+from .work import RunOptions, mentions, verdict_on
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .arguments import Arguments
+
+
+def migrated_project(
+    script: Path,
+    unsafe: bool,
+    only: Iterable[str | Path] | None = None,
+    given: Arguments | None = None,
+) -> ProjectMigration:
+    """What becomes of `script` and its project; with `only`, of these files and folders.
+
+    Args:
+        script: what is run.
+        unsafe: with unsafe fixes, too.
+        only: these files and folders, in place of the project.
+        given: what the command line of the command itself says.
+
+    Raises:
+        SettingsError: the settings of the project cannot be used.
+        MigrationError: the script cannot be migrated.
+        OSError: it cannot be read.
+    """
+    roots = [str(path) for path in only or (script, project_of(script, None))]
+    options = RunOptions(rewriting=True, unsafe=unsafe or None)
+    finder = Finder()
+    if given is not None:
+        from .migrate.run import everywhere, options_of
+
+        options, finder = options_of(given), Finder(everywhere(given))
+    files = Walk(finder).files(roots)
+    out = migration.of_project(
+        script, files, lambda found: _migrated_file(found, options), _reasons()
+    )
+    _add_copies(out, project_of(script, None))
+    return out
+
+
+def _add_copies(out: ProjectMigration, project: Path) -> None:
+    """What the migrated files import of a copy of the runtime (`--style native`)."""
+    from ..files import vendored
+    from .migrate.vendoring import needed
+
+    contents = {
+        name: data.encode() if isinstance(data, str) else data for name, data in out.files.items()
+    }
+    sources = {
+        os.path.join(project, name): data
+        for name, data in contents.items()
+        if name.endswith(".py") and vendored.names_in(data)
+    }
+    for root, names in needed(sources).items():
+        place = os.path.relpath(os.path.join(root, vendored.NAME), project)
+        for name, text in vendored.files(names).items():
+            out.files[os.path.join(place, *name.split("/"))] = text
+
+
+def migrated_or_fail(script: Path, unsafe: bool) -> ProjectMigration:
+    """`migrated_project`; where it cannot be, one line says why and the command ends with 2."""
+    try:
+        return migrated_project(script, unsafe)
+    except (SettingsError, MigrationError, OSError) as error:
+        fail(str(error))
+
+
+def tell_what_is_left(proposed: ProjectMigration) -> None:
+    """One line on standard error with the codes that the run left to a person in the script, if there are any."""
+    if proposed.left:
+        codes = ", ".join(sorted({finding.code for finding in proposed.left}))
+        print(f"xla-migrate: left for you, so it may not run: {codes}", file=sys.stderr)
+
+
+def _reasons() -> Reasons:
+    """What verify may find wrong because of the findings of each rule."""
+    from xla_codemods import wrappers
+    from xla_codemods.rules import RULES
+
+    return {
+        rule.code: {str(name): likely for name, likely in rule.behind.items()}
+        for rule in (*RULES, wrappers.RULE)
+    }
+
+
+def _migrated_file(found: FoundFile, options: RunOptions) -> tuple[FileVerdict, bytes]:
+    """What becomes of one file, and its bytes before."""
+    try:
+        data, _ = read(found.path)
+    except ReadError as error:
+        return FileVerdict(problem=str(error), failed=True), b""
+    check_settings(found.settings)
+    if not mentions(data, found.settings):
+        return FileVerdict(), data
+    return verdict_on(data, found, options), data
+
+
+def places(proposed: ProjectMigration) -> Callable[[str], str]:
+    """`file:line` of the migrated script -> of the script as it is."""
+    known = SourceLines(proposed.texts)
+
+    def original(place: str) -> str:
+        name, _, line = place.rpartition(":")
+        if name not in proposed.texts or not line.isdigit():
+            return place
+        return f"{name}:{known.original(name, int(line))}"
+
+    return original

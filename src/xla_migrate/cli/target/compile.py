@@ -1,0 +1,213 @@
+"""`xla-migrate compile SCRIPT --for v5e -- ARGS`: the script's graphs, compiled by the real TPU compiler."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ...settings import SettingsError
+from ...target.compile import fit, report, session
+from ...target.compile.interpreter import NoCompiler
+from ...target.compile.topologies import TopologyError, topology
+from ...target.compile.tracing import TracingError
+from ...verify.experiments.migration import ProjectMigration
+from ..migrated_project import migrated_or_fail, places
+from ..usage import fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_ABOUT = """\
+Traces the script's training steps, evaluation and checkpoints without running them, and compiles each graph for a TPU
+that need not be there. A CUDA script is migrated first, in a copy. Says of each graph which line cuts it, what memory
+it takes of the chip's, FLOPs, bytes and collectives. Compiled is not run.
+"""
+_CODES = "exit codes: 0 all graphs fit; 1 one does not, or is refused; 2 that could not be told"
+
+
+def main(words: Sequence[str]) -> int:
+    """Do what the arguments say; the exit code.
+
+    Raises:
+        SystemExit: wrong usage.
+    """
+    own, args = _split(list(words))
+    asked = _parser().parse_args(own)
+    script = Path(asked.script)
+    if not script.is_file():
+        fail(f"{asked.script}: no such script")
+    try:
+        target = topology(asked.target)
+        wanted = fit.parse(asked.fit) if asked.fit else None
+        proposed = ProjectMigration() if asked.as_is else migrated_or_fail(script, asked.unsafe)
+        show = _shower()
+        options = _options(asked, show)
+
+        def compiled(args: Sequence[str]) -> session.CompileOutcome:
+            return session.compile_script(script, args, target, options, proposed.files)
+
+        if wanted is not None:
+            return _fitted(compiled, wanted, args, asked, places(proposed), show)
+        outcome = compiled(args)
+    except (
+        TopologyError,
+        fit.FitError,
+        NoCompiler,
+        TracingError,
+        SettingsError,
+    ) as error:
+        fail(str(error))
+    show("")
+    _tell(outcome, asked, places(proposed))
+    return outcome.exit_code
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xla-migrate compile",
+        usage="xla-migrate compile SCRIPT --for TOPOLOGY [options] -- ARGUMENTS OF THE SCRIPT",
+        description=_ABOUT,
+        epilog=_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("script", metavar="SCRIPT")
+    add(
+        "--for",
+        dest="target",
+        required=True,
+        metavar="TOPOLOGY",
+        help="v4, v5e, v5p, v6e, or a slice: v5e:2x2",
+    )
+    add(
+        "--steps",
+        type=_count,
+        default=4,
+        metavar="N",
+        help="batches of each pass over a DataLoader (4); 0 for all",
+    )
+    add(
+        "--patience",
+        type=_count,
+        default=16,
+        metavar="N",
+        help="optimizer steps without a new graph after which the script is stopped (16)",
+    )
+    add(
+        "--optimization",
+        choices=session.LEVELS,
+        default="",
+        help="the compiler's effort; its default is like O2",
+    )
+    add(
+        "--fit",
+        metavar="OPTION=LOW..HIGH",
+        help="the largest value of the script's option that fits, doubling from LOW; LOW..HIGH:STEP for every STEP",
+    )
+    add(
+        "--execute-on-cpu",
+        action="store_true",
+        help="compute on XLA:CPU while tracing, so that what the script reads is real",
+    )
+    add(
+        "--jobs",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="compiling processes at most; one per core if not given",
+    )
+    add("--timeout", type=float, metavar="SECONDS", help="for the tracing, and for each graph")
+    add(
+        "--compiler",
+        metavar="PYTHON",
+        help="the interpreter with jaxlib and libtpu (else $XLA_MIGRATE_TPU_COMPILER, this one, or one in the cache folder)",
+    )
+    add("--no-cache", action="store_true", help="compile again what was compiled before")
+    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
+    add("--as-is", action="store_true", help="the script is for XLA already: do not migrate it")
+    add("--output-format", choices=("text", "json"), default="text")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"a number from 0, not {text!r}")
+    return int(text)
+
+
+def _options(asked: argparse.Namespace, show: Callable[[str], None]) -> session.CompileOptions:
+    return session.CompileOptions(
+        level=asked.optimization,
+        steps=asked.steps,
+        patience=asked.patience,
+        execute=asked.execute_on_cpu,
+        jobs=asked.jobs,
+        timeout=asked.timeout,
+        cache=not asked.no_cache,
+        compiler=asked.compiler,
+        progress=show,
+    )
+
+
+def _shower() -> Callable[[str], None]:
+    """Shows progress in one line of a terminal; elsewhere a line for each stage."""
+    last = [""]
+
+    def show(line: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        elif line.startswith("compiling") and line != last[0]:
+            print(f"xla-migrate: {line}", file=sys.stderr, flush=True)
+        last[0] = line
+
+    return show
+
+
+def _fitted(
+    compiled: Callable[[Sequence[str]], session.CompileOutcome],
+    wanted: fit.Range,
+    args: Sequence[str],
+    asked: argparse.Namespace,
+    place: Callable[[str], str],
+    show: Callable[[str], None],
+) -> int:
+    outcomes: dict[int, session.CompileOutcome] = {}
+
+    def fits(value: int) -> bool:
+        outcome = compiled(fit.with_option(args, wanted.option, value))
+        if outcome.exit_code == 2:
+            _tell(outcome, asked, place)
+            fail(
+                f"--{wanted.option}={value}: {outcome.tracing.problem or 'not all graphs were compiled'}"
+            )
+        outcomes[value] = outcome
+        return outcome.fits
+
+    found = fit.search(wanted, fits)
+    show("")
+    best = outcomes[found.largest] if found.largest is not None else outcomes[min(outcomes)]
+    if asked.output_format == "json":
+        print(json.dumps(report.plain(best, place, found), indent=2))
+    else:
+        print(
+            "\n".join([*report.lines(best, place), *report.fitted_lines(found, best.topology.name)])
+        )
+    return 0 if found.largest is not None else 1
+
+
+def _tell(
+    outcome: session.CompileOutcome, asked: argparse.Namespace, place: Callable[[str], str]
+) -> None:
+    if asked.output_format == "json":
+        print(json.dumps(report.plain(outcome, place), indent=2))
+    else:
+        print("\n".join(report.lines(outcome, place)))

@@ -1,0 +1,88 @@
+"""`xla-migrate profile SCRIPT -- ARGS`: where the time of a training on XLA goes, and a trace of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from ..migrated_project import migrated_or_fail, tell_what_is_left
+from ..usage import fail
+from ..verify_arguments import split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...target.profile.command import Profiled
+
+
+def main(words: Sequence[str]) -> int:
+    """Do what the arguments say; the exit code.
+
+    Raises:
+        SystemExit: wrong usage.
+    """
+    own, args = split(list(words))
+    asked = _parser().parse_args(own)
+    if asked.skip < 0 or asked.steps < 1 or asked.nproc < 1:
+        fail("profile: --skip counts from 0, --steps and --nproc from 1")
+    if not os.path.isfile(asked.script):
+        fail(f"{asked.script}: no such script")
+    from ...target.profile.command import profiled
+    from ...verify.experiments.workspace import WorkspaceError
+
+    proposed = migrated_or_fail(Path(asked.script), asked.unsafe)
+    tell_what_is_left(proposed)
+    try:
+        found = profiled(
+            Path(asked.script),
+            args,
+            Path(asked.output),
+            proposed.files,
+            skip=asked.skip,
+            steps=asked.steps,
+            nproc=asked.nproc,
+            stop=not asked.run_on,
+            op_lines=asked.op_lines,
+        )
+    except WorkspaceError as error:
+        fail(str(error))
+    return _told(found, asked.output)
+
+
+def _told(found: Profiled, folder: str) -> int:
+    for replica, text in found.summaries.items():
+        print(f"\n{replica}:\n{text}" if replica else f"\n{text}", end="")
+    if found.code:
+        print(f"xla-migrate: the script ended with exit code {found.code}", file=sys.stderr)
+        return 2
+    if not found.traces:
+        why = "no optimizer was made, or fewer steps were taken than --skip leaves out"
+        print(f"xla-migrate: no trace: {why}", file=sys.stderr)
+        return 2
+    print("\ntraces:")
+    for path in found.traces:
+        print(f"  {os.path.relpath(path)}")
+    print(f"open: the .json file in https://ui.perfetto.dev, or `xprof --logdir {folder}`")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xla-migrate profile",
+        usage="xla-migrate profile SCRIPT [options] -- ARGUMENTS OF THE SCRIPT",
+        description="Runs the script, migrated where it is not, in a copy of its project, and records a"
+        " trace of its training steps. exit codes: 0 done, 2 it could not be run",
+    )
+    add = parser.add_argument
+    add("script")
+    add("--output", default="profile", metavar="FOLDER", help="for traces and summary (profile)")
+    add("--skip", type=int, default=3, metavar="N", help="training steps before the trace (3)")
+    add("--steps", type=int, default=20, metavar="N", help="training steps in the trace (20)")
+    add("--run-on", action="store_true", help="let the script go on after them")
+    add("--nproc", type=int, default=1, metavar="N", help="processes; each profiles itself")
+    add("--op-lines", action="store_true", help="the line of each device operation (slower)")
+    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
+    return parser

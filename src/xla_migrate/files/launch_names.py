@@ -1,0 +1,67 @@
+"""Which files of a folder may say how a training is installed and started: told from their names and a few words."""
+
+from __future__ import annotations
+
+# One of these stands in every launch file that concerns us; asked of the bytes, in small letters.
+_WORDS = (
+    b"nvidia",
+    b"cuda",
+    b"nccl",
+    b"gpu",
+    b"cu11",
+    b"cu12",
+    b"cu13",
+    b"torch",
+    b"apex",
+    b"flash",
+    b"deepspeed",
+    b"bitsandbytes",
+    b"xformers",
+    b"horovod",
+    b"triton",
+    b"tensorrt",
+    b"cupy",
+    b"cudf",
+    b"cuml",
+    b"nvitop",
+    b"accelerate",
+    b"conv1d",
+    b"mamba",
+    b"transformer",
+    b"liger",
+    b"sage",
+    b"nvcc",
+    b"nsys",
+    b"pynvml",
+)
+
+_LIMIT = 1 << 20  # bytes
+_ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".yml", ".yaml", ".dockerfile")
+_DOCKERFILES = ("Dockerfile", "dockerfile", "Containerfile")
+# What is no Dockerfile, though it begins so: copies, templates and texts.
+_OTHERS = ("~", ".bak", ".old", ".py", ".ipynb", ".md", ".rst", ".txt", ".j2", ".dockerignore")
+
+
+def may_launch(name: str) -> bool:
+    """True if a file of this name may be a launch file; of YAML files the content decides."""
+    if name.endswith(_ENDINGS) or name == "pyproject.toml":
+        return True
+    if name.startswith("requirements"):
+        return name.endswith((".txt", ".in"))
+    return name.startswith(_DOCKERFILES) and ".orig" not in name and not name.endswith(_OTHERS)
+
+
+def concerns_a_launch(data: bytes) -> bool:
+    """True if a word stands in `data` without which there is nothing for us in a launch file."""
+    lowered = data.lower()
+    return any(word in lowered for word in _WORDS)
+
+
+def says_something(path: str) -> bool:
+    """True if the file at `path`, found in a walk, holds such a word; YAML that is no launch file often is large."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LIMIT + 1)
+    except OSError:
+        return True  # to be reported
+    return len(data) <= _LIMIT and concerns_a_launch(data)

@@ -1,0 +1,108 @@
+"""For people at a terminal: each finding with its source line, a caret, and its fix as a small diff."""
+
+from __future__ import annotations
+
+from ..results import ERROR, WARNING, Diagnostic, FileOutcome, Run
+from .text import one_line, place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Protocol
+
+    from .paint import Paint
+
+    class Excerpt(Protocol):
+        """What a report shows of one file."""
+
+        def line(self, row: Diagnostic) -> str:
+            """The first line of a finding's place, without its end; empty where it is not known."""
+
+        def fix(self, row: Diagnostic) -> list[str]:
+            """What a run makes of it: lines that begin with `-` or `+`; none where it leaves it."""
+
+
+_STYLES = {ERROR: "red", WARNING: "yellow"}
+_MOST = 12  # lines of one fix
+
+
+def lines(run: Run, excerpt_of: Callable[[FileOutcome], Excerpt], paint: Paint) -> Iterator[str]:
+    """The lines of all findings, problems and refused fixes; between findings stands an empty one."""
+    for outcome in run.outcomes:
+        path = one_line(outcome.path)
+        if outcome.verdict.problem:
+            yield f"{paint('error', 'red')}: {path}: {outcome.verdict.problem}"
+            yield ""
+        excerpt = excerpt_of(outcome)
+        for row in outcome.verdict.left:
+            yield from _finding(one_line(outcome.left_path), row, excerpt, paint)
+            yield ""
+        for line, cell, reason in outcome.verdict.notes:
+            where = f"cell {cell}:{line}" if cell is not None else str(line)
+            yield f"{paint('not rewritten', 'yellow')}: {path}:{where}: {reason}"
+            yield ""
+
+
+def _finding(path: str, row: Diagnostic, excerpt: Excerpt, paint: Paint) -> Iterator[str]:
+    style = _STYLES.get(row.severity, "blue")
+    severity = "note" if style == "blue" else row.severity
+    kind = f"{severity} (speed)" if row.is_about_speed else severity
+    yield f"{paint(f'{kind}[{row.code}]', style)} {paint(one_line(row.message), 'bold')}"
+    gutter = " " * len(str(row.line))
+    bar = paint("|", "blue")
+    yield f"{gutter}{paint('-->', 'blue')} {place(path, row)}"
+    text = excerpt.line(row)
+    if text.strip():
+        shown, marks = _underlined(text, row)
+        yield f"{gutter} {bar}"
+        yield f"{paint(str(row.line), 'blue')} {bar} {shown}"
+        yield f"{gutter} {bar} {paint(marks, style)}".rstrip()
+    fix = excerpt.fix(row)
+    if fix:
+        yield f"{gutter} {paint('=', 'blue')} {row.safety} fix:"
+        for line in fix[:_MOST]:
+            yield f"{gutter}   {paint(one_line(line.expandtabs(4)), _DIFF[line[0]])}"
+        if len(fix) > _MOST:
+            yield f"{gutter}   ... {len(fix) - _MOST} more lines (--diff shows them)"
+
+
+_DIFF = {"-": "removed", "+": "green"}
+
+
+def _underlined(text: str, row: Diagnostic) -> tuple[str, str]:
+    """The line as it is shown, and carets below the finding's place in it."""
+    end = row.end_column - 1 if row.end_line == row.line else len(text.rstrip())
+    before = _width(text[: row.column - 1].expandtabs(4))
+    length = _width(text[:end].expandtabs(4)) - before
+    return one_line(text.expandtabs(4)).rstrip(), " " * before + "^" * max(length, 1)
+
+
+def _width(text: str) -> int:
+    """Cells of a terminal."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) != 0 for char in text)
+
+
+def following(run: Run, script: str, paint: Paint) -> Iterator[str]:
+    """What to do next.
+
+    Args:
+        run: what was done.
+        script: a file that was rewritten and looks like a program; empty where there is none.
+        paint: colours.
+    """
+    code = next((row.code for o in run.outcomes for row in o.verdict.left if row.fails), "")
+    steps = []
+    if script:
+        steps.append(("prove it", f"xla-migrate verify {script} -- ARGUMENTS OF THE SCRIPT"))
+    if code:
+        steps.append(("why", f"xla-migrate explain {code}"))
+    if any(outcome.written for outcome in run.outcomes):
+        steps.append(("on the training host", "pip install 'xla-migrate[xla]'"))
+    width = max((len(what) for what, _ in steps), default=0)
+    for what, command in steps:
+        yield f"{paint(f'{what}:'.ljust(width + 1), 'dim')} {command}"

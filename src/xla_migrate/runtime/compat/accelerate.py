@@ -1,0 +1,106 @@
+"""What accelerate does otherwise on XLA devices, mended. accelerate is imported when this is called.
+
+Tried with accelerate 1.15 and torch_xla 2.9.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .._backend import uses_torch_xla
+from ..loading.loader import MpDeviceLoader
+from ..processes import local_rank, world_size
+
+
+def patch_accelerate() -> None:
+    """Let accelerate, and transformers' Trainer, do on XLA what they do on CUDA.
+
+    - A loader is read when the loop asks for a batch. accelerate lets torch_xla read it ahead in a thread, and
+      so learns of its end before the loop is there: gradient accumulation steps at other batches,
+      ``gather_for_metrics`` keeps the samples that fill up the last batch, and an exception of the dataset ends
+      the epoch silently (fact 1.82). Worker processes still read ahead.
+    - A shuffled loader has the order that it has on CUDA. accelerate gives it a generator of its own.
+    - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
+      and ``accelerator.print``, loggers and progress bars print nothing.
+
+    Call it before the ``Accelerator`` is made. It changes nothing where torch_xla is not the backend, and a
+    second call does nothing.
+
+    Example:
+        >>> xla.patch_accelerate()
+    """
+    if not uses_torch_xla():
+        return
+    loaders: Any = importlib.import_module("accelerate.data_loader")
+    state: Any = importlib.import_module("accelerate.state")
+    wrapper = getattr(loaders, "MpDeviceLoaderWrapper", None)
+    # Absent where accelerate was told to leave torch_xla alone (USE_TORCH_XLA=0).
+    if wrapper is None or hasattr(wrapper.__iter__, "of_xla_migrate"):
+        return
+    wrapper.__iter__ = _iterator(loaders.synchronize_rng_states)
+    prepare = _same_order(loaders.prepare_data_loader)
+    # Where it was imported from, and the one place in accelerate that calls it.
+    loaders.prepare_data_loader = prepare
+    importlib.import_module("accelerate.accelerator").__dict__["prepare_data_loader"] = prepare
+    state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
+    _set_local_rank(state.PartialState._shared_state)
+
+
+def _iterator(synchronize: Callable[..., None]) -> Callable[[Any], Iterator[Any]]:
+    """``__iter__`` of accelerate's loader, in the thread that asks."""
+
+    def iterate(wrapper: Any) -> Iterator[Any]:
+        if wrapper._rng_types is not None:
+            synchronize(wrapper._rng_types, wrapper._loader.synchronized_generator)
+        return iter(MpDeviceLoader(wrapper._loader, wrapper.device, loader_prefetch_size=0))
+
+    iterate.of_xla_migrate = True  # type: ignore[attr-defined]
+    return iterate
+
+
+def _same_order(prepare: Callable[..., Any]) -> Callable[..., Any]:
+    """``prepare_data_loader`` that leaves the generators of a shuffled loader as it does on CUDA."""
+    signature = inspect.signature(prepare)
+
+    @functools.wraps(prepare)
+    def prepared(*args: Any, **kwargs: Any) -> Any:
+        asked = signature.bind(*args, **kwargs).arguments
+        loader = asked["dataloader"]
+        sampler: Any = getattr(loader, "sampler", None)
+        before = getattr(loader, "generator", None), getattr(sampler, "generator", None)
+        random = torch.get_rng_state()
+        found = prepare(*args, **kwargs)
+        given = getattr(sampler, "generator", None)
+        if given is None or given is before[1] or asked.get("use_seedable_sampler"):
+            return found
+        loader.generator = before[0]
+        inner = getattr(getattr(found, "_loader", None), "base_dataloader", None)
+        if inner is not None:
+            inner.generator = before[0]
+        if world_size() == 1:  # several draw their seed here on CUDA, too
+            sampler.generator = before[1]
+            torch.set_rng_state(random)
+        return found
+
+    return prepared
+
+
+def _with_local_rank(init: Any) -> Any:
+    @functools.wraps(init)
+    def with_local_rank(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        _set_local_rank(self.__dict__)
+
+    return with_local_rank
+
+
+def _set_local_rank(state: Any) -> None:
+    """Where accelerate found no ``LOCAL_RANK`` on XLA."""
+    if state.get("backend") == "xla" and state.get("local_process_index", 0) < 0:
+        state["local_process_index"] = local_rank()

@@ -1,0 +1,48 @@
+"""Copies for exporters, which read or trace tensors on the CPU alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from .._backend import backend, uses_torch_xla
+
+T = TypeVar("T")
+
+
+def on_cpu(value: T) -> T:
+    """A copy of `value` on the CPU, for ``torch.onnx.export`` and its like; the model stays where it is.
+
+    On eager backends exporters read the tensors where they are.
+
+    Args:
+        value: A module, a tensor, or a list, tuple or dict of them; anything else stays as it is.
+
+    Returns:
+        The same of copies; on eager backends `value`.
+
+    Example:
+        >>> next(xla.on_cpu(model).parameters()).device
+        device(type='cpu')
+        >>> xla.on_cpu((model(x), 1))[0].device
+        device(type='cpu')
+    """
+    if not uses_torch_xla():
+        return value
+    backend().settle()
+    return _copied(value)  # type: ignore[no-any-return]
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value).cpu()
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    if type(value) is dict:
+        return {key: _copied(part) for key, part in value.items()}
+    return value

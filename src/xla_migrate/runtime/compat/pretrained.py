@@ -1,0 +1,73 @@
+"""Saving models of transformers, diffusers and peft in their own way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._backend import backend, uses_torch_xla
+
+
+def save_pretrained(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """``model.save_pretrained(...)``, which writes with safetensors, and that cannot read XLA tensors.
+
+    Tensors are handed to it on the CPU; weights that are tied stay tied. The model stays where it is.
+
+    Args:
+        model: Anything with that method: a model, one of peft's, a pipeline of diffusers.
+        args: As for the method.
+        kwargs: As for the method; tensors of a ``state_dict`` among them are brought to the CPU.
+
+    Returns:
+        What the method returned.
+
+    Example:
+        >>> xla.save_pretrained(model, "out")  # doctest: +SKIP
+    """
+    if not uses_torch_xla():
+        return model.save_pretrained(*args, **kwargs)
+    backend().settle()
+    state = kwargs.get("state_dict")
+    if isinstance(state, Mapping):
+        kwargs["state_dict"] = _on_the_host(state)
+    with contextlib.ExitStack() as stack:
+        for module in _modules(model):
+            stack.enter_context(states_on_the_host(module))
+        return model.save_pretrained(*args, **kwargs)
+
+
+def _modules(model: Any) -> list[nn.Module]:
+    """The model, or the modules that a pipeline is made of."""
+    if isinstance(model, nn.Module):
+        return [model]
+    parts = getattr(model, "components", None)
+    values = parts.values() if isinstance(parts, Mapping) else ()
+    return [part for part in values if isinstance(part, nn.Module)]
+
+
+@contextlib.contextmanager
+def states_on_the_host(module: nn.Module) -> Iterator[None]:
+    """In here ``module.state_dict()`` gives CPU tensors."""
+    state_dict = module.state_dict
+
+    def on_the_host(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        # With the parameters themselves it can be seen which are one.
+        return _on_the_host(state_dict(*args, **{**kwargs, "keep_vars": True}))
+
+    module.__dict__["state_dict"] = on_the_host
+    try:
+        yield
+    finally:
+        del module.__dict__["state_dict"]
+
+
+def _on_the_host(state: Mapping[str, Any]) -> dict[str, Any]:
+    moved: dict[int, torch.Tensor] = {}
+    for value in state.values():
+        if isinstance(value, torch.Tensor) and id(value) not in moved:
+            moved[id(value)] = value.detach().cpu()
+    return {name: moved.get(id(value), value) for name, value in state.items()}

@@ -1,0 +1,1 @@
+"""Options of the device's compiler, and what its persistent cache knew."""

@@ -1,0 +1,139 @@
+"""A number that is on its way: arithmetic with it gives such numbers too, everything else waits for it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .waiting import Snapshot, queue
+
+_THERE, _FAILED = -1, -2  # in place of the place of a number that waits
+
+
+class Number:
+    """A number on its way; see `reading.item`. To everything but arithmetic it is a Python number."""
+
+    __slots__ = ("_operands", "_operation", "_place", "_source", "_value")
+
+    def __init__(
+        self,
+        source: Snapshot | None,
+        operation: Callable[..., Any] | None = None,
+        operands: tuple[Any, ...] = (),
+    ) -> None:
+        self._source = source
+        self._operation = operation
+        self._operands = operands
+        self._value: Any = None
+        self._place = queue.put(self)
+
+    @property
+    def waits(self) -> bool:
+        """True if its value has not come yet."""
+        return self._place >= 0
+
+    def wait(self) -> Any:
+        """Its value, which comes now at the latest."""
+        if self._place >= 0:
+            queue.settle(self._place)
+        if self._place == _FAILED:
+            raise self._value
+        return self._value
+
+    def arrive(self) -> None:
+        """Values of all that was made before are there."""
+        place = _THERE
+        if self._source is not None:
+            assert self._source.host is not None
+            self._value = self._source.host.item()
+        else:
+            assert self._operation is not None
+            try:
+                self._value = self._operation(*map(_known, self._operands))
+            except (ArithmeticError, ValueError) as error:  # raised where the number is used
+                self._value, place = error, _FAILED
+        self._source, self._operation, self._operands, self._place = None, None, (), place
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # protocols that numbers have not
+            raise AttributeError(name)
+        return getattr(self.wait(), name)
+
+    def __reduce__(self) -> Any:
+        return type(self.wait()), (self.wait(),)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy as np
+
+        return np.asarray(self.wait(), dtype)
+
+    def __divmod__(self, other: Any) -> Any:
+        return divmod(self.wait(), _known(other))
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return divmod(_known(other), self.wait())
+
+    __hash__: Any = None  # set below, with the rest
+
+
+def _known(value: Any) -> Any:
+    return value.wait() if type(value) is Number else value
+
+
+def compute(operation: Callable[..., Any], *operands: Any) -> Any:
+    """`operation` on numbers of which one at least is on its way, when they are there; at once with other things."""
+    if all(type(operand) in _NUMBERS for operand in operands):
+        if any(type(operand) is Number and operand.waits for operand in operands):
+            return Number(None, operation, operands)
+    return operation(*map(_known, operands))
+
+
+_NUMBERS = (Number, int, float, bool)
+_BINARY = "add sub mul truediv floordiv mod pow".split()
+_UNARY = "neg pos abs".split()
+_ASKED = "lt le gt ge eq ne".split()
+_TOLD: tuple[Callable[..., Any], ...] = (bool, float, int, complex, str, repr, hash, format, round)
+
+
+def _define() -> None:
+    def binary(operation: Callable[..., Any]) -> tuple[Any, Any]:
+        return (
+            lambda self, other: compute(operation, self, other),
+            lambda self, other: compute(operation, other, self),
+        )
+
+    def told(function: Callable[..., Any]) -> Any:
+        return lambda self, *args: function(self.wait(), *args)
+
+    for name in _BINARY:
+        there, back = binary(getattr(operator, name))
+        setattr(Number, f"__{name}__", there)
+        setattr(Number, f"__r{name}__", back)
+    for name in _UNARY:
+        function = getattr(operator, name)
+        setattr(Number, f"__{name}__", lambda self, function=function: compute(function, self))
+    for name in _ASKED:
+        function = getattr(operator, name)
+        setattr(
+            Number,
+            f"__{name}__",
+            lambda self, other, function=function: function(self.wait(), _known(other)),
+        )
+    for function in _TOLD:
+        setattr(Number, f"__{function.__name__}__", told(function))
+    Number.__index__ = told(operator.index)  # type: ignore[attr-defined]
+    for name in ("trunc", "floor", "ceil"):
+        setattr(Number, f"__{name}__", told(getattr(math, name)))
+
+
+_define()
+numbers.Real.register(Number)

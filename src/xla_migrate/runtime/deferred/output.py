@@ -1,0 +1,71 @@
+"""Output of others comes in its place: what waits is done before it.
+
+The methods of `sys.stdout`, `sys.stderr` and of files that deferred calls write to are watched, and so is logging.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .waiting import queue
+
+_WATCHED = "_xla_migrate_waits"
+_OF_STREAMS = ("write", "close", "getvalue")  # of files and StringIO that streams are redirected to
+_OF_FILES = ("write", "writelines", "close", "truncate", "seek", "detach")
+
+
+def watch(stream: Any) -> bool:
+    """Have what waits done before anything else is written to `stream`; whether that could be done."""
+    return _watch(stream, _OF_STREAMS)
+
+
+def watch_file(file: Any, defer: Callable[[Callable[[], Any]], None]) -> bool:
+    """The same of a file of the script's own, and before it is closed; a flush comes behind what waits (`defer`)."""
+    if not isinstance(file, io.IOBase):
+        return False
+    if getattr(getattr(file, "close", None), _WATCHED, False):
+        return True
+    if not _watch(file, _OF_FILES):
+        return False
+    flush = file.flush
+
+    def flushed() -> None:
+        if queue.is_waited_for_here():
+            defer(flush)
+        else:
+            flush()
+
+    file.flush = flushed  # type: ignore[method-assign]
+    return True
+
+
+def _watch(stream: Any, names: tuple[str, ...]) -> bool:
+    for name in names:
+        method = getattr(stream, name, None)
+        if method is None or getattr(method, _WATCHED, False):
+            continue
+        try:
+            setattr(stream, name, _watched(method))
+        except AttributeError:
+            return False
+    return True
+
+
+def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        queue.before_output()
+        return method(*args, **kwargs)
+
+    setattr(watched, _WATCHED, True)
+    return watched
+
+
+def _watch_logging() -> None:
+    """Handlers may write elsewhere: a record is made before any of them sees it."""
+    logging.setLogRecordFactory(_watched(logging.getLogRecordFactory()))
+
+
+queue.at_first_use.append(_watch_logging)

@@ -1,0 +1,179 @@
+"""Values read from the device without stopping the step: numbers on their way, and calls that wait for them.
+
+``loss.item()`` in every step makes the host wait for the device in every step.
+Here the value stays on the device, and is fetched with those of other steps, in one transfer,
+when the device is done with it anyway:
+
+    running += xla.item(loss)                                       # in place of loss.item()
+    xla.later(lambda step=step, loss=loss: print(step, loss.item()))  # in place of print(...)
+    ...
+    print(running / steps)                                          # whoever needs it waits
+
+:func:`item` gives a number that is on its way. Python computes with it as with any number: sums are
+made on the host, in double precision, in the order in which they are written. Formatting, comparing,
+``float`` and numpy wait for it. :func:`computed` applies other functions: ``min``, ``math.exp``.
+
+:func:`later` makes a call once the values that it needs have come: calls in the order in which they
+were made, in the thread that made them, at a step mark. Whatever else is written to
+``sys.stdout`` or ``sys.stderr``, or logged, comes in its place: what waits is done before it. So it is at
+the end of a device loader, before an exception's traceback, and when the process ends.
+
+On eager backends, and in threads other than the first that used this, all do at once what they are
+asked to: ``item`` is ``tensor.item()``, and ``later`` calls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from .number import Number, compute
+from .output import watch, watch_file
+from .values import has_waiting, held, here, waits
+from .waiting import queue
+
+T = TypeVar("T")
+
+
+def item(tensor: Any) -> Any:
+    """``tensor.item()`` that does not wait: a number that is on its way from the device.
+
+    What the tensor is now counts; changing it in place afterwards changes nothing.
+
+    Args:
+        tensor: A tensor with one element, or anything else with ``item``.
+
+    Returns:
+        A number to compute with, or to hand on to :func:`arrived`, which gives the Python number
+        itself; that at once for what is not on an XLA device.
+
+    Raises:
+        RuntimeError: if the tensor has more than one element.
+
+    Example:
+        >>> loss = xla.item(model(x).sum())
+        >>> average = loss / 3
+    """
+    if waits(tensor) and tensor.numel() == 1:
+        return Number(queue.snapshot(tensor))
+    return tensor.item()
+
+
+def computed(function: Callable[..., Any], *numbers: Any) -> Any:
+    """``function(*numbers)``, when those of the numbers have come that are on their way.
+
+    Args:
+        function: ``min``, ``max``, ``math.exp`` or another that computes a number of numbers, and
+            does nothing else. What it raises is raised where the result is used.
+        numbers: Python numbers, and those of :func:`item`.
+
+    Returns:
+        A number on its way; the function's result itself where all are there already.
+
+    Example:
+        >>> largest = xla.computed(max, xla.item(model(x).sum()), 0.0)
+        >>> largest >= 0
+        True
+    """
+    return compute(function, *numbers)
+
+
+def later(call: Callable[..., Any], to: Any = None) -> None:
+    """``call()``, when the values of the tensors that it has as defaults have come.
+
+    What the call is to use of now is bound as a default, as for any function made in a loop.
+    Tensors among the defaults, also in lists, tuples and dicts, come as copies on the host; what
+    they are now counts. An exception of the call is raised at the step mark that makes it.
+
+    Args:
+        call: ``lambda loss=loss, step=step: print(step, loss.item())``.
+        to: The open file that the call writes to, if that is not the console: what waits is done
+            before the file is closed, or written to by others.
+
+    Example:
+        >>> for step in range(2):
+        ...     xla.later(lambda step=step, loss=model(x).sum(): print(step, loss.ndim))
+        ...     xla.mark_step()
+        0 0
+        1 0
+    """
+    values = getattr(call, "__defaults__", None) or ()
+    if not (queue.calls or any(map(has_waiting, values))) or not queue.is_ours():
+        call()
+        return
+    known = all(watch(stream) for stream in (sys.stdout, sys.stderr) if stream is not None)
+    if not known or not (to is None or watch_file(to, _put)):
+        queue.settle()
+        call(*map(here, values))
+        return
+    _put(call, tuple(map(held, values)))
+
+
+def _put(call: Callable[..., Any], values: tuple[Any, ...] = ()) -> None:
+    queue.calls += 1
+    queue.put(_Call(call, values))
+
+
+def arrived(value: T) -> T:
+    """`value` with the numbers that are on their way come in: Python's own numbers.
+
+    Args:
+        value: A number, a list or dict of them, which is filled in, or a tuple.
+
+    Returns:
+        The number, the list or dict itself, or a new tuple; anything else as it is.
+
+    Example:
+        >>> losses = [xla.item(model(x).sum())]
+        >>> isinstance(xla.arrived(losses)[0], float)
+        True
+    """
+    return here(value)  # type: ignore[no-any-return]
+
+
+def flush() -> None:
+    """Wait for all values that are on their way, and make all calls that wait for them.
+
+    Example:
+        >>> for _ in range(2):
+        ...     xla.later(lambda loss=model(x).sum(): print(f"{loss.numel()} value"))
+        ...     xla.flush()
+        1 value
+        1 value
+    """
+    queue.settle_all()
+
+
+class _Call:
+    """A call that waits for `values`, and prints to what were the standard streams when it was written."""
+
+    __slots__ = ("call", "streams", "values")
+
+    def __init__(self, call: Callable[..., Any], values: tuple[Any, ...]) -> None:
+        self.call = call
+        self.values = values
+        self.streams = sys.stdout, sys.stderr
+
+    def arrive(self) -> None:
+        """The values have come."""
+        queue.calls -= 1
+        now = sys.stdout, sys.stderr
+        if self.streams[0] is now[0] and self.streams[1] is now[1]:
+            self.call(*map(here, self.values))
+            return
+        sys.stdout, sys.stderr = self.streams
+        try:
+            self.call(*map(here, self.values))
+        finally:
+            sys.stdout, sys.stderr = now
+
+
+def _flush_at_exit() -> None:
+    atexit.register(flush)
+
+
+queue.at_first_use.append(_flush_at_exit)
+
+__all__: Sequence[str] = ("arrived", "computed", "flush", "item", "later")

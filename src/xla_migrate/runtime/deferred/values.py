@@ -1,0 +1,83 @@
+"""Values as they are now, to be used later: what calls that wait are given."""
+
+from __future__ import annotations
+
+import collections
+import copy
+from typing import Any
+
+import torch
+
+from .._backend import uses_torch_xla
+from .number import Number
+from .waiting import Snapshot, queue
+
+_CONTAINERS = (dict, list, set, bytearray, collections.deque)  # and what is derived of them
+
+_DICTS = (dict, collections.defaultdict, collections.OrderedDict)
+
+
+def waits(value: Any) -> bool:
+    """True if `value` is a tensor that can be read later."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.device.type == "xla"
+        and uses_torch_xla()
+        and queue.is_ours()
+    )
+
+
+def has_waiting(value: Any) -> bool:
+    """True if `value` is, or holds, what comes from the device."""
+    if type(value) is Number:
+        return value.waits
+    if type(value) in (list, tuple):
+        return any(map(has_waiting, value))
+    if type(value) is dict:
+        return any(map(has_waiting, value.values()))
+    return waits(value)
+
+
+def held(value: Any) -> Any:
+    """`value` as it is now: copies of what can be changed in place, snapshots of what is on the device."""
+    if waits(value):
+        return queue.snapshot(value)
+    if type(value) in (list, tuple):
+        return type(value)([held(part) for part in value])
+    if type(value) is dict:
+        return {key: held(part) for key, part in value.items()}
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if type(value).__module__ == "numpy" and hasattr(value, "copy"):
+        return value.copy()
+    if isinstance(value, _CONTAINERS):
+        return _copied(value)
+    return value
+
+
+def _copied(value: Any) -> Any:
+    """Counters, defaultdicts, deques, sets; what cannot be copied stays itself."""
+    try:
+        copied = copy.copy(value)
+        if isinstance(copied, dict):
+            copied.update((key, held(part)) for key, part in value.items())
+    except Exception:  # a class of the user's
+        return value
+    return copied
+
+
+def here(value: Any) -> Any:
+    """`value` as it is on the host. Lists and dicts are filled in."""
+    if type(value) is Number:
+        return value.wait()
+    if type(value) is Snapshot:
+        return value.host
+    if type(value) is list:
+        for index, part in enumerate(value):
+            value[index] = here(part)
+    elif type(value) in _DICTS:
+        for key, part in value.items():
+            value[key] = here(part)
+    elif type(value) is tuple:
+        return tuple(map(here, value))
+    return value

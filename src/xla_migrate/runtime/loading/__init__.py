@@ -1,0 +1,1 @@
+"""The device loader: batches read ahead, and moved whole."""

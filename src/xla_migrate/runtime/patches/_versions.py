@@ -1,0 +1,36 @@
+"""For which versions of a package a patch is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple
+
+
+class Versions(NamedTuple):
+    """From one version up to, and without, another.
+
+    Args:
+        package: ``"torch"`` or ``"torch_xla"``, which is imported when this is asked.
+        since: The first version, such as ``"2.9"``.
+        before: The first version after the last, or None where the fault has no known end.
+    """
+
+    package: str
+    since: str
+    before: str | None = None
+
+    def met(self) -> bool:
+        """True if the version of the package that is imported is one of these."""
+        installed = _numbers(sys.modules[self.package].__version__)
+        below = self.before is None or installed < _numbers(self.before)
+        return _numbers(self.since) <= installed and below
+
+    def __str__(self) -> str:
+        end = "" if self.before is None else f", < {self.before}"
+        return f"{self.package} >= {self.since}{end}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """``"2.9.1+cu128"`` and ``"2.9.0a1"`` as numbers that compare: (2, 9, 1), (2, 9, 0)."""
+    return tuple(int(part) for part in re.findall(r"(?:^|\.)(\d+)", version.split("+")[0]))

@@ -1,0 +1,37 @@
+"""``nn.GRU`` takes CPU tensors, too.
+
+The fault: importing torch_xla puts its own GRU in place of ``torch.nn.GRU``, which refuses CPU tensors
+(fact 1.106), so that a model that trained on XLA cannot be evaluated, traced or exported on the CPU.
+
+To see it: ``import torch_xla; torch.nn.GRU(3, 4)(torch.ones(1, 1, 3))`` raises.
+It can go when this fails: test_gru_refuses_cpu_tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from ._versions import Versions
+
+VERSIONS = Versions("torch_xla", "2.9", "2.10")
+
+
+def apply() -> None:
+    """Let modules of torch_xla's GRU run as torch's where their input is not on XLA."""
+    scan_gru = torch.nn.GRU
+    stock_gru = getattr(scan_gru, "_orig", None)
+    if stock_gru is None:
+        return
+    scan_forward = scan_gru.forward
+
+    @functools.wraps(scan_forward)
+    def forward(self: Any, input: Any, hx: Any = None) -> Any:
+        data = input.data if isinstance(input, PackedSequence) else input
+        chosen = scan_forward if data.device.type == "xla" else stock_gru.forward
+        return chosen(self, input, hx)
+
+    scan_gru.forward = forward  # type: ignore[method-assign]

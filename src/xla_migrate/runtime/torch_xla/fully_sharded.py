@@ -1,0 +1,325 @@
+"""``FullyShardedDataParallel`` and ``fully_shard`` on XLA: shardings, and the compiler does the rest.
+
+What torch_xla calls FSDPv2. Parameters, and with them gradients and the optimizer's state, are split
+over the devices that one process drives (``use_spmd``); the compiler gathers them where they are
+needed. Every tensor is whole to the script: norms, state dicts and checkpoints are those of one device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._backend import backend
+from . import spmd
+from .modules import xr
+
+_INNER = "_fsdp_wrapped_module."
+# Torch's options that say how NCCL and CUDA are to be kept busy, or what holds here anyway.
+_WITHOUT_EFFECT = frozenset(
+    "backward_prefetch device_id forward_prefetch limit_all_gathers reshard_after_forward "
+    "sync_module_states use_orig_params".split()
+)
+_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+
+
+class FullyShardedDataParallel(nn.Module):
+    """``torch.distributed.fsdp.FullyShardedDataParallel`` over the devices of SPMD.
+
+    Args:
+        module: The model, or a part of it, on any device.
+        auto_wrap_policy: As for torch. Parameters are split one by one, so it only says where
+            activations are marked as split along the batch.
+        mixed_precision: As for torch: parameters and floating-point inputs are cast in forward,
+            parameters and the optimizer's state stay as they are. float16 is bfloat16.
+        sharding_strategy: As for torch; NO_SHARD leaves parameters on all devices.
+        options: Torch's other arguments; those that concern CUDA have no effect.
+
+    Raises:
+        RuntimeError: without ``use_spmd()``.
+        NotImplementedError: for what has no counterpart: offloading, ignored modules, hybrid
+            strategies, meshes, groups, parameters on "meta".
+
+    Example:
+        >>> devices = xla.use_spmd()  # doctest: +SKIP
+        >>> model = xla.FullyShardedDataParallel(model, auto_wrap_policy=policy)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        auto_wrap_policy: Any = None,
+        mixed_precision: Any = None,
+        sharding_strategy: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if getattr(options.get("cpu_offload"), "offload_params", None) is False:
+            del options["cpu_offload"]
+        _check("FullyShardedDataParallel", module, options)
+        strategy = getattr(sharding_strategy, "name", "FULL_SHARD")
+        if "HYBRID" in strategy:
+            raise NotImplementedError(
+                f"FullyShardedDataParallel(sharding_strategy={strategy}) on XLA: the devices are "
+                "one mesh; take FULL_SHARD"
+            )
+        self._casts = _Casts(mixed_precision, module)
+        self._fsdp_wrapped_module = _on_device(module, split=strategy != "NO_SHARD")
+        if callable(auto_wrap_policy):
+            for part in _chosen(module, auto_wrap_policy):
+                part.register_forward_hook(_split_output)
+        self._register_state_dict_hook(_without_inner)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(_with_inner)  # type: ignore[no-untyped-call]
+
+    @property
+    def module(self) -> nn.Module:
+        """What is wrapped."""
+        return self._fsdp_wrapped_module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        output = self._casts.run(self.module, args, kwargs)
+        _split(output)
+        return output
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+        """``torch.nn.utils.clip_grad_norm_`` of all parameters: gradients are whole here."""
+        return nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Nothing: the compiler adds gradients up where they are used."""
+        yield
+
+    @staticmethod
+    def set_state_dict_type(
+        module: nn.Module,
+        state_dict_type: Any,
+        state_dict_config: Any = None,
+        optim_state_dict_config: Any = None,
+    ) -> None:
+        """Nothing for FULL_STATE_DICT: state dicts are whole. NotImplementedError for others."""
+        name = getattr(state_dict_type, "name", state_dict_type)
+        if name != "FULL_STATE_DICT":
+            raise NotImplementedError(
+                f"FullyShardedDataParallel on XLA has whole state dicts: {name} has no counterpart"
+            )
+
+    @staticmethod
+    @contextlib.contextmanager
+    def state_dict_type(
+        module: nn.Module, state_dict_type: Any, *configs: Any, **named: Any
+    ) -> Any:
+        """As ``set_state_dict_type``."""
+        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, *configs, **named)
+        yield
+
+    @staticmethod
+    def get_state_dict_type(module: nn.Module) -> Any:
+        """Torch's settings for FULL_STATE_DICT, the one kind that there is."""
+        from torch.distributed import fsdp
+
+        return fsdp.StateDictSettings(
+            fsdp.StateDictType.FULL_STATE_DICT,
+            fsdp.FullStateDictConfig(),
+            fsdp.FullOptimStateDictConfig(),
+        )
+
+    @staticmethod
+    @contextlib.contextmanager
+    def summon_full_params(module: nn.Module, *ignored: Any, **options: Any) -> Iterator[None]:
+        """Nothing: parameters are whole."""
+        yield
+
+    @staticmethod
+    def fsdp_modules(module: nn.Module, root_only: bool = False) -> list[nn.Module]:
+        """The wrapped modules in ``module``; with ``root_only`` those that are in no other."""
+        found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
+        inner = {id(m) for outer in found for m in outer.modules() if m is not outer}
+        return [m for m in found if not (root_only and id(m) in inner)]
+
+    def check_is_root(self) -> bool:
+        """True: what is around this cannot be seen from here, and nothing depends on it."""
+        return True
+
+    @staticmethod
+    def optim_state_dict(
+        model: nn.Module, optim: Any, optim_state_dict: Any = None, *_: Any
+    ) -> Any:
+        """The optimizer's state dict: its tensors are whole."""
+        return optim.state_dict() if optim_state_dict is None else optim_state_dict
+
+    @staticmethod
+    def full_optim_state_dict(model: nn.Module, optim: Any, *_: Any, **options: Any) -> Any:
+        """The optimizer's state dict: its tensors are whole."""
+        return optim.state_dict()
+
+    sharded_optim_state_dict = full_optim_state_dict
+
+    @staticmethod
+    def optim_state_dict_to_load(
+        model: nn.Module, optim: Any, optim_state_dict: Any, *_: Any
+    ) -> Any:
+        """``optim_state_dict`` as it is: that of ``optim_state_dict``."""
+        return optim_state_dict
+
+    @staticmethod
+    def scatter_full_optim_state_dict(full: Any, model: nn.Module, *_: Any, **options: Any) -> Any:
+        """The state dict as it is: there is one replica."""
+        return full
+
+    shard_full_optim_state_dict = scatter_full_optim_state_dict
+    flatten_sharded_optim_state_dict = scatter_full_optim_state_dict
+
+    @staticmethod
+    def rekey_optim_state_dict(state: Any, kind: Any, model: nn.Module, *_: Any, **__: Any) -> Any:
+        """Not available: state dicts have the numbers that the optimizer gives."""
+        raise NotImplementedError(
+            "FullyShardedDataParallel.rekey_optim_state_dict on XLA: save optimizer.state_dict()"
+        )
+
+    def register_comm_hook(self, state: Any, hook: Any) -> None:
+        """Not available: the compiler communicates."""
+        raise NotImplementedError(
+            "FullyShardedDataParallel.register_comm_hook on XLA: the compiler adds gradients up, "
+            "without hooks; change gradients between backward and step"
+        )
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """By the names that they have in the wrapped module."""
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            yield name.replace(_INNER, ""), parameter
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_fsdp_wrapped_module":
+                raise
+            return getattr(self._fsdp_wrapped_module, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._fsdp_wrapped_module[key]  # type: ignore[index]
+
+
+def fully_shard(module: nn.Module, **options: Any) -> nn.Module:
+    """``torch.distributed.fsdp.fully_shard`` over the devices of SPMD; the module itself, changed.
+
+    Args:
+        module: The model, or a part of it.
+        options: Torch's; ``reshard_after_forward`` has no effect.
+
+    Returns:
+        ``module``.
+
+    Raises:
+        RuntimeError: without ``use_spmd()``.
+        NotImplementedError: for other options, and parameters on "meta".
+
+    Example:
+        >>> devices = xla.use_spmd()  # doctest: +SKIP
+        >>> model = xla.fully_shard(model)  # doctest: +SKIP
+    """
+    _check("fully_shard", module, options)
+    module.register_forward_hook(_split_output)
+    return _on_device(module, split=True)
+
+
+def _check(what: str, module: nn.Module, options: Mapping[str, Any]) -> None:
+    if not xr.is_spmd():
+        raise RuntimeError(
+            f"{what} on XLA: call xla.use_spmd(batch_per_device=True) at the beginning of the "
+            "script, and start it once, with python"
+        )
+    for name, value in options.items():
+        if value is not None and name not in _WITHOUT_EFFECT:
+            raise NotImplementedError(
+                f"{what}({name}=...) has no counterpart on XLA; leave it out, or shard by hand "
+                "with torch_xla.distributed.spmd.mark_sharding"
+            )
+    if any(parameter.is_meta for parameter in module.parameters()):
+        raise NotImplementedError(f"{what} of parameters on 'meta': build the model on the CPU")
+
+
+def _on_device(module: nn.Module, split: bool) -> nn.Module:
+    module.to(backend().device())
+    if split:
+        for parameter in module.parameters():
+            spmd.shard(parameter)
+    return module
+
+
+def _chosen(module: nn.Module, policy: Callable[..., Any]) -> Iterator[nn.Module]:
+    """The parts that a policy of torch's would wrap each for itself."""
+    for part in module.modules():
+        amount = sum(parameter.numel() for parameter in part.parameters())
+        if part is not module and policy(module=part, recurse=False, nonwrapped_numel=amount):
+            yield part
+
+
+def _split_output(module: nn.Module, args: Any, output: Any) -> None:
+    _split(output)
+
+
+def _split(output: Any) -> None:
+    if isinstance(output, torch.Tensor):
+        spmd.split_activation(output)
+    elif isinstance(output, Mapping):
+        _split(list(output.values()))
+    elif isinstance(output, list | tuple):
+        for item in output:
+            _split(item)
+
+
+class _Casts:
+    """Torch's ``MixedPrecision``: what is computed in which type."""
+
+    def __init__(self, policy: Any, module: nn.Module) -> None:
+        self._parameters = _type(getattr(policy, "param_dtype", None))
+        self._buffers = _type(getattr(policy, "buffer_dtype", None))
+        self._inputs = bool(getattr(policy, "cast_root_forward_inputs", True))
+        casts = self._parameters or self._buffers
+        if casts and any(isinstance(part, _BATCH_NORM) for part in module.modules()):
+            raise NotImplementedError(
+                "FullyShardedDataParallel(mixed_precision=...) of a model with batch norms on XLA: "
+                "leave it out, and run forward under xla.autocast()"
+            )
+
+    def run(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        if not (self._parameters or self._buffers):
+            return module(*args, **kwargs)
+        state = {n: _cast(p, self._parameters) for n, p in module.named_parameters()}
+        state |= {n: _cast(b, self._buffers) for n, b in module.named_buffers()}
+        if self._inputs:
+            args, kwargs = _cast(args, self._parameters), _cast(kwargs, self._parameters)
+        return torch.func.functional_call(module, state, args, kwargs)
+
+
+def _type(dtype: torch.dtype | None) -> torch.dtype | None:
+    return None if dtype is None else backend().autocast_dtype(dtype)
+
+
+def _cast(value: Any, dtype: torch.dtype | None) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if dtype is not None and value.is_floating_point() else value
+    if type(value) in (list, tuple):
+        return type(value)(_cast(item, dtype) for item in value)
+    if type(value) is dict:
+        return {key: _cast(item, dtype) for key, item in value.items()}
+    return value
+
+
+def _without_inner(module: nn.Module, state: Any, prefix: str, metadata: Any) -> None:
+    """State dicts have the names of the wrapped module, as torch's full ones have."""
+    inner = prefix + _INNER
+    for key in [key for key in state if key.startswith(inner)]:
+        state[prefix + key.removeprefix(inner)] = state.pop(key)
+
+
+def _with_inner(state: Any, prefix: str, *ignored: Any) -> None:
+    for key in [key for key in state if key.startswith(prefix)]:
+        state[prefix + _INNER + key.removeprefix(prefix)] = state.pop(key)

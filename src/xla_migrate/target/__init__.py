@@ -1,0 +1,1 @@
+"""What concerns one kind of machine: compiling, profiling, tuning, launching."""

@@ -1,0 +1,228 @@
+"""Where torch_xla would compile and run what is pending: the graph is taken there, once for each that is new."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ....verify.observe.process import where
+from ....verify.observe.process.stop import TrainingStopped
+from .. import matching, mlir
+from ..plan import Plan
+from . import phases, records
+
+_FEW = 4096  # elements of a tensor that is computed rather than made up
+_SMALL = 1 << 20  # bytes that it may follow from
+MARK, READ, SAVE = "step mark", "read", "save"
+
+
+def install(torch_xla: Any, plan: Plan) -> Tracer:
+    """Take graphs at every step mark and synchronisation of torch_xla from now on."""
+    library = torch_xla._XLAC
+    tracer = Tracer(library, plan)
+
+    def cut_first(original: Callable[..., Any]) -> Callable[..., Any]:
+        def cutting(*args: Any, **kwargs: Any) -> Any:
+            tracer.cut()
+            return original(*args, **kwargs)  # finds nothing pending; moves the random state on
+
+        return cutting
+
+    for name in ("_xla_step_marker", "_xla_sync_live_tensors"):
+        setattr(library, name, cut_first(getattr(library, name)))
+    together = library._xla_sync_multi
+
+    def some(tensors: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        tracer.take(tensors, READ)
+        return together(tensors, *args, **kwargs) if plan.execute else None
+
+    library._xla_sync_multi = some
+    return tracer
+
+
+class Tracer:
+    """The graphs of this process. `library` is torch_xla's `_XLAC`."""
+
+    def __init__(self, library: Any, plan: Plan) -> None:
+        self._library = library
+        self._plan = plan
+        self._fetch = library._xla_get_cpu_tensors
+        self._known: dict[Any, int] = {}
+        self.values: dict[int, torch.Tensor] = {}  # of tensors, by number, that were known at a cut
+        self._saving = 0
+        self._last_new = 0  # the optimizer step after which the newest graph was found
+
+    def cut(self) -> None:
+        """Take the graph of all that is pending, which then counts as computed."""
+        pending = self._take_live()
+        if not self._plan.execute:
+            for tensor in pending:
+                if self.is_known(tensor):
+                    number = self._library._xla_get_tensor_id(tensor)
+                    self.values[number] = self._fetch([tensor])[0]
+            self._library._clear_pending_irs(_device())
+        phases.forget()
+
+    def take(self, tensors: Sequence[torch.Tensor], why: str) -> None:
+        """Take the graph of what these depend on. It stays pending, as in torch_xla."""
+        ours = [t for t in tensors if t.device.type == "xla"]
+        need = self._library._check_tensor_need_materialization(ours)
+        pending = [t for t, needed in zip(ours, need, strict=True) if needed]
+        if pending:
+            key = self._key(pending, why)
+            if not self._again(key):
+                self._keep(key, mlir.computed(self._text(pending)), why, 0, 0)
+
+    def is_known(self, tensor: torch.Tensor) -> bool:
+        """True if a pending tensor follows from a little data that was sent, of integers: a mask, a length, labels.
+
+        Such a value steers the script, and costs nothing to compute.
+        """
+        if tensor.is_floating_point() or tensor.numel() > _FEW or tensor.requires_grad:
+            return False
+        _, inputs = self._library._get_tensors_xla_device_data_node([tensor])
+        return sum(one.numel() * one.element_size() for one in inputs) <= _SMALL and not any(
+            one.is_floating_point() or self._library._is_placecholder(one) for one in inputs
+        )
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """What is cut in here is cut by a checkpoint."""
+        self._saving += 1
+        try:
+            yield
+        finally:
+            self._saving -= 1
+
+    def stop_when_nothing_is_new(self) -> None:
+        """End the script, where the plan's patience is used up. Called after each optimizer step.
+
+        Raises:
+            TrainingStopped: to end it as `sys.exit(0)` does.
+        """
+        if phases.steps - self._last_new >= self._plan.patience:
+            records.write("stopped", steps=phases.steps)
+            raise TrainingStopped
+
+    def end(self) -> None:
+        """Say that the script has come to its end."""
+        records.write("end", steps=phases.steps)
+
+    def _take_live(self) -> list[torch.Tensor]:
+        """What was pending, of what Python knows."""
+        visible = self._visible()
+        need = self._library._check_tensor_need_materialization([t for _, t in visible])
+        pending = [pair for pair, needed in zip(visible, need, strict=True) if needed]
+        tensors = [tensor for _, tensor in pending]
+        key = self._key(tensors, MARK)
+        if not (tensors or phases.seen()) or self._again(key):
+            return tensors
+        # Autograd may hold results that Python does not see: these are in the graph of all that lives.
+        graph = mlir.computed(self._text([]))
+        if not graph.results:
+            return tensors
+        inputs, donors = self._inputs_and_donors(tensors, graph) if tensors else (set(), [])
+        graph = graph.with_donors(donors)
+        held = [
+            tensor
+            for (number, tensor), needed in zip(visible, need, strict=True)
+            if not needed and number not in inputs
+        ]
+        why = SAVE if self._saving else MARK
+        self._keep(key, graph, why, len(donors), self._bytes(held))
+        return tensors
+
+    def _inputs_and_donors(
+        self, tensors: list[torch.Tensor], graph: mlir.Graph
+    ) -> tuple[set[int], list[int]]:
+        """The numbers of the tensors that go in, and the arguments whose tensor gets a new value.
+
+        torch_xla hands the memory of those over to the results.
+        """
+        ids, _ = self._library._get_tensors_xla_device_data_node(tensors)
+        own = mlir.computed(self._text(tensors))
+        if not own.results or len(ids) != own.given:
+            return set(ids), []
+        updated = {self._alias(tensor) for tensor in tensors}
+        same = matching.arguments(own, graph)
+        return set(ids), [same[i] for i, one in enumerate(ids) if one in updated and i in same]
+
+    def _keep(self, key: Any, graph: mlir.Graph, why: str, donors: int, beside: int) -> None:
+        if not graph.results:
+            return
+        number = len(self._known)
+        self._known[key] = number
+        self._last_new = phases.steps
+        records.write(
+            "graph",
+            number=number,
+            file=records.keep(f"{number}.mlir", graph.text),
+            place=where.caller(),
+            why=SAVE if self._saving else why,
+            phases=phases.seen(),
+            steps=phases.steps,
+            donors=donors,
+            beside=beside,
+            spmd=_is_spmd(),
+        )
+
+    def _again(self, key: Any) -> bool:
+        if key not in self._known:
+            return False
+        records.write("again", number=self._known[key], place=where.caller())
+        return True
+
+    def _key(self, tensors: list[torch.Tensor], why: str) -> Any:
+        graph = self._library._get_graph_hash(tensors) if tensors else b""
+        return graph, why, tuple(phases.seen()), torch.is_grad_enabled()
+
+    def _text(self, tensors: list[torch.Tensor]) -> str:
+        text: bytes = self._library._get_stablehlo(tensors, _device(), [_device()], False)
+        return text.decode()
+
+    def _visible(self) -> list[tuple[int, torch.Tensor]]:
+        """The device's tensors that Python knows, in torch_xla's order: by their number."""
+        found: dict[int, torch.Tensor] = {}
+        for thing in gc.get_objects():
+            if issubclass(type(thing), torch.Tensor) and _is_on_device(thing):
+                found[self._library._xla_get_tensor_id(thing)] = thing
+                if thing.is_leaf and thing.requires_grad and thing.grad is not None:
+                    found[self._library._xla_get_tensor_id(thing.grad)] = thing.grad
+        return sorted(found.items(), key=lambda pair: pair[0])
+
+    def _alias(self, tensor: torch.Tensor) -> int:
+        """The number of the tensor whose buffer this one takes over; its own, if of none."""
+        told: str = self._library._get_xla_tensor_debug_info(tensor)
+        return int(told.partition("AliasID:")[2].split(None, 1)[0])
+
+    def _bytes(self, tensors: list[torch.Tensor]) -> int:
+        """On one device. Several names of one buffer count once."""
+        sizes = {}
+        for tensor in tensors:
+            whole = tensor.numel() * tensor.element_size()
+            parts = mlir.parts(self._library._get_xla_sharding_spec(tensor))
+            sizes[self._library._unique_id_for_ir_and_data(tensor)] = whole // parts
+        return sum(sizes.values())
+
+
+def _is_on_device(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.device.type == "xla"
+    except RuntimeError:  # one that was never given a value has no device
+        return False
+
+
+def _device() -> str:
+    import torch_xla
+
+    return str(torch_xla.device())
+
+
+def _is_spmd() -> bool:
+    runtime: Any = importlib.import_module("torch_xla.runtime")
+    return bool(runtime.is_spmd())

@@ -1,0 +1,59 @@
+"""Short passes over a DataLoader: a few batches, and the last one where it is smaller, which is a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import BatchSampler, DataLoader
+
+
+def shorten(batches: int) -> None:
+    """Give so many batches in each pass over any DataLoader; `len` stays what it is."""
+    whole = DataLoader.__iter__
+
+    def short(self: DataLoader[Any]) -> Any:
+        return _Short(self, whole(self), batches)
+
+    DataLoader.__iter__ = short  # type: ignore[method-assign]
+
+
+class _Short:
+    """An iterator with the attributes of the loader's own."""
+
+    def __init__(self, loader: DataLoader[Any], own: Any, batches: int) -> None:
+        self._own = own
+        self._pass = _some(loader, own, batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._pass)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def _some(loader: DataLoader[Any], own: Any, batches: int) -> Iterator[Any]:
+    for count, batch in enumerate(own):
+        if count == batches:
+            break
+        yield batch
+    else:
+        return
+    odd = odd_last(loader)
+    if odd:
+        collate: Any = loader.collate_fn
+        yield collate([loader.dataset[i] for i in range(odd)])
+
+
+def odd_last(loader: DataLoader[Any]) -> int:
+    """Samples in the last batch, where it is smaller than the others and can be made; else 0."""
+    sampler = loader.batch_sampler
+    if type(sampler) is not BatchSampler or sampler.drop_last:
+        return 0
+    try:
+        return len(sampler.sampler) % sampler.batch_size  # type: ignore[arg-type]
+    except TypeError:  # a sampler without a length
+        return 0

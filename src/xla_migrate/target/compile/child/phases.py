@@ -1,0 +1,50 @@
+"""What the script did since the last cut: forward, backward, optimizer steps, evaluation, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+FORWARD, EVALUATION, BACKWARD, STEP = "forward", "evaluation", "backward", "optimizer step"
+
+_seen: set[str] = set()
+steps = 0
+
+
+def seen() -> list[str]:
+    """The phases since the last call of `forget`."""
+    return sorted(_seen)
+
+
+def forget() -> None:
+    """A graph was cut: what comes now belongs to the next."""
+    _seen.clear()
+
+
+def watch(torch: Any) -> None:
+    """Note phases as they happen."""
+    engine = torch.autograd._engine_run_backward
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        _seen.add(BACKWARD)
+        return engine(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = run_backward
+
+    def forward(module: Any, inputs: Any) -> None:
+        _seen.add(FORWARD if torch.is_grad_enabled() else EVALUATION)
+
+    torch.nn.modules.module.register_module_forward_pre_hook(forward)
+
+
+def after_steps(then: Callable[[], None]) -> None:
+    """Count optimizer steps, and call `then` after each."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def stepped(*_: Any) -> None:
+        global steps
+        steps += 1
+        _seen.add(STEP)
+        then()
+
+    register_optimizer_step_post_hook(stepped)

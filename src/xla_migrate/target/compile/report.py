@@ -1,0 +1,171 @@
+"""The verdicts, as text and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .fit import Fitted
+from .judge import FITS, REFUSED, TOO_LARGE, Verdict, size
+from .session import CompileOutcome, summary
+
+NOT_RUN = (
+    "Compiled is not run: the TPU compiler accepted these programs; no device has executed them, "
+    "and nothing is said of speed or of results."
+)
+Place = Callable[[str], str]
+
+
+def lines(outcome: CompileOutcome, place: Place = str) -> Iterator[str]:
+    """The report.
+
+    Args:
+        outcome: what was found.
+        place: of the script as the user has it, for a `file:line` of the traced one.
+    """
+    target = outcome.topology
+    chips = "1 chip" if target.chips == 1 else f"{target.chips} chips"
+    yield f"{target.name} ({chips}), {outcome.compiler}"
+    for number, one in enumerate(outcome.verdicts, 1):
+        yield from _graph(number, one, place)
+    yield from _notes(outcome, place)
+    counts = ", ".join(f"{count} {status}" for status, count in summary(outcome).items() if count)
+    new = sum(1 for one in outcome.verdicts if not one.cached)
+    yield f"{len(outcome.verdicts)} graphs: {counts or 'none'}; compiled now: {new}"
+    if any(one.status == FITS for one in outcome.verdicts):
+        yield NOT_RUN
+
+
+def _graph(number: int, one: Verdict, place: Place) -> Iterator[str]:
+    graph = one.graph
+    yield f"{place(graph.place)}: graph {number}: {kind(one)}, cut by a {graph.why} ({graph.times} times): {one.status}"
+    if one.differs:
+        yield f"    as an earlier graph, in other shapes: {one.differs}"
+    if one.memory:
+        memory = one.memory
+        took = f"{one.seconds:.1f} s to compile" + (" (in an earlier run)" if one.cached else "")
+        yield (
+            f"    {size(one.peak)} of {size(one.limit)}: arguments {size(memory['arguments'])}, "
+            f"outputs {size(memory['outputs'])} ({size(memory['aliased'])} in place), temporary {size(memory['temporary'])}"
+            + (f", beside it {size(graph.beside)}" if graph.beside else "")
+        )
+        yield f"    {took}; {one.flops / 1e9:.3g} GFLOP, {size(one.bytes)} moved; {_collectives(one)}"
+    if one.reason:
+        yield f"    {'the TPU compiler refuses it: ' if one.status == REFUSED else ''}{one.reason}"
+    for advice in one.advice:
+        yield f"    try: {advice}"
+
+
+def kind(one: Verdict) -> str:
+    """What a graph does, in a word or two."""
+    phases = one.graph.phases
+    if "optimizer step" in phases:
+        return "training step" if "forward" in phases or "backward" in phases else "optimizer step"
+    if "backward" in phases:
+        return "forward and backward" if "forward" in phases else "backward"
+    for phase in ("evaluation", "forward"):
+        if phase in phases:
+            return phase
+    return "checkpoint" if one.graph.why == "save" else "other"
+
+
+def _collectives(one: Verdict) -> str:
+    if not one.collectives:
+        return "no collectives"
+    return ", ".join(f"{count} {name}" for name, count in sorted(one.collectives.items()))
+
+
+def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
+    traced = outcome.tracing
+    if traced.problem:
+        yield f"not traced to the end: {_placed(traced.problem, place)}"
+    seen = {kind(one) for one in outcome.verdicts}
+    missing = [
+        name
+        for name, there in (
+            ("training", any("backward" in one.graph.phases for one in outcome.verdicts)),
+            ("evaluation", "evaluation" in seen),
+            ("a checkpoint", bool(traced.saves)),
+        )
+        if not there
+    ]
+    if missing:
+        after = ", stopped as nothing new came (--patience)" if traced.stopped else ""
+        yield f"not seen in {traced.steps} optimizer steps{after}: {', '.join(missing)}; let them come sooner by the script's options"
+    if traced.reads:
+        told = [f"{place(where)} ({answer})" for where, answer in list(traced.reads.items())[:4]]
+        more = f" and {len(traced.reads) - 4} more" if len(traced.reads) > 4 else ""
+        yield f"values read, answered by made-up ones: {', '.join(told)}{more}; --execute-on-cpu computes them"
+    if outcome.topology.chips > 1 and not any(one.graph.spmd for one in outcome.verdicts):
+        yield "one chip's program: this script is not SPMD, and what replicas reduce between them is not in it"
+
+
+def _placed(problem: str, place: Place) -> str:
+    where, colon, rest = problem.partition(": ")
+    return f"{place(where)}{colon}{rest}" if colon and " " not in where else problem
+
+
+def fitted_lines(found: Fitted, name: str) -> Iterator[str]:
+    """What came of `--fit`."""
+    if found.largest is None:
+        yield f"--{found.option}: not even {found.too_large} fits {name}"
+    elif found.too_large is None:
+        yield f"--{found.option}={found.largest} fits {name}, the largest that was asked for"
+    else:
+        yield f"--{found.option}={found.largest} is the largest that fits {name}; {found.too_large} does not"
+    tried = ", ".join(
+        f"{v} {'fits' if ok else 'does not'}" for v, ok in sorted(found.tried.items())
+    )
+    yield f"    tried: {tried}"
+
+
+def plain(
+    outcome: CompileOutcome, place: Place = str, found: Fitted | None = None
+) -> dict[str, Any]:
+    """For JSON."""
+    traced = outcome.tracing
+    out: dict[str, Any] = {
+        "version": 1,
+        "topology": outcome.topology.name,
+        "chips": outcome.topology.chips,
+        "compiler": outcome.compiler,
+        "executed": False,
+        "graphs": [_plain(one, place) for one in outcome.verdicts],
+        "reads": {place(where): answer for where, answer in traced.reads.items()},
+        "checkpoints": [place(where) for where in traced.saves],
+        "optimizer_steps": traced.steps,
+        "problem": _placed(traced.problem, place) or None,
+        "exit_code": outcome.exit_code,
+    }
+    if found is not None:
+        out["fit"] = {
+            "option": found.option,
+            "largest": found.largest,
+            "too_large": found.too_large,
+            "tried": {str(value): ok for value, ok in sorted(found.tried.items())},
+        }
+    return out
+
+
+def _plain(one: Verdict, place: Place) -> dict[str, Any]:
+    graph = one.graph
+    return {
+        "place": place(graph.place),
+        "kind": kind(one),
+        "cut": graph.why,
+        "times": graph.times,
+        "status": one.status,
+        "reason": one.reason or None,
+        "advice": one.advice if one.status == TOO_LARGE else [],
+        "seconds": one.seconds,
+        "cached": one.cached,
+        "memory": one.memory,
+        "beside": graph.beside,
+        "peak": one.peak,
+        "limit": one.limit,
+        "flops": one.flops,
+        "bytes": one.bytes,
+        "collectives": one.collectives,
+        "spmd": graph.spmd,
+        "differs": one.differs or None,
+    }

@@ -1,0 +1,69 @@
+"""A finding in a launch file: a place in its text, what is said of it, and the edits that deal with it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...results import ERROR, SAFE
+
+
+class Edit(NamedTuple):
+    """The characters from `start` to `end` (offsets in the text) become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Found(NamedTuple):
+    """One finding. Without `edits` a person decides."""
+
+    code: str
+    start: int
+    end: int
+    message: str
+    edits: tuple[Edit, ...] = ()
+    severity: str = ERROR
+    effort: str = "low"
+    safety: str = SAFE
+
+
+class Wanted(NamedTuple):
+    """What the profile in `[tool.xla-migrate.target]` says that launch files need.
+
+    `kind` is "neuron", "tpu", "cpu", or empty where no machine is named; `devices` 0 and `image` empty where they are
+    not given.
+    """
+
+    kind: str = ""
+    machine: str = ""
+    devices: int = 0
+    image: str = ""
+
+
+def apply(text: str, edits: list[Edit]) -> str:
+    """`text` with all of `edits` made, which do not overlap.
+
+    Raises:
+        ValueError: two of them do.
+    """
+    out, at = [], 0
+    for edit in sorted(edits):
+        if edit.start < at:
+            raise ValueError("edits overlap")
+        out += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*out, text[at:]])
+
+
+def whole_line(text: str, start: int, end: int) -> Edit:
+    """The edit that takes away the lines from `start` to `end`, with their line end."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    if last >= 0:
+        return Edit(first, last + 1, "")
+    # The last line: the line end in front of it goes, so that the file ends as it did.
+    before = first - 1 if first and text[first - 1] == "\n" else first
+    if before < first and before and text[before - 1] == "\r":
+        before -= 1
+    return Edit(before, len(text), "")

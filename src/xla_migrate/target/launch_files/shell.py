@@ -1,0 +1,36 @@
+"""Shell scripts, SLURM's too: variables, installations, containers and launchers, command by command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .codes import GPU_RESOURCE
+from .found import Found, Wanted
+from .shell_commands import in_command
+from .shell_words import commands
+
+_DIRECTIVE = re.compile(
+    r"^#SBATCH[ \t]+(?P<what>(?:--gpus(?:-per-(?:node|task|socket))?|-G|--gres)(?:=|[ \t]+)?\S*)",
+    re.MULTILINE,
+)
+
+
+# `aws sagemaker create-training-job --resource-config InstanceType=ml.p4d.24xlarge,...`, in JSON too.
+_SAGEMAKER = re.compile(r"InstanceType[\"']?[=:][ \t]*[\"']?(?P<type>ml\.[pg]\d\w*\.\w+)")
+
+
+def check(text: str, wanted: Wanted) -> Iterator[Found]:
+    """Findings in the text of a shell script."""
+    for directive in _DIRECTIVE.finditer(text):
+        what = directive["what"]
+        if "gres" not in what or "gpu" in what:
+            message = (
+                f"`{what}` asks SLURM for GPUs: ask for your cluster's name of its XLA devices"
+            )
+            yield Found(GPU_RESOURCE, *directive.span("what"), message)
+    for instance in _SAGEMAKER.finditer(text):
+        message = f"{instance['type']} has GPUs: a training job on XLA devices asks for Trainium's"
+        yield Found(GPU_RESOURCE, *instance.span("type"), message)
+    for command in commands(text):
+        yield from in_command(command, text, wanted)

@@ -1,0 +1,274 @@
+"""One simple command of a shell, judged: what it sets, installs, and starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ...results import INFO, WARNING
+from .codes import CUDA_VARIABLE, GPU_LAUNCHER, GPU_RESOURCE, NVIDIA_PROGRAM
+from .found import Edit, Found, Wanted, whole_line
+from .images import in_image
+from .packages import in_index, in_requirement, row_of
+from .shell_words import Command, Word
+
+_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+# Of CUDA, NCCL, NVIDIA's container runtime and torch; a script's own CUDA_FLAG is none.
+_CUDA = re.compile(
+    r"(CUDA_(VISIBLE_DEVICES|LAUNCH_BLOCKING|DEVICE_\w+|HOME|PATH|MODULE_LOADING|CACHE_\w+|MPS_\w+)"
+    r"|NCCL_\w+|TORCH_NCCL_\w+|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+)"
+    r"|PYTORCH_CUDA_\w+|PYTORCH_NO_CUDA_\w+|CUBLAS_WORKSPACE_CONFIG|TORCH_CUDA_ARCH_LIST)$"
+)
+_PROGRAMS = (
+    "nvidia-smi",
+    "nvcc",
+    "nsys",
+    "ncu",
+    "nvprof",
+    "compute-sanitizer",
+    "cuda-gdb",
+    "dcgmi",
+)
+_INSTALLERS = ("pip", "pip3", "uv")
+_NEURON_DEVICES = "$(printf -- '--device=%s ' /dev/neuron[0-9]*)"
+
+
+def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
+    """Findings in one command of `text`."""
+    words = list(command.words)
+    while words and (
+        words[0].plain in ("export", "env", "sudo", "exec", "srun") or _sets(words[0])
+    ):
+        if _sets(words[0]):
+            yield from in_assignment(words[0], wanted)
+        elif words[0].plain == "srun":
+            yield from _resources(words[1:], "srun", wanted)
+        words.pop(0)
+        while words and words[0].text.startswith("-"):
+            words.pop(0)
+    if words:
+        yield from _started(words, command, text, wanted)
+    for word in command.words:
+        for program in _PROGRAMS:
+            if re.search(rf"[$`][(]?\s*{program}\b", word.text):
+                message = f"{program} is not there on an XLA host: nothing is read from it"
+                yield Found(NVIDIA_PROGRAM, word.start, word.end, message)
+
+
+def _sets(word: Word) -> bool:
+    return _ASSIGNMENT.match(word.text) is not None
+
+
+def is_of_cuda(name: str) -> bool:
+    """True if a variable of this name is read by CUDA, NCCL, NVIDIA's container runtime, or torch for CUDA."""
+    return _CUDA.match(name) is not None
+
+
+def in_assignment(word: Word, wanted: Wanted) -> Iterator[Found]:
+    """The finding in `NAME=VALUE`, where the name is CUDA's or NCCL's."""
+    found = _ASSIGNMENT.match(word.text)
+    if found is None or not is_of_cuda(found["name"]):
+        return
+    yield variable(found["name"], found["value"].strip("\"'"), word.start, word.end, wanted)
+
+
+def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Found:
+    """The finding in a variable of CUDA's, whose name begins at `start`."""
+    if name != "CUDA_VISIBLE_DEVICES" or value in ("", "-1"):
+        message = f"{name} means nothing to XLA"
+        return Found(CUDA_VARIABLE, start, end, message, severity=INFO)
+    cores = _cores(value)
+    if wanted.kind == "neuron" and cores:
+        edits = (Edit(start, start + len(name), "NEURON_RT_VISIBLE_CORES"),)
+        message = "CUDA_VISIBLE_DEVICES chooses no XLA device: NEURON_RT_VISIBLE_CORES does"
+        return Found(CUDA_VARIABLE, start, end, message, edits, WARNING)
+    message = "CUDA_VISIBLE_DEVICES chooses no XLA device: NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS does"
+    return Found(CUDA_VARIABLE, start, end, message, severity=WARNING)
+
+
+def _cores(value: str) -> bool:
+    """True if these devices follow one another: Neuron's collectives are documented for such only."""
+    if not re.fullmatch(r"\d+(,\d+)*", value):
+        return False
+    numbers = [int(part) for part in value.split(",")]
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
+    name = words[0].plain.rpartition("/")[2]
+    said = [word.plain for word in words]
+    if name in ("python", "python3") and said[1:2] == ["-m"] and len(words) > 2:
+        name, words, said = said[2], words[2:], said[2:]
+    if name in _INSTALLERS and "install" in said:
+        yield from _installed(words, said, command, text)
+    elif name in ("conda", "mamba", "micromamba") and "install" in said:
+        yield from _of_conda(words)
+    elif name in ("docker", "podman", "nvidia-docker") and "run" in said[:3]:
+        yield from _container(words, wanted)
+    elif name in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
+        yield from _torchrun(words, wanted)
+    elif name in ("accelerate", "accelerate.commands.launch"):
+        yield from _accelerate(words)
+    elif name in ("deepspeed", "horovodrun"):
+        message = f"{name} drives GPUs over NCCL: start one process per device with torchrun"
+        yield Found(GPU_LAUNCHER, words[0].start, words[0].end, message, effort="high")
+    elif name in ("sbatch", "salloc"):
+        yield from _resources(words[1:], name, wanted)
+    elif name in _PROGRAMS:
+        yield _program(name, words, command, wanted)
+    elif name == "module" and "load" in said:
+        for word in words:
+            if re.match(r"(cuda|cudnn|nccl|nvhpc)\b", word.plain, re.IGNORECASE):
+                message = f"the module {word.plain} is not there on a cluster of XLA hosts"
+                yield Found(NVIDIA_PROGRAM, word.start, word.end, message, severity=WARNING)
+
+
+def _program(name: str, words: list[Word], command: Command, wanted: Wanted) -> Found:
+    message = f"{name} is not there on an XLA host"
+    simple = name == "nvidia-smi" and len(words) == 1 and command.alone and wanted.kind == "neuron"
+    edits = (Edit(words[0].start, words[0].end, "neuron-ls"),) if simple else ()
+    return Found(NVIDIA_PROGRAM, words[0].start, words[0].end, message, edits, WARNING)
+
+
+_TAKE_A_VALUE = frozenset(
+    "-r --requirement -c --constraint -i --index-url --extra-index-url -f --find-links --index -t --target"
+    " --platform --python --prefix --root --trusted-host -e --editable --no-binary --only-binary".split()
+)
+
+
+def _installed(
+    words: list[Word], said: Sequence[str], command: Command, text: str
+) -> Iterator[Found]:
+    place = said.index("install") + 1
+    requirements = []
+    option = ""
+    others = False  # whether the command installs something else, too
+    for word in words[place:]:
+        if option:
+            others |= option in ("-r", "--requirement")
+            if option in ("-e", "--editable"):
+                requirements.append(word)
+            yield from in_index(word.plain, word.end - len(word.text) + word.text.find(word.plain))
+            option = ""
+        elif word.plain in _TAKE_A_VALUE:
+            option = word.plain
+        elif word.text.startswith("-"):
+            others |= word.text.startswith(("-r", "--requirement"))
+            yield from in_index(word.text, word.start)
+        elif not word.text.startswith((">", "<", "2>")):
+            requirements.append(word)
+    going = [word for word in requirements if (row := row_of(word.plain)) and row[1].goes]
+    whole = len(going) == len(requirements) and not others
+    for word in requirements:
+        begin = word.start + word.text.find(word.plain)
+        removal = None
+        if word in going:
+            removal = _without(word, words, command, text, whole and word is going[0])
+            if whole and word is not going[0]:
+                removal = None
+        yield from in_requirement(word.plain, begin, removal)
+
+
+def _without(
+    word: Word, words: list[Word], command: Command, text: str, whole: bool
+) -> Edit | None:
+    """Takes one requirement out of a command, or with `whole` the command, of which nothing would be left."""
+    if not whole:
+        before = words[words.index(word) - 1]
+        return None if before.plain in ("-e", "--editable") else Edit(before.end, word.end, "")
+    if command.alone and "\n" not in text[command.start : command.end] and _line_is(command, text):
+        return whole_line(text, command.start, command.end)
+    return Edit(command.start, command.end, "true")
+
+
+def _line_is(command: Command, text: str) -> bool:
+    """True if its line holds nothing but the command."""
+    first = text.rfind("\n", 0, command.start) + 1
+    last = text.find("\n", command.end)
+    return (
+        text[first : len(text) if last < 0 else last].strip() == text[command.start : command.end]
+        and not text[first : command.start].strip()
+    )
+
+
+def _of_conda(words: list[Word]) -> Iterator[Found]:
+    from .codes import CUDA_WHEEL
+
+    for word in words:
+        if re.match(r"(pytorch-cuda|cudatoolkit|cuda-toolkit|cudnn|nccl)\b", word.plain):
+            before = words[words.index(word) - 1]
+            edits = (Edit(before.end, word.end, ""),)
+            message = "CUDA, which an XLA host does not need"
+            yield Found(CUDA_WHEEL, word.start, word.end, message, edits)
+
+
+def _container(words: list[Word], wanted: Wanted) -> Iterator[Found]:
+    neuron = wanted.kind == "neuron"
+    if words[0].plain == "nvidia-docker":
+        message = "nvidia-docker needs GPUs: docker gives a container other devices by --device"
+        yield Found(GPU_RESOURCE, words[0].start, words[0].end, message)
+    for k, word in enumerate(words):
+        end = word.end
+        if word.plain == "--gpus" and k + 1 < len(words):
+            end = words[k + 1].end
+        elif not word.plain.startswith(("--gpus=", "--runtime=nvidia")):
+            image = in_image(word.plain, word.start + word.text.find(word.plain), wanted)
+            if image is not None and not word.plain.startswith("-"):
+                yield image
+            continue
+        what = "`--runtime=nvidia`" if "runtime" in word.plain else "`--gpus`"
+        message = f"{what} fails without NVIDIA's runtime: give the container the XLA devices"
+        edits = (Edit(word.start, end, _NEURON_DEVICES),) if neuron and "gpus" in word.plain else ()
+        yield Found(GPU_RESOURCE, word.start, end, message, edits)
+
+
+def _torchrun(words: list[Word], wanted: Wanted) -> Iterator[Found]:
+    for k, word in enumerate(words):
+        option = re.match(r"--nproc[-_]per[-_]node(=|$)", word.plain)
+        if option is None:
+            continue
+        value = word.plain.partition("=")[2] if option[1] else ""
+        start, end = word.start + len(word.text) - len(value), word.end
+        if not option[1] and k + 1 < len(words):
+            value, start, end = words[k + 1].plain, words[k + 1].start, words[k + 1].end
+        number = str(wanted.devices) if wanted.devices else ""
+        edits = (Edit(start, end, number),) if number else ()
+        if value in ("gpu", "auto"):
+            message = f"`--nproc_per_node={value}` counts GPUs: give the number of XLA devices"
+            yield Found(GPU_LAUNCHER, start, end, message, edits)
+        elif value.isdigit() and number and value != number:
+            message = f"{value} processes for {number} devices: torchrun starts one for each"
+            yield Found(GPU_LAUNCHER, start, end, message, edits, WARNING)
+        elif "nvidia-smi" not in value and "device_count" in value:
+            message = "counts CUDA devices, of which there are none: give the number of XLA devices"
+            yield Found(GPU_LAUNCHER, start, end, message, edits)
+
+
+def _accelerate(words: list[Word]) -> Iterator[Found]:
+    for k, word in enumerate(words):
+        name, _, value = word.plain.partition("=")
+        if name in ("--mixed_precision", "--mixed-precision"):
+            place = word if value else words[k + 1] if k + 1 < len(words) else word
+            value = value or place.plain
+            if value == "fp16":
+                start = place.end - len("fp16") - (place.text != place.plain)
+                edits = (Edit(start, start + 4, "bf16"),)
+                message = "float16 needs a GradScaler, which reads from the device at every step"
+                yield Found(GPU_LAUNCHER, start, start + 4, message, edits, WARNING)
+        elif name in ("--multi_gpu", "--multi-gpu", "--gpu_ids", "--gpu-ids", "--use_deepspeed"):
+            message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
+            yield Found(GPU_LAUNCHER, word.start, word.end, message, effort="medium")
+
+
+def _resources(words: Sequence[Word], name: str, wanted: Wanted) -> Iterator[Found]:
+    for word in words:
+        if re.search(r"\.(py|sh)$", word.plain) or word.plain in (
+            "python",
+            "python3",
+            "torchrun",
+            "bash",
+        ):
+            return  # from here on, what is started and its own options
+        if re.match(r"--gpus(-per-\w+)?(=|$)|-G\d|--gres=gpu", word.plain):
+            message = f"{name} is asked for GPUs: ask for your cluster's name of its XLA devices"
+            yield Found(GPU_RESOURCE, word.start, word.end, message)

@@ -1,0 +1,1 @@
+"""`xla-migrate run`: a training that dies is started again from its last whole checkpoint."""

@@ -1,0 +1,152 @@
+"""What a verification compares the original with: the migrated files of its project, and their findings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...files.find import FoundFile
+from ...results import Diagnostic, FileVerdict
+from ..judge.blame import MigrationFinding
+from ..judge.source_lines import SourceLines
+from .notebook import NotebookScriptError, as_script
+from .workspace import project_of
+
+# One file migrated: what became of it, and its bytes before.
+MigrateFile = Callable[[FoundFile], tuple[FileVerdict, bytes]]
+# Code of a rule -> what its findings may be behind: symptom -> how likely.
+Reasons = Mapping[str, Mapping[str, int]]
+
+
+class MigrationError(Exception):
+    """The script cannot be migrated; the message is one line, with the place."""
+
+
+@dataclass
+class ProjectMigration:
+    """New contents, by path in the project.
+
+    Attributes:
+        files: of changed files.
+        originals: what runs in place of the originals: of a notebook, its cells as a script.
+        texts: (before, after) of the same.
+        findings: dealt with or left, in the whole project; lines of the originals.
+        left: those in the script itself that a person has to deal with.
+    """
+
+    files: dict[str, str | bytes] = field(default_factory=dict)
+    originals: dict[str, str | bytes] = field(default_factory=dict)
+    texts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    findings: list[MigrationFinding] = field(default_factory=list)
+    left: list[MigrationFinding] = field(default_factory=list)
+
+
+def of_project(
+    script: Path, files: Iterable[FoundFile], migrate: MigrateFile, reasons: Reasons
+) -> ProjectMigration:
+    """The migration of the script and of the modules of its project.
+
+    Args:
+        script: the one that is run.
+        files: all that may be migrated; those outside of the script's project are left out.
+        migrate: migrates one of them, without writing it.
+        reasons: what the findings of each rule may be behind.
+
+    Raises:
+        MigrationError: the script itself cannot be migrated.
+    """
+    project = project_of(script, None)
+    out = ProjectMigration()
+    for found in files:
+        name = os.path.relpath(os.path.realpath(found.path), project)
+        is_script = os.path.samefile(found.path, script)
+        if name.startswith(os.pardir) or (found.path.endswith(".ipynb") and not is_script):
+            continue
+        if found.path.startswith(f"{project}{os.sep}"):
+            found.base = str(project)  # of the script, too, which is named
+        verdict, data = migrate(found)
+        if verdict.failed and is_script:
+            raise MigrationError(_why_not(verdict, found))
+        if is_script and found.path.endswith(".ipynb"):
+            _add_notebook(out, verdict, name, data, found.shown)
+            continue
+        findings = list(_findings(verdict, name, data))
+        out.findings += findings
+        if is_script:
+            out.left = [f for f in findings if f.left and _fails(f, verdict)]
+        if verdict.data is not None:
+            out.files[name] = verdict.data
+            out.texts[name] = (_text(data), _text(verdict.data))
+    out.findings = [replace(f, behind=reasons.get(f.code, {})) for f in out.findings]
+    return out
+
+
+def _add_notebook(
+    out: ProjectMigration, verdict: FileVerdict, name: str, data: bytes, shown: str
+) -> None:
+    """Both sides run its cells as a script, which takes the file's place."""
+    try:
+        before = as_script(data, shown)
+        after = before if verdict.data is None else as_script(verdict.data, shown)
+    except NotebookScriptError as error:
+        raise MigrationError(str(error)) from error
+    out.originals[name] = before.text
+    out.files[name] = after.text
+    out.texts[name] = before.text, after.text
+    lines = SourceLines({name: out.texts[name]})
+    findings = [
+        _finding(row, name, before.line(row.cell, row.line), False) for row in verdict.migrated
+    ]
+    findings += [
+        _finding(row, name, lines.original(name, after.line(row.cell, row.line)), True)
+        for row in verdict.left
+    ]
+    out.findings += findings
+    out.left = [f for f in findings if f.left and _fails(f, verdict)]
+
+
+def by_hand(script: Path, file: str) -> ProjectMigration:
+    """The migration that the user made: `file` in the script's place.
+
+    Raises:
+        OSError: one of them cannot be read.
+        MigrationError: it is a notebook that cannot be run as a script.
+    """
+    name = os.path.relpath(script.resolve(), project_of(script, None))
+    before, after = script.read_bytes(), Path(file).read_bytes()
+    if script.suffix == ".ipynb":
+        out = ProjectMigration()
+        _add_notebook(out, FileVerdict(data=after), name, before, str(script))
+        return out
+    return ProjectMigration({name: after}, texts={name: (_text(before), _text(after))})
+
+
+def _why_not(verdict: FileVerdict, found: FoundFile) -> str:
+    if not verdict.left:
+        return f"{found.shown}: {verdict.problem}"
+    row = verdict.left[0]
+    return f"{found.shown}:{row.line}:{row.column}: {row.code} {row.message}"
+
+
+def _findings(verdict: FileVerdict, name: str, data: bytes) -> Iterator[MigrationFinding]:
+    new = data if verdict.data is None else verdict.data
+    lines = SourceLines({name: (_text(data), _text(new))})
+    for row in verdict.migrated:
+        yield _finding(row, name, row.line, False)
+    for row in verdict.left:
+        yield _finding(row, name, lines.original(name, row.line), True)
+
+
+def _finding(row: Diagnostic, name: str, line: int, left: bool) -> MigrationFinding:
+    return MigrationFinding(row.code, name, line, row.message, left, row.text)
+
+
+def _fails(finding: MigrationFinding, verdict: FileVerdict) -> bool:
+    rows = (row for row in verdict.left if row.fails and not row.is_about_speed)
+    return any(row.code == finding.code for row in rows)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,190 @@
+"""The runs of a verification: the original and the migrated script, and more where the first two call for it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..judge.compare import Comparison, compare
+from ..judge.divergence import Divergence, Quantity
+from ..judge.failures import Failure, Fault
+from ..judge.float64_check import Float64Runs, divergence
+from ..judge.judgement import Check
+from ..judge.observed import ObservedRun
+from ..judge.tolerances import R_BY_CHANCE, relative
+from ..observe.plan import Precision
+from .migration import ProjectMigration
+from .process import Progress
+from .request import Request
+from .run import run as observe
+from .workspace import mark
+
+
+class RunAgain(Protocol):
+    """Runs the script once more, as asked but for what is given."""
+
+    def __call__(
+        self, name: str, precision: Precision | None = None, **more: Any
+    ) -> ObservedRun: ...
+
+
+_SHAKES = (1, 2)
+_ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.WEIGHTS}
+_TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
+
+
+# For a run's name, what is called with how far it is, a few times a second; and with None at its end.
+Shower = Callable[[str], Callable[[Progress | None], None]]
+
+
+def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Comparison:
+    """Run both, and whatever else it takes to judge them."""
+    with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
+        base = Path(request.keep).resolve() if request.keep else Path(folder)
+        mark(base)
+        return _compared(request, proposed, base, _runner(request, proposed, base, shower))
+
+
+def _runner(request: Request, proposed: ProjectMigration, base: Path, shower: Shower) -> RunAgain:
+    def run(name: str, precision: Precision | None = None, **more: Any) -> ObservedRun:
+        show = shower(name)
+        if proposed.originals:  # a notebook's cells
+            more.setdefault("replace", proposed.originals)
+        result = observe(
+            request.script,
+            request.args,
+            precision=precision or request.precision,
+            folder=base / name.replace(" ", "-"),
+            progress=show,
+            steps=request.steps,
+            dropout=request.dropout,
+            nproc=request.nproc,
+            data_shim=request.data_shim,
+            timeout=request.timeout,
+            **more,
+        )
+        show(None)
+        return result
+
+    return run
+
+
+def _compared(
+    request: Request, proposed: ProjectMigration, base: Path, run: RunAgain
+) -> Comparison:
+    reference = run("original")
+    not_run = ObservedRun("target", request.script, list(request.args), request.precision, base)
+    not_run.failure = Failure(Fault.NOT_RUN, "the original could not be run")
+    if reference.failure is not None:
+        return compare(reference, not_run)
+    fp32 = None
+    if request.precision == "bfloat16":
+        fp32 = run("original in float32", "float32")
+        if fp32.failure is not None:
+            return compare(fp32, not_run)
+    migrated: dict[str, Any] = {"side": "target", "replace": proposed.files}
+    target = run("migrated", **migrated)
+    more: dict[str, Any] = {}
+
+    def judged() -> Comparison:
+        common: dict[str, Any] = {"tolerance": request.tolerance, "metric": request.metric}
+        return compare(reference, target, fp32=fp32, **common, **more)
+
+    comparison = judged()
+    if any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
+        more["explained"] = run("migrated, explained", explain=True, **migrated)
+    if any(v.name == Check.OTHER_STATE for v in comparison.failed):
+        again = more.get("explained") or run("migrated, explained", explain=True, **migrated)
+        more["written"] = run("original, explained", explain=True), again
+    if _is_to_shake(comparison):
+        more["shaken"] = [_shaken(seed, request, run, migrated) for seed in _SHAKES]
+    if _is_to_follow(comparison, request) and _fits(reference, base):
+        kept = base / "weights"
+        again = run("original, again", keep=kept)
+        own = [_linked(kept, base / f"weights-{n}") for n in range(3)]
+        following = run("migrated, following", follow=kept, **migrated)
+        if again.failure is None and following.failure is None:
+            more["followed"] = again, following
+            again_judged = judged()
+            if _may_be_rounding(again_judged.divergence) or _prints_otherwise(again_judged):
+                more["exact"] = _exactly(request, own, run, migrated)
+    return judged() if more else comparison
+
+
+def _shaken(
+    seed: int, request: Request, run: RunAgain, migrated: dict[str, Any]
+) -> tuple[ObservedRun, ObservedRun, ObservedRun]:
+    return (
+        run(f"original in float32, shaken {seed}", "float32", shake=seed),
+        run(f"original, shaken {seed}", shake=seed),
+        run(f"migrated, shaken {seed}", shake=seed, **migrated),
+    )
+
+
+def _exactly(
+    request: Request, kept: list[Path], run: RunAgain, migrated: dict[str, Any]
+) -> Float64Runs:
+    """The steps in float64, and if they agree, in float32 with errors."""
+    reference = run("original in float64", arithmetic="float64", follow=kept[0])
+    target = run("migrated in float64", arithmetic="float64", follow=kept[1], **migrated)
+    found = Float64Runs(reference, target)
+    if found.failed or divergence(found, request.tolerance) is not None:
+        return found
+    rough = run("original with errors", roughness=request.tolerance, follow=kept[2])
+    return Float64Runs(reference, target, rough)
+
+
+def _linked(kept: Path, place: Path) -> Path:
+    """The same files once more: a run takes away what it has read."""
+    place.mkdir()
+    for file in kept.iterdir() if kept.is_dir() else ():
+        try:
+            os.link(file, place / file.name)
+        except OSError:  # a file system without links
+            shutil.copyfile(file, place / file.name)
+    return place
+
+
+def _is_to_shake(comparison: Comparison) -> bool:
+    """True if chance may be why R exceeds its limit."""
+    r = comparison.r
+    return r is not None and r <= R_BY_CHANCE and Check.BF16 in {v.name for v in comparison.failed}
+
+
+def _fits(reference: ObservedRun, place: Path) -> bool:
+    """True if the disk holds the weights of all steps, twice."""
+    size = sum(
+        4 * math.prod(p.shape)
+        for trace in reference.traces
+        for step in trace.steps
+        for p in trace.parameters[step.optimizer]
+    )
+    return 2 * size < shutil.disk_usage(place).free
+
+
+def _is_to_follow(comparison: Comparison, request: Request) -> bool:
+    """True if rounding that this training amplifies may be why the runs part."""
+    if request.precision != "float32" or not comparison.could_run:
+        return False
+    found = comparison.divergence
+    late = found is not None and found.step > 1 and found.quantity in _ROUNDED
+    if request.amplification or late or _may_be_rounding(found):
+        return True
+    return found is None and _prints_otherwise(comparison)
+
+
+def _prints_otherwise(comparison: Comparison) -> bool:
+    """True if printed numbers differ: a norm or an accuracy may amplify rounding where losses do not."""
+    return any(v.name == Check.PRINTED for v in comparison.failed)
+
+
+def _may_be_rounding(found: Divergence | None) -> bool:
+    """True if a step that was taken from the same weights may differ by rounding alone."""
+    if found is None or found.quantity not in _ROUNDED:
+        return False
+    return relative(found.reference, found.target, abs(found.reference)) <= _TOO_FAR

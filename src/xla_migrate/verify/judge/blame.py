@@ -1,0 +1,102 @@
+"""Which finding most likely lies behind a verdict against the migrated script.
+
+A finding is what the rewriting dealt with or left in the source. Its rule says what it may be behind (a
+rule on autocast: another rounding, other gradients), and how likely. Of the findings that could be
+behind a verdict, those on the blamed line come first, then those left for a person, then the likeliest,
+then the nearest in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from .divergence import Divergence, Quantity
+from .judgement import Check, Judgement
+from .source_lines import SourceLines
+
+# What can be wrong: a check that failed, or the quantity that "numbers" failed for.
+Symptom = Union[Check, Quantity]
+
+# What can be wrong while every number is the same: with the loop's steps, and with what is read when.
+_OF_STEPS = {
+    Check.PRINTED,
+    Check.STATIC_SHAPES,
+    Check.BOUNDED_GRAPH,
+    Check.LAUNCHES,
+    Check.HOST_READS,
+    Check.NO_FALLBACK,
+}
+
+
+@dataclass(frozen=True)
+class MigrationFinding:
+    """What the rewriting dealt with, or left.
+
+    Attributes:
+        code: of its rule.
+        path: the file, relative to the project.
+        line: in the file as it is, before migration.
+        message: of the finding.
+        left: for a person to deal with; False where it was rewritten.
+        text: the source line.
+        behind: symptom, by its value -> how likely such a finding is the reason (0: the likeliest).
+    """
+
+    code: str
+    path: str
+    line: int
+    message: str
+    left: bool
+    text: str = ""
+    behind: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        done = "left for you" if self.left else "rewritten"
+        return f"{self.path}:{self.line}: {self.code} ({done}) {self.message}"
+
+
+def of_verdict(
+    verdict: Judgement,
+    divergence: Divergence | None,
+    findings: Sequence[MigrationFinding],
+    lines: SourceLines,
+) -> MigrationFinding | None:
+    """The finding most likely behind a failed verdict, or None.
+
+    Args:
+        verdict: one that failed.
+        divergence: what "numbers" failed for.
+        findings: of the whole project.
+        lines: to find the verdict's place in the originals.
+    """
+    if verdict.name == Check.NUMBERS and divergence is not None:
+        return likeliest(divergence.quantity, verdict.where, findings, lines)
+    known = verdict.name if isinstance(verdict.name, Check) else None
+    return likeliest(known, verdict.where, findings, lines)
+
+
+def likeliest(
+    about: Symptom | None, where: str, findings: Sequence[MigrationFinding], lines: SourceLines
+) -> MigrationFinding | None:
+    """The finding most likely behind what is wrong `about` something, blamed on `where`.
+
+    Those on the blamed line come first, then those left for a person, then the likeliest rule's, then the nearest.
+    """
+    path, line = lines.place(where)
+    ranks = {id(f): f.behind[about.value] for f in findings if about and about.value in f.behind}
+    on_it = [f for f in findings if (f.path, f.line) == (path, line) and _can_change_it(f, about)]
+
+    def order(f: MigrationFinding) -> tuple[bool, bool, int, int]:
+        away = abs(f.line - line) if f.path == path else 1 << 30
+        return f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
+
+    return min([*on_it, *(f for f in findings if id(f) in ranks)], key=order, default=None)
+
+
+def _can_change_it(finding: MigrationFinding, about: Symptom | None) -> bool:
+    """True unless the finding concerns steps alone, and `about` does not."""
+    return about in _OF_STEPS or not finding.behind.keys() <= {
+        str(check.value) for check in _OF_STEPS
+    }

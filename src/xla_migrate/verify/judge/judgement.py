@@ -1,0 +1,56 @@
+"""One judgement of a comparison: a verdict with its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Check(str, Enum):
+    """What is judged. The value is how it is called in reports and in JSON."""
+
+    SAME_STEPS = "same steps"
+    NUMBERS = "numbers"
+    BF16 = "bf16"
+    OTHER_STATE = "other state"
+    PRECISION = "precision"
+    METRIC = "metric"
+    PRINTED = "printed metrics"
+    DEVICE = "device"
+    PERFORMANCE = "performance"
+    STATIC_SHAPES = "static shapes"
+    BOUNDED_GRAPH = "bounded graph"
+    NO_FALLBACK = "no fallback"
+    LAUNCHES = "launches"
+    HOST_READS = "host reads"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Status(str, Enum):
+    """How it came out; NOT_JUDGED where the evidence is missing."""
+
+    OK = "ok"
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was judged, how it came out, and the evidence.
+
+    Attributes:
+        name: a `Check`; another name for what others judge (`Report.further`).
+        status: how it came out.
+        detail: one line with the numbers behind it.
+        where: `file:line` in the script, or "".
+    """
+
+    name: str
+    status: Status
+    detail: str
+    where: str = ""

@@ -1,0 +1,251 @@
+"""Do both scripts print the same numbers? Metric by metric, in order, without being told what a metric is.
+
+Lines are matched by template: their text with numbers masked. A template's n-th line in the original has its
+counterpart in the n-th line of the migrated script. So it does not matter whether a line is printed in the step, or
+behind it as the migration may do, as long as all of a kind come in their order and with their numbers.
+
+Not compared: times, rates, sizes of memory, paths, addresses and dates; progress bars, which are redrawn by the
+clock; warnings; and lines that no number is in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .judgement import Check, Judgement, Status
+from .observed import ObservedRun
+from .tolerances import relative
+from .trace import PrintedLine
+
+_MASK = "#"
+_LAST_DIGIT = 1e-2  # relative
+_NUMBER = re.compile(
+    r"(?<![\w.#])[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)(?![\w.]*\w*[A-Za-z_]{4})",
+    re.IGNORECASE,
+)
+# What differs between two runs of the same program, masked first.
+_ALWAYS = [
+    (re.compile(r"\b(?:cuda|xla)(?::\d+)?\b", re.IGNORECASE), "<device>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
+    (re.compile(r"(?:[\w.~-]*/){2,}[\w.~-]*"), "<path>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T_ -]?\d\d[-:.]\d\d(?:[-:.]\d\d(?:[.,]\d+)?)?)?"), "<time>"),
+    (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<time>"),
+]
+_ASIDE_BEFORE = re.compile(
+    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|fps|runtime|seconds|secs?|mem|memory|pid|port"
+    r"|[\w.]+/(?:s|sec|second)|m?s/\w+|samples_per_second|steps_per_second|tokens_per_second|allocated|reserved|flos)\b['\"]?[^#\d\w]*(?:\w+ )?$",
+    re.IGNORECASE,
+)
+# Named by the meters of torch's own imagenet script: how long the loop waited for data.
+_WAITED_BEFORE = re.compile(r"\bdata['\"]?[\s:=]*$", re.IGNORECASE)
+# "Time 0.171 (0.163)", "1.2/1.4 s": the meter's average is of the same kind as the number before it.
+_SAME_KIND = re.compile(r"\s*(?:[(\[/]|\(?(?:avg|mean|average)[:=\s])\s*")
+_ASIDE_AFTER = re.compile(
+    r"^\s*(?:(?:ns|us|ms|s|secs?|seconds?|min|minutes?|hours?|[kKMG]i?B|bytes)\b"
+    r"|[\w ]{0,12}/\s?(?:s|sec|second|it|min|ms)\b|(?:\w+ )?per sec)",
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"\r|\d+%\|")
+_WARNING = re.compile(r"warn(?:ing)?s?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A line as template and numbers; `last` is the size of one unit in each number's last printed digit."""
+
+    line: PrintedLine
+    template: str
+    numbers: tuple[float, ...]
+    last: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first line that is not as in the original; `target` is None where it is missing."""
+
+    template: str
+    detail: str
+    reference: PrintedLine
+    target: PrintedLine | None
+
+
+def masked(line: PrintedLine) -> Masked | None:
+    """The line's template and numbers; None for one that is not compared."""
+    text = line.text
+    if _BAR.search(text) or _WARNING.search(text):
+        return None
+    for pattern, name in _ALWAYS:
+        text = pattern.sub(name, text)
+    numbers: list[float] = []
+    units: list[float] = []
+    parts: list[str] = []
+    at = 0
+    aside = False
+    for match in _NUMBER.finditer(text):
+        between = text[at : match.start()]
+        parts.append(between)
+        at = match.end()
+        before, after = "".join(parts)[-40:], text[at : at + 24]
+        parts.append(_MASK)
+        aside = (aside and bool(_SAME_KIND.fullmatch(between))) or _is_aside(before, after)
+        if not aside:
+            plain = match.group().replace(",", "").replace("_", "")
+            numbers.append(float(plain))
+            units.append(_unit(plain))
+    if not numbers:
+        return None
+    template = " ".join("".join([*parts, text[at:]]).split())
+    return Masked(line, template, tuple(numbers), tuple(units))
+
+
+def _is_aside(before: str, after: str) -> bool:
+    """True if the words beside a number say that it is a time, a rate or a size of memory."""
+    return bool(
+        _ASIDE_BEFORE.search(before) or _WAITED_BEFORE.search(before) or _ASIDE_AFTER.match(after)
+    )
+
+
+def _unit(number: str) -> float:
+    """One unit in the last digit; 0 of a whole number."""
+    digits, _, exponent = number.lower().partition("e")
+    _, dot, fraction = digits.partition(".")
+    if not dot and not exponent:
+        return 0.0
+    return float(10.0 ** (int(exponent or 0) - len(fraction)))
+
+
+def judge(reference: ObservedRun, target: ObservedRun, allowed: float) -> Judgement | None:
+    """The verdict, or None where neither prints a number.
+
+    Args:
+        reference: the original's run.
+        target: the migrated script's.
+        allowed: the relative tolerance of numbers, beside one unit in the last digit that is printed.
+    """
+    compared, worst = 0, 0.0
+    for theirs, ours in _streams(reference, target):
+        found, count, apart = _compare(theirs, ours, allowed)
+        if found is not None:
+            where = found.target.where if found.target is not None else ""
+            return Judgement(
+                Check.PRINTED, Status.FAILED, found.detail, where or found.reference.where
+            )
+        compared, worst = compared + count, max(worst, apart)
+    if _cut_short(reference, target):
+        detail = "a process was ended before it could tell what it printed"
+        return Judgement(Check.PRINTED, Status.NOT_JUDGED, detail)
+    if not compared:
+        return None
+    detail = f"{compared} printed numbers alike, within {worst:.1e} relative or their last digit"
+    return Judgement(Check.PRINTED, Status.OK, detail)
+
+
+def _streams(
+    reference: ObservedRun, target: ObservedRun
+) -> Iterable[tuple[Sequence[PrintedLine], Sequence[PrintedLine]]]:
+    """What is laid side by side: each process's output, then each log file that both wrote."""
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        if a.printed is not None and b.printed is not None:
+            yield a.printed, b.printed
+    for name in sorted(reference.logs.keys() & target.logs.keys()):
+        yield _of_file(name, reference.logs), _of_file(name, target.logs)
+
+
+def _cut_short(reference: ObservedRun, target: ObservedRun) -> bool:
+    """True if a process printed something, and its counterpart could not tell."""
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        if (a.printed is None) != (b.printed is None) and (a.printed or b.printed):
+            return True
+    return False
+
+
+def _of_file(name: str, logs: Mapping[str, str]) -> list[PrintedLine]:
+    lines = logs[name].splitlines()
+    return [PrintedLine(line, f"{name}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _compare(
+    reference: Sequence[PrintedLine], target: Sequence[PrintedLine], allowed: float
+) -> tuple[Difference | None, int, float]:
+    """(the first difference in the original's order, numbers compared, the largest relative difference)."""
+    theirs = [m for line in reference if (m := masked(line)) is not None]
+    ours: dict[str, list[Masked]] = {}
+    for line in target:
+        if (m := masked(line)) is not None:
+            ours.setdefault(m.template, []).append(m)
+    scales = _scales(theirs)
+    seen: dict[str, int] = {}
+    compared, worst = 0, 0.0
+    for one in theirs:
+        place = seen[one.template] = seen.get(one.template, 0) + 1
+        others = ours.get(one.template, [])
+        if len(others) < place:
+            return _missing(one, place, others), compared, worst
+        for i, (x, y) in enumerate(zip(one.numbers, others[place - 1].numbers, strict=True)):
+            apart = relative(x, y, scales[one.template][i])
+            if apart > allowed and not _in_last_digit(x, y, one.last[i], others[place - 1].last[i]):
+                return _other_number(one, others[place - 1], x, y, place), compared, worst
+            compared, worst = compared + 1, max(worst, min(apart, allowed))
+    for template, others in ours.items():
+        if seen.get(template, 0) and len(others) > seen[template]:
+            return _more(others, seen[template]), compared, worst
+    return None, compared, worst
+
+
+def _scales(lines: Sequence[Masked]) -> dict[str, list[float]]:
+    """The largest of each place's numbers: a metric near 0 has no meaningful relative error."""
+    out: dict[str, list[float]] = {}
+    for one in lines:
+        known = out.setdefault(one.template, [0.0] * len(one.numbers))
+        for i, number in enumerate(one.numbers):
+            if math.isfinite(number):
+                known[i] = max(known[i], abs(number))
+    return out
+
+
+def _in_last_digit(x: float, y: float, a: float, b: float) -> bool:
+    """True if two rounded numbers differ by one unit in their last digit at most, and by no more than `_LAST_DIGIT`.
+
+    Of numbers with few digits that is asked for, since rounding seldom turns their last one.
+    """
+    unit = max(a, b)
+    return unit <= _LAST_DIGIT * abs(x) and abs(x - y) <= 1.001 * unit
+
+
+def _shown(line: PrintedLine) -> str:
+    text = " ".join(line.text.split())
+    return f"`{text[:117]}...`" if len(text) > 120 else f"`{text}`"
+
+
+def _other_number(one: Masked, other: Masked, x: float, y: float, place: int) -> Difference:
+    detail = (
+        f"{x:.9g} in the original, {y:.9g} here: {_shown(one.line)} ({one.line.where}) and"
+        f" {_shown(other.line)}, the {_th(place)} line of its kind"
+    )
+    return Difference(one.template, detail, one.line, other.line)
+
+
+def _missing(one: Masked, place: int, others: Sequence[Masked]) -> Difference:
+    times = f"only {len(others)} times" if others else "never"
+    detail = (
+        f"{_shown(one.line)} ({one.line.where}), the {_th(place)} line of its kind in the original, is"
+        f" missing: the migrated script prints such a line {times}"
+    )
+    return Difference(one.template, detail, one.line, others[-1].line if others else None)
+
+
+def _more(others: Sequence[Masked], known: int) -> Difference:
+    extra = others[known].line
+    detail = (
+        f"{_shown(extra)}: printed {len(others)} times here, {known} times in the original: a line more than"
+        " once, or an output that is repeated"
+    )
+    return Difference(others[known].template, detail, extra, extra)
+
+
+def _th(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"

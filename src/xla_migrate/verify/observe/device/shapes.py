@@ -1,0 +1,215 @@
+"""What made torch_xla compile again: the first call whose shapes or numbers differ from an earlier graph's.
+
+torch_xla names the line of the step mark, where all graphs are compiled. So, in a run of its own
+(`Plan.explain`), every torch function that the script calls on its device is noted with the shapes it
+takes and gives and the Python numbers that enter it. Where a mark has compiled, the calls since the
+mark before are laid beside those of the earlier graph that is most alike; the first that differs is
+the cause: a batch of another shape, a number that became part of the graph (fact 3.31), a tensor
+that grows, a size that the data decides (3.23), or other operations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from ..process import records, where
+from . import counters
+
+_MADE = "_xla_migrate_made"  # on a tensor: (file:line, function) of what made it
+_KEPT = 16  # graphs that a new one is compared with
+
+Shape = tuple[int, ...]
+
+# Numbers that enter these are inputs of the graph, not part of it (3.31), but for 0 and 1 (3.25).
+_ARITHMETIC = set(
+    "add sub mul div true_divide fmod remainder add_ sub_ mul_ div_ rsub eq ne lt le gt ge fill_ clamp"
+    " clamp_ clamp_min clamp_max lerp lerp_ masked_fill masked_fill_ addcmul_ addcdiv_ addcmul addcdiv"
+    " leaky_relu dropout maximum minimum __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __div__"
+    " __truediv__ __rtruediv__ __iadd__ __isub__ __imul__ __itruediv__ __eq__ __ne__ __lt__ __le__"
+    " __gt__ __ge__ __mod__".split()
+)
+# What only looks at a tensor is no part of a graph.
+_LOOKS = set(
+    "__get__ __set__ size dim numel stride is_contiguous element_size data_ptr __len__ __hash__"
+    " requires_grad_ register_hook is_floating_point is_complex type retain_grad ndimension nelement"
+    " __repr__ __format__ __str__ item tolist __bool__ __float__ __int__ cpu numpy __delete__".split()
+)
+
+
+@dataclass(frozen=True)
+class TorchCall:
+    """One call of a torch function that takes or gives a tensor on the device."""
+
+    name: str
+    where: str
+    takes: tuple[Shape, ...]
+    gives: tuple[Shape, ...]
+    numbers: tuple[Any, ...]
+    made: tuple[
+        tuple[str, str] | None, ...
+    ]  # who made each tensor it takes; None: came from outside
+
+    @property
+    def fixed(self) -> tuple[Any, ...]:
+        """The numbers that are part of the graph."""
+        return () if self.name in _ARITHMETIC else self.numbers
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What has to be the same for the same graph."""
+        return self.name, self.takes, self.gives, self.fixed
+
+
+_calls: list[TorchCall] = []
+_graphs: deque[list[TorchCall]] = deque(maxlen=_KEPT)
+_compiled = 0.0
+
+
+def install() -> None:
+    """Note the calls of this process's main thread from now on."""
+    _Notes().__enter__()  # type: ignore[no-untyped-call]
+
+
+def after_mark() -> None:
+    """A graph was cut: if it had to be compiled, tell why."""
+    global _compiled
+    if not _calls:
+        return
+    now = counters.compiles()
+    if now > _compiled:
+        found = explain(_calls, _graphs)
+        if found is not None:
+            records.write("recompile", where=found[0], cause=found[1])
+    _compiled = now
+    _graphs.append(list(_calls))
+    _calls.clear()
+
+
+class _Notes(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in _LOOKS:
+            return func(*args, **kwargs)
+        taken, numbers = _parts((args, kwargs))  # before: a call may change its tensors in place
+        takes = tuple(tuple(t.shape) for t in taken)
+        made = tuple(getattr(t, _MADE, None) for t in taken)
+        out = func(*args, **kwargs)
+        given, _ = _parts(out)
+        if any(t.device.type == "xla" for t in (*taken, *given)):
+            place = where.caller()
+            gives = tuple(tuple(t.shape) for t in given)
+            _calls.append(TorchCall(_plain(func, name), place, takes, gives, tuple(numbers), made))
+            for tensor in given:
+                if not isinstance(tensor, torch.nn.Parameter):
+                    setattr(tensor, _MADE, (place, name))
+        return out
+
+
+def _plain(func: Any, name: str) -> str:
+    return name or str(resolve_name(func) or func)
+
+
+def _parts(value: Any) -> tuple[list[torch.Tensor], list[Any]]:
+    """Its tensors, and its Python numbers, in order."""
+    tensors: list[torch.Tensor] = []
+    numbers: list[Any] = []
+    for leaf in _leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            tensors.append(leaf)
+        elif isinstance(leaf, (bool, int, float, str)):
+            numbers.append(leaf)
+    return tensors, numbers
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def explain(calls: list[TorchCall], graphs: Iterable[list[TorchCall]]) -> tuple[str, str] | None:
+    """(file:line, cause) of the first call that differs from the most similar earlier graph.
+
+    Args:
+        calls: of the graph that was compiled.
+        graphs: earlier ones, in order.
+
+    Returns:
+        None where there is no earlier graph, or no call that differs.
+    """
+    earlier = _most_alike(calls, list(graphs))
+    if earlier is None:
+        return None
+    for before, now in zip(earlier, calls, strict=False):
+        if before.kind != now.kind:
+            return _differing(before, now)
+    if len(earlier) != len(calls):
+        more, word = (calls, "more") if len(calls) > len(earlier) else (earlier, "less")
+        extra = more[min(len(calls), len(earlier))]
+        return extra.where, f"{extra.name}() and what follows it: {word} than in the graph before"
+    for before, now in zip(earlier, calls, strict=True):
+        if _special(before.numbers) != _special(now.numbers):
+            what = (
+                f"{now.name}() with {_shown(before.numbers)} before, with {_shown(now.numbers)} now"
+            )
+            return now.where, f"a number that is exactly 0 or 1 becomes part of the graph: {what}"
+    return None
+
+
+def _most_alike(calls: list[TorchCall], graphs: list[list[TorchCall]]) -> list[TorchCall] | None:
+    """The one with the longest beginning of the same functions; of those that tie, the latest."""
+
+    def alike(graph: list[TorchCall]) -> int:
+        pairs = zip(graph, calls, strict=False)
+        same = next((i for i, (a, b) in enumerate(pairs) if a.name != b.name), None)
+        return min(len(graph), len(calls)) if same is None else same
+
+    return max(reversed(graphs), key=lambda g: (alike(g), -abs(len(g) - len(calls))), default=None)
+
+
+def _special(numbers: tuple[Any, ...]) -> list[Any]:
+    return [n if n in (0, 1) else None for n in numbers]
+
+
+def _differing(before: TorchCall, now: TorchCall) -> tuple[str, str]:
+    if before.name != now.name:
+        return (
+            now.where,
+            f"{now.name}() where the graph before had {before.name}() ({before.where})",
+        )
+    if len(before.takes) != len(now.takes):
+        more = f"{now.name}() of {len(now.takes)} tensors, of {len(before.takes)} before"
+        return now.where, f"a list of tensors that grows or shrinks: {more}"
+    changed = [i for i, (a, b) in enumerate(zip(before.takes, now.takes, strict=True)) if a != b]
+    if changed:
+        i = changed[0]
+        shapes = f"{_shown(before.takes[i])} before, {_shown(now.takes[i])} now"
+        made = now.made[i]
+        if made is None:
+            return now.where, f"a batch of another shape, first used by {now.name}(): {shapes}"
+        return made[0], f"a tensor whose shape changes, made by {made[1]}(): {shapes}"
+    if before.fixed != now.fixed:
+        what = f"{_shown(before.fixed)} before, {_shown(now.fixed)} now"
+        return now.where, f"a Python number that is part of the graph: {now.name}() with {what}"
+    shapes = f"{_shown(before.gives)} before, {_shown(now.gives)} now"
+    return now.where, f"a size that the data decides: {now.name}() gives {shapes}"
+
+
+def _shown(values: tuple[Any, ...]) -> str:
+    inner = ", ".join(_shown(v) if isinstance(v, tuple) else str(v) for v in values[:6])
+    return f"({inner}{', ...' if len(values) > 6 else ''})"

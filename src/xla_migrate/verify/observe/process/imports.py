@@ -1,0 +1,62 @@
+"""Acting when the script imports a library, and hiding libraries from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+
+class AfterImport:
+    """A meta-path finder that calls a function once a module has been executed."""
+
+    def __init__(self, actions: dict[str, Callable[[Any], None]]) -> None:
+        self.actions = actions
+
+    def find_spec(
+        self, name: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module's own spec, with the action behind its execution."""
+        action = self.actions.get(name)
+        if action is None:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_then_act(module: ModuleType) -> None:
+            execute(module)
+            if self.actions.pop(name, None) is not None:
+                action(module)
+
+        spec.loader.exec_module = execute_then_act  # type: ignore[method-assign]
+        return spec
+
+
+def after(actions: dict[str, Callable[[Any], None]]) -> None:
+    """Call each action with its module, right after its import (at once where it is imported)."""
+    waiting = dict(actions)
+    for name in list(waiting):
+        if name in sys.modules:
+            waiting.pop(name)(sys.modules[name])
+    if waiting:
+        sys.meta_path.insert(0, AfterImport(waiting))
+
+
+def hide(name: str) -> None:
+    """Make a package look not installed, to imports and to those who probe, by the class or an instance of it."""
+    find = PathFinder.find_spec.__func__  # type: ignore[attr-defined]
+
+    @classmethod  # type: ignore[misc]
+    def find_spec(
+        cls: Any, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] == name:
+            return None
+        found: ModuleSpec | None = find(cls, fullname, path, target)
+        return found
+
+    PathFinder.find_spec = find_spec  # type: ignore[method-assign,assignment]

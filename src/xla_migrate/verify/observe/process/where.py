@@ -1,0 +1,57 @@
+"""Where in the user's code we are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+_HARNESS = str(Path(__file__).parents[2])
+_project: tuple[str, ...] = ()
+_NEVER = ("/site-packages/torch/", "/dist-packages/torch/", _HARNESS, "<frozen", "<string>")
+
+
+def set_project(folder: str) -> None:
+    """The folder whose files are the user's."""
+    global _project
+    _project = (folder.rstrip("/") + "/",)
+
+
+def caller() -> str:
+    """`file:line` of the innermost frame in the user's project (relative to it).
+
+    Where no frame is the project's (a thread of a library), the innermost one outside torch and the
+    harness.
+    """
+    fallback = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_project) and "site-packages" not in name:
+            return f"{name[len(_project[0]) :]}:{frame.f_lineno}"
+        if not fallback and not any(part in name for part in _NEVER):
+            fallback = f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return fallback
+
+
+def stack() -> tuple[str, ...]:
+    """All `file:line` of the user's project that led here, the innermost first."""
+    found = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_project) and "site-packages" not in name:
+            found.append(f"{name[len(_project[0]) :]}:{frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(found)
+
+
+def loaded() -> list[str]:
+    """The files of the user's project that this process has imported, or runs, relative to it."""
+    found = set()
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None) or ""
+        if isinstance(name, str) and name.startswith(_project) and "site-packages" not in name:
+            found.add(name[len(_project[0]) :])
+    return sorted(found)

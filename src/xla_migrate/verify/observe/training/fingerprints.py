@@ -1,0 +1,166 @@
+"""Parameters and gradients of a step in a few numbers per tensor.
+
+To compare two runs tensor by tensor, neither needs the other's tensors: for each, the norm of the
+gradient, the norm of the weights, and one projection s' P t on fixed random signs. For two weights P
+and Q, E[(s'(P - Q)t)^2] = |P - Q|^2, so a difference in the projections is a difference in the
+tensors, of about that size; the norm is what weight decay moves most. On XLA these are a few
+operations in the step's own graph: no launch, compile or transfer of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..device.device_values import real_device
+
+_signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
+_ROW = 512  # elements whose norm float32 sums up to seven digits
+_SHORT = 1 << 13  # elements whose product with signs XLA:CPU sums up to seven digits
+_XLA_CPU = os.environ.get("PJRT_DEVICE") == "CPU"
+_SAMPLE = 1 << 13  # elements by which a tensor's movement is measured
+_randint = torch.randint  # the harness's own draws must not be the script's
+_tensor = torch.tensor
+_randn = torch.randn
+_BF16_UNIT = 2.0**-7
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, int]:
+    if tensor.dim() < 2 or tensor.numel() == 0:
+        return 1, tensor.numel()
+    return tensor.size(0), tensor.numel() // tensor.size(0)
+
+
+def _sign_vectors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    rows, columns = _shape(tensor)
+    key = (rows, columns, real_device(tensor))
+    if key not in _signs:
+        generator = torch._C.Generator()
+        generator.manual_seed(rows * 1_000_003 + columns)
+        host = [
+            _randint(0, 2, (n,), generator=generator, device="cpu").float() * 2 - 1
+            for n in (rows, columns)
+        ]
+        _signs[key] = tuple(torch._C.TensorBase.to(x, key[2]) for x in host)
+    return _signs[key]
+
+
+def _projection(tensor: torch.Tensor) -> torch.Tensor:
+    x = _wide(tensor)
+    left, right = _sign_vectors(x)
+    if x.dim() != 2:
+        x = x.reshape(left.numel(), right.numel())
+    if real_device(x).type == "xla":
+        # Its dot loses digits on long vectors, and a TPU's rounds to bfloat16; reductions do not. On
+        # the CPU the product with a short vector takes half the time of a reduction.
+        if _XLA_CPU and right.numel() <= _SHORT:
+            return (torch.mv(x, right) * left).sum()
+        return ((x * left.unsqueeze(1)).sum(0) * right).sum()
+    return torch.dot(torch.mv(x.float(), right), left)
+
+
+def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The 2-norm of each tensor: one vector, in float32."""
+    if not tensors:
+        return torch.zeros(0)
+    wide = [_wide(t) for t in tensors]
+    if real_device(wide[0]).type == "xla":  # norm() there takes twice as long
+        return torch.stack([(x * x).sum().float() for x in wide]).sqrt()
+    short: list[torch.Tensor] = []  # whole tensors, and what is left over of long ones
+    rows: list[torch.Tensor] = []  # norms of a long tensor's rows
+    short_of, rows_of = [], []
+    for i, x in enumerate(map(_flat, wide)):
+        whole = x.numel() // _ROW * _ROW if x.numel() > _ROW else 0
+        if whole:
+            rows.append(torch.linalg.vector_norm(x[:whole].view(-1, _ROW), dim=1))
+            rows_of.append(i)
+        if whole < x.numel() or not whole:
+            short.append(x[whole:] if whole else x)
+            short_of.append(i)
+    parts = [torch.stack(torch._foreach_norm(short))] if short else []
+    found = torch.cat([*parts, *rows]).double()
+    lengths = _tensor([1] * len(short) + [len(r) for r in rows], device="cpu")
+    owners = torch.repeat_interleave(
+        _tensor(short_of + rows_of, device="cpu"), lengths, output_size=len(found)
+    )
+    squares = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
+    return squares.index_add_(0, owners, found.square_()).sqrt_().float()
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Dense, real, in float32 (in float64 it would be copied, which takes several times as long)."""
+    dense = tensor.coalesce().values() if tensor.is_sparse else tensor
+    if dense.is_complex():
+        dense = torch.view_as_real(dense)
+    return dense if dense.dtype in (torch.float32, torch.float64) else dense.float()
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements in the order of memory; a copy only where they do not lie together."""
+    if tensor.is_contiguous():
+        return tensor.view(-1)
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+    return tensor.reshape(-1)
+
+
+def weighed(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The parameters that are compared at every step: not biases and scales (see `tolerances`)."""
+    return [p for p in parameters if p.dim() >= 2]
+
+
+def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Norms of all parameters, then their projections: one vector of 2 n."""
+    detached = [p.detach() for p in parameters]
+    if not detached:
+        return torch.zeros(0)
+    return torch.cat([norms(detached), torch.stack([_projection(p) for p in detached])])
+
+
+def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
+    """Norms of the gradients that there are; divided by `scale` where they are still scaled."""
+    found = [p.grad.detach() for p in parameters if p.grad is not None]
+    if not found:
+        return None
+    out = norms(found)
+    return out if scale is None else out / scale
+
+
+def copies(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Samples of the parameters before a step, to measure by how much it moves them; None on XLA.
+
+    There a copy would keep the old buffers from being donated; the reference's measure serves both.
+    """
+    if not parameters or real_device(parameters[0]).type == "xla":
+        return None
+    return [_sample(p.detach()).clone() for p in parameters]
+
+
+def _sample(tensor: torch.Tensor) -> torch.Tensor:
+    """Elements at equal distances, `_SAMPLE` to twice as many; all where there are fewer.
+
+    The distance is odd, so that it does not fall on one column of a matrix.
+    """
+    flat = _flat(tensor)
+    if flat.numel() < 3 * _SAMPLE:
+        return flat
+    return flat[:: (flat.numel() // _SAMPLE - 1) | 1]
+
+
+def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
+    """Random noise of about a unit in bfloat16's last place on every weight, the same in every run."""
+    generator = torch._C.Generator()
+    generator.manual_seed(seed)
+    for p in parameters:
+        noise = _randn(p.shape, generator=generator, device="cpu").mul_(_BF16_UNIT).add_(1)
+        p.mul_(torch._C.TensorBase.to(noise.to(p.dtype), real_device(p)))
+
+
+def moved(parameters: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) -> torch.Tensor:
+    """How far each parameter is from its copy (2-norm), by its sample."""
+    steps = torch._foreach_sub([_sample(p.detach()) for p in parameters], list(before))
+    shares = [p.numel() / max(s.numel(), 1) for p, s in zip(parameters, before, strict=True)]
+    return norms(steps) * _tensor(shares, device="cpu").sqrt_()

@@ -1,0 +1,136 @@
+"""What other modules hand to the functions of one, and that they are called in each step."""
+
+from __future__ import annotations
+
+import pytest
+
+from .test_project import left
+
+SELECTED = "valid = target != 255\n    return logits[valid].mean()"
+FUNCTION = f"import torch\n\ndef criterion(logits, target):\n    {SELECTED}\n"
+CALLED = """
+import torch
+
+class Criterion:
+    def __call__(self, logits, target):
+        valid = target != 255
+        return logits[valid].mean()
+"""
+MODULE = """
+import torch
+from torch import nn
+
+class Criterion(nn.Module):
+    def forward(self, logits, target):
+        valid = target != 255
+        return logits[valid].mean()
+"""
+TRAIN = """
+import torch
+{imports}
+
+def main(model, loader, optimizer):
+    device = torch.device("cuda")
+    {made}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = {call}
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def found(losses: str, imports: str, made: str, call: str) -> list[tuple[str, int]]:
+    train = TRAIN.format(imports=imports, made=made, call=call)
+    rest = left({"losses.py": losses, "train.py": train}, "losses.py")
+    return [(finding.code, finding.line) for finding in rest]
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        ("from losses import criterion", "criterion(model(x), y)"),
+        ("from losses import criterion as ce", "ce(model(x), y)"),
+        ("from losses import criterion", "criterion(target=y, logits=model(x))"),
+        ("import losses", "losses.criterion(model(x), y)"),
+    ],
+)
+def test_a_function_that_a_step_calls(imports: str, call: str) -> None:
+    assert found(FUNCTION, imports, "pass", call) == [("XLA504", 5)]
+
+
+@pytest.mark.parametrize("losses", [CALLED, MODULE])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "criterion = Criterion()",
+        "criterion = Criterion().to(device)",
+        "criterion, other = Criterion(), model",
+    ],
+)
+def test_an_object_that_a_step_calls(losses: str, made: str) -> None:
+    where = losses.split("\n").index("        return logits[valid].mean()") + 1
+    seen = found(losses, "from losses import Criterion", made, "criterion(model(x), y)")
+    assert ("XLA504", where) in seen
+
+
+def test_what_a_step_does_not_call() -> None:
+    made = "criterion(torch.zeros(8, 2), torch.zeros(8))"
+    assert found(FUNCTION, "from losses import criterion", made, "model(x).mean()") == []
+
+
+def test_what_a_step_gives_something_on_the_host() -> None:
+    call = "model(x).mean() + criterion(torch.zeros(8, 2), torch.zeros(8))"
+    assert found(FUNCTION, "from losses import criterion", "pass", call) == []
+
+
+def test_a_function_of_the_same_name_of_another_module() -> None:
+    files = {
+        "losses.py": FUNCTION,
+        "other.py": "def criterion(logits, target):\n    return logits.mean()\n",
+        "train.py": TRAIN.format(
+            imports="import losses\nfrom other import criterion",
+            made="pass",
+            call="criterion(model(x), y)",
+        ),
+    }
+    assert left(files, "losses.py") == []
+
+
+def test_modules_that_a_program_loads_are_part_of_its_steps() -> None:
+    model = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def forward(self, x):
+            score = torch.softmax(x, -1)
+            if score.max() > 0.5:
+                score = score * 2
+            return score
+    """
+    train = TRAIN.format(
+        imports="from net import Net", made="model = Net().to(device)", call="model(x)"
+    )
+    files = {"net.py": model, "train.py": train}
+    assert [(f.code, f.line) for f in left(files, "net.py")] == [("XLA503", 8)]
+    assert left({"net.py": model}, "net.py") == []
+
+
+def test_a_loss_that_a_scaler_steps_with_is_read() -> None:
+    loop = """
+    import torch
+
+    def train_one_epoch(model, loader, optimizer, device, loss_scaler):
+        for x, y in loader:
+            x = x.to(device)
+            optimizer.zero_grad()
+            loss, _, _ = model(x)
+            if loss.item() > 100:
+                break
+            loss_scaler(loss, optimizer, parameters=model.parameters())
+    """
+    assert [(f.code, f.line) for f in left({"engine.py": loop}, "engine.py")] == [("XLA503", 10)]

@@ -1,0 +1,71 @@
+"""Programs that train on the CPU have nothing to migrate."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..helpers import findings
+
+TRAIN = """
+import torch
+
+def train(model, loader, optimizer):
+    torch.manual_seed(0)
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "model.pt")
+"""
+MAIN = """
+if __name__ == "__main__":
+    model = torch.nn.Linear(1, 1)
+    train(model, [torch.ones(1)], torch.optim.SGD(model.parameters(), 0.1))
+"""
+LOOP = """
+import torch
+
+model = torch.nn.Linear(1, 1)
+for _ in range(3):
+    model.zero_grad()
+    model(torch.ones(1)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        TRAIN + MAIN,
+        LOOP,
+        "import numpy as np\n" + TRAIN + MAIN,
+        TRAIN + "plt.xlabel('x')" + MAIN,
+        LOOP + "    for p in model.parameters():\n        p.data.add_(p.grad, alpha=-0.1)\n",
+        "import torch.distributed.rpc as rpc\nimport torch.multiprocessing as mp\n"
+        + TRAIN
+        + MAIN
+        + "    rpc.init_rpc('a', rank=0, world_size=2)\n    mp.spawn(train, nprocs=2)\n",
+    ],
+)
+def test_nothing_is_found_in_a_program_for_the_cpu(program: str) -> None:
+    assert not findings(program)
+
+
+def test_nothing_is_found_in_modules_about_remote_calls() -> None:
+    source = "import torch.distributed.rpc as rpc\nfrom mine import Agent\n" + TRAIN
+    assert not findings(source)
+    assert findings(source + "    model.cuda()\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TRAIN,  # whoever imports it may train on a device
+        LOOP.replace("model = torch.nn.Linear(1, 1)", ""),  # a part of a program
+        "from mine import Model\n" + TRAIN + MAIN,  # which may move itself
+        "import accelerate\n" + TRAIN + MAIN,
+        TRAIN.replace("model(x)", "model(x.to(dev))") + MAIN,
+        TRAIN + MAIN + "    args.gpu = 0\n",
+        TRAIN + MAIN + "    model.cuda()\n",
+    ],
+)
+def test_everything_else_is_judged(source: str) -> None:
+    assert {code for _, code in findings(source)} & {"XLA124", "XLA502"}

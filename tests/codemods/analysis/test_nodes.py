@@ -1,0 +1,58 @@
+"""Walking is what the standard library does, without contexts and operators."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from xla_codemods.analysis.nodes import children, walk
+
+LEFT_OUT = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+ROOT = Path(__file__).parents[3]
+EVERYTHING = """
+@d
+async def f(a: int, /, b=1, *c: str, k, m=2, **n) -> None:
+    async with x as y, z: await w
+    async for i in j: continue
+    else: pass
+    return
+class C(B, m=1):
+    a: int = 1
+    b: str
+try: raise E from e
+except (A, B) as g: ...
+except C: raise
+else: assert a, b
+finally: del p[0], q.r
+while not a and b or c: break
+global v
+x = y = [*a, {1: 2, **s}, {1, 2}, (i for i in j if k), [i async for i in j], {i: j for i in k}, {i for i in j}]
+x += -a ** b if c else lambda *a, b=1: (yield)
+(n := f"{a!r:>{w}} {b=}") < 1 <= x[1:2, ::3] is not None
+f(*a, b, k=1, **c)
+match a:
+    case [1, x, *_] | {"k": v, **r} if g: yield from h
+    case P(1, y=2) as z: pass
+    case None | a.b: pass
+import a.b as c, d
+from . import *
+"""
+
+
+def plain(node: ast.AST) -> list[ast.AST]:
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, LEFT_OUT)]
+
+
+SOURCES = {"everything": EVERYTHING} | {
+    str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "codemods").rglob("*.py")
+}
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_children_are_those_of_ast(name: str) -> None:
+    tree = ast.parse(SOURCES[name])
+    for node in ast.walk(tree):
+        assert children(node) == plain(node), ast.dump(node)
+    assert set(walk(tree)) == {n for n in ast.walk(tree) if not isinstance(n, LEFT_OUT)}

@@ -1,0 +1,128 @@
+"""Meters and loggers of other modules: what they do with a number decides."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
+TRAIN = """
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from tools.utils import AverageMeter, show
+
+def train(model, loader: DataLoader, optimizer, device):
+    losses = AverageMeter("loss")
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {line}
+    return losses.avg
+
+device = torch.device("cuda")
+"""
+METER = """
+class AverageMeter:
+    def __init__(self, name):
+        self.name = name
+        self.val = self.avg = self.sum = self.count = 0
+
+    def update(self, val, n=1):
+        {first}
+        self.val = val
+        self.sum += val * n
+        self.count += n
+        self.avg = self.sum / self.count
+
+    def __str__(self):
+        return "{{name}} {{val:.4f}}".format(**self.__dict__)
+
+    {more}
+
+{function}
+"""
+SHOW = "def show(step, value):\n    print(step, f'{value:.4f}')\n"
+
+
+def _migrated(
+    line: str, first: str = "pass", more: str = "", function: str = SHOW, third: str = ""
+) -> str:
+    files = {
+        "train.py": TRAIN.format(line=line),
+        "tools/__init__.py": "",
+        "tools/utils.py": METER.format(first=first, more=more, function=function),
+        "other.py": third,
+    }
+    modules = Modules({name: textwrap.dedent(text).encode() for name, text in files.items()})
+    source = modules.files["train.py"]
+    return migrate(source, Options(), "train.py", Project(modules, "train.py")).data.decode()
+
+
+METERED = "losses.update(loss.item(), x.size(0))"
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (METERED, "losses.update(xla.item(loss), x.size(0))"),
+        ("losses.update(float(loss), 3)", "losses.update(xla.item(loss), 3)"),
+        ("value = loss.item()\n        losses.update(value)", "value = xla.item(loss)"),
+    ],
+)
+def test_meters_of_other_modules(line: str, after: str) -> None:
+    found = _migrated(line)
+    assert after in found
+    assert "return xla.arrived(losses.avg)" in found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"first": "if val > 3: raise ValueError"},
+        {"first": "self.history.append(val)"},
+        {"first": "val = float(val)"},
+        {"more": "def all(self):\n        return [self.sum, self.count]"},
+        {"more": "def merge(self, other):\n        self.__dict__.update(other)"},
+        {"third": "from tools.utils import AverageMeter\nimport train\nprint(train.meter.avg)\n"},
+    ],
+)
+def test_meters_that_want_pythons_own_number(change: dict[str, str]) -> None:
+    assert "losses.update(loss.item(), x.size(0))" in _migrated(METERED, **change)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        SHOW,
+        "def show(step, value):\n    text = 'loss %.4f' % value\n    if step:\n        print(text)\n",
+        "def show(step, value):\n    for word in ('loss', 'error'):\n        print(word, round(value, 3), flush=True)\n",
+        "import logging\nlogger = logging.getLogger()\ndef show(step, value):\n    logger.info('%d %f', step, value)\n",
+        "def show(step, value):\n    print('{} {}'.format(step, value), end='')\n",
+    ],
+)
+def test_functions_that_only_show(function: str) -> None:
+    found = _migrated("show(step, loss.item())", function=function)
+    assert "xla.later(lambda step=step, loss=loss: show(step, loss.item()))" in found
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "import time\ndef show(step, value):\n    print(time.time(), value)\n",
+        "seen = []\ndef show(step, value):\n    seen.append(value)\n    print(value)\n",
+        "def show(step, value):\n    print(value)\n    return value\n",
+        "def show(step, value):\n    if value > 3:\n        raise ValueError\n    print(value)\n",
+        "def show(step, value):\n    global last\n    last = value\n    print(value)\n",
+        "def show(step, value):\n    print(value, file=open('log', 'a'))\n",
+        "def show(step, value):\n    step.last = value\n    print(value)\n",
+    ],
+)
+def test_functions_that_do_more(function: str) -> None:
+    assert "show(step, loss.item())" in _migrated("show(step, loss.item())", function=function)
+    assert "xla.later" not in _migrated("show(step, loss.item())", function=function)

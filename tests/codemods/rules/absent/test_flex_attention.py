@@ -1,0 +1,38 @@
+"""XLA916: flex_attention, by itself and as the attention of a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch.nn.attention.flex_attention import flex_attention\nx = flex_attention(q, k, v)\n",
+        "from torch.nn.attention.flex_attention import flex_attention as f\nx = f(q, k, v)\n",
+        "import torch.nn.attention.flex_attention as fa\nx = fa.flex_attention(q, k, v)\n",
+        "from torch.nn.attention import flex_attention as fa\nx = fa.flex_attention(q, k, v, score_mod=s)\n",
+    ],
+)
+def test_calls_are_left_to_a_person(source: str) -> None:
+    assert findings(source) == [(2, "XLA916")]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize("made", ["AutoModel.from_pretrained(n, ", "AutoModel.from_config(c, "])
+def test_models_use_torchs_own(made: str) -> None:
+    head = f"from transformers import AutoModel\nx = {made}attn_implementation="
+    assert migrated(f'{head}"flex_attention")\n') == f'{head}"sdpa")\n'
+
+
+def test_it_raises_on_xla_devices() -> None:
+    """When this fails, torch has it for XLA devices, and the rule can go."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_xla")
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = torch.randn(1, 2, 16, 8).to("xla")
+    with pytest.raises(ValueError, match="only supported on CUDA"):
+        flex_attention(q, q, q)

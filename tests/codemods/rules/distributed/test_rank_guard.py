@@ -1,0 +1,106 @@
+"""XLA606: replicas that cut their graphs at other places than the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+STEP = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def train(model, loader, optimizer, rank, args):
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(model)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for x in loader:
+        loss = model(x).mean()
+        {first}
+        loss.backward()
+        {second}
+        optimizer.step()
+        {third}
+"""
+IDLE = "pass"
+
+
+def step(first: str = IDLE, second: str = IDLE, third: str = IDLE) -> str:
+    return STEP.format(first=first, second=second, third=third)
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        "if rank == 0: start.record()",
+        "if dist.get_rank() == 0: end.record()",
+        "if not rank: torch.cuda.synchronize()",
+        "if args.local_rank == 0: start_event.record(torch.cuda.current_stream())",
+        "if rank == 0 and args.time: end.record()",
+    ],
+)
+@pytest.mark.parametrize("place", ["first", "second"])
+def test_an_event_of_one_replica_within_a_step(guarded: str, place: str) -> None:
+    """All are cut where one is: behind that its event has nothing to launch."""
+    lines = [line.strip() for line in migrated(step(**{place: guarded})).splitlines()]
+    at = next(k for k, line in enumerate(lines) if line.startswith("if "))
+    assert lines[at - 1] == "xla.mark_step()"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        step(third="if rank == 0: end.record()"),
+        step(second="end.record()"),
+        step(second="if args.time: end.record()"),
+        step(second="if rank == 0: log.record(1)"),
+    ],
+)
+def test_what_all_do_or_nothing_waits_for_stays(source: str) -> None:
+    assert "XLA606" not in [code for _, code in findings(source)]
+
+
+def test_one_process_alone_has_nobody_to_wait_for() -> None:
+    source = step(second="if rank == 0: end.record()")
+    source = source.replace("dist.init_process_group", "print").replace(
+        "DistributedDataParallel(model)", "model"
+    )
+    assert "XLA606" not in [code for _, code in findings(source)]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "args.export and rank == 0",
+        "rank == 0 and args.export",
+        "args.eval_only and rank != 0",
+        "mode == 'test' and dist.get_rank() == 0",
+        "args.download and not rank",
+    ],
+)
+def test_an_early_return_of_another_mode(test: str) -> None:
+    """In the modes that reach the collective, all replicas do."""
+    source = f"""
+        import torch.distributed as dist
+
+        def main(args, rank, mode, x):
+            if {test}:
+                prepare()
+                return
+            dist.all_reduce(x)
+        """
+    assert "XLA606" not in [code for _, code in findings(source)]
+
+
+@pytest.mark.parametrize("test", ["rank != 0", "dist.get_rank() > 0", "rank"])
+def test_an_early_return_of_some_replicas(test: str) -> None:
+    source = f"""
+        import torch.distributed as dist
+
+        def main(args, rank, x):
+            if {test}:
+                return
+            dist.all_reduce(x)
+        """
+    assert (7, "XLA606") in findings(source)

@@ -1,0 +1,92 @@
+"""XLA814: where accelerate is patched before it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import IMPORT, findings, migrated
+
+CODE = "XLA814"
+PATCH = "xla.patch_accelerate()\n"
+
+
+@pytest.mark.parametrize(
+    ("imported", "made"),
+    [
+        ("from accelerate import Accelerator\n", "x = Accelerator()\n"),
+        ("from accelerate import Accelerator as A\n", "x = A(gradient_accumulation_steps=2)\n"),
+        ("import accelerate\n", "x = accelerate.Accelerator()\n"),
+        ("from accelerate.accelerator import Accelerator\n", "x = Accelerator(log_with='all')\n"),
+        ("from transformers import Trainer\n", "Trainer(model).train()\n"),
+        ("from transformers import Seq2SeqTrainer\n", "x = Seq2SeqTrainer(model=m)\n"),
+        ("import accelerate\n", "x, y = 1, build(accelerate.Accelerator())\n"),
+    ],
+)
+def test_it_is_patched_before_it_is_made(imported: str, made: str) -> None:
+    after = migrated(imported + made)
+    assert after.endswith(PATCH + made)
+    assert IMPORT in after
+
+
+def test_classes_that_derive_from_it() -> None:
+    source = """\
+from transformers import Trainer, TrainingArguments
+class Mine(Trainer):
+    def compute_loss(self, model, inputs):
+        return model(**inputs).loss
+args = TrainingArguments("out", optim="sgd")
+trainer = Mine(model, args)
+trainer.train()
+"""
+    assert f"{PATCH}trainer = Mine(model, args)" in migrated(source)
+
+
+def test_within_functions_and_branches() -> None:
+    source = """\
+from accelerate import Accelerator
+def build(steps):
+    if steps > 1:
+        accelerator = Accelerator(gradient_accumulation_steps=steps)
+    else:
+        accelerator = Accelerator()
+    return accelerator
+class Loop:
+    def __init__(self, steps):
+        self.accelerator = Accelerator(gradient_accumulation_steps=steps)
+"""
+    after = migrated(source)
+    assert after.count(PATCH) >= 2
+    assert f"        {PATCH}        self.accelerator" in after
+    assert f"        {PATCH}        accelerator = Accelerator(grad" in after
+
+
+def test_once_at_the_top_is_enough() -> None:
+    source = "from accelerate import Accelerator\nx = Accelerator()\ny = Accelerator()\n"
+    assert migrated(source).count(PATCH) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "severity"),
+    [("", "warning"), ("gradient_accumulation_steps=1", "warning"),
+     ("gradient_accumulation_steps=args.n", "error"), ("gradient_accumulation_plugin=p", "error")],
+)  # fmt: skip
+def test_steps_at_other_batches_are_an_error(steps: str, severity: str) -> None:
+    source = f"from accelerate import Accelerator\nx = Accelerator({steps})\n"
+    assert [(f.code, f.severity) for f in check(source.encode())] == [(CODE, severity)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate import Accelerator\ndef f(x: Accelerator):\n    x.print(1)\n",
+        "from mylib import Accelerator\nx = Accelerator(gradient_accumulation_steps=2)\n",
+        "from lightning import Trainer\nx = Trainer()\n",
+        "class Trainer:\n    pass\nx = Trainer()\n",
+        f"{IMPORT}from accelerate import Accelerator\n{PATCH}x = Accelerator()\n",
+        "import accelerate\nx = accelerate.init_empty_weights()\n",
+    ],
+)
+def test_others_stay(source: str) -> None:
+    assert findings(source) == []

@@ -1,0 +1,105 @@
+"""XLA812: what arrives by a variable, a field, an option or a dictionary is named where it is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+ARGUMENTS = "from transformers import TrainingArguments\n"
+LOADING = "from transformers import AutoModelForCausalLM\n"
+TRAINER = "import lightning as L\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 'paged_adamw_32bit'\nTrainingArguments('o', optim=x)",
+        "x = 'adamw_torch' if cpu else 'adamw_bnb_8bit'\nTrainingArguments('o', optim=x)",
+        "p.add_argument('--optim', default='paged_adamw_8bit')\nTrainingArguments('o', optim=args.optim)",
+        "p.add_argument('--opt-name', dest='o', default='adamw_apex_fused')\nTrainingArguments('o', optim=a.o)",
+        "kw = {'optim': 'paged_adamw_32bit'}\nTrainingArguments('o', **kw)",
+        "kw = dict(optim='paged_adamw_32bit')\nTrainingArguments('o', **kw)",
+        "TrainingArguments('o', **{'optim': 'lion_8bit'})",
+        "kw = {}; kw['optim'] = 'adamw_8bit'\nTrainingArguments('o', **kw)",
+        "def f(optim='paged_lion_8bit'):\n    return TrainingArguments('o', optim=optim)",
+        "class C:\n    optim: str = 'adamw_8bit'\nTrainingArguments('o', optim=C.optim)",
+        "class C(TrainingArguments):\n    optim: str = 'adamw_8bit'",
+        "class C(TrainingArguments):\n    optim: str = field(default='paged_adamw_32bit')",
+        "class C(TrainingArguments):\n    optim = dataclasses.field(default='paged_adamw_32bit', metadata={})",
+    ],
+)
+def test_optimizers(source: str) -> None:
+    assert [code for _, code in findings(ARGUMENTS + source)] == ["XLA812"]
+    assert "8bit" in migrated(ARGUMENTS + source) or "adamw_" in migrated(ARGUMENTS + source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "device_map = 'auto'\nAutoModelForCausalLM.from_pretrained('x', device_map=device_map)",
+        "p.add_argument('--device_map', default='auto')\nAutoModelForCausalLM.from_pretrained('x', device_map=args.device_map)",
+        "kw = dict(device_map='auto')\nAutoModelForCausalLM.from_pretrained('x', **kw)",
+        "p.add_argument('--load_in_4bit', action='store_true')\n"
+        "AutoModelForCausalLM.from_pretrained('x', load_in_4bit=args.load_in_4bit)",
+        "impl = 'flash_attention_2' if flash else 'sdpa'\n"
+        "AutoModelForCausalLM.from_pretrained('x', attn_implementation=impl)",
+        "class C:\n    load_in_8bit: bool = True\n"
+        "AutoModelForCausalLM.from_pretrained('x', load_in_8bit=cfg.load_in_8bit)",
+    ],
+)
+def test_loading(source: str) -> None:
+    assert [code for _, code in findings(LOADING + source)] == ["XLA812"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "s = 'ddp'\nL.Trainer(strategy=s)",
+        "s = 'deepspeed_stage_3'\nL.Trainer(strategy=s)",
+        "from lightning.pytorch.strategies import DDPStrategy\ns = DDPStrategy()\nL.Trainer(strategy=s)",
+        "kw = {'accelerator': 'gpu'}\nL.Trainer(**kw)",
+        "p.add_argument('--strategy', default='fsdp')\nL.Trainer(strategy=args.strategy)",
+        "s = 'ddp' if n > 1 else 'auto'\nL.Trainer(strategy=s)",
+        "precision = '16-mixed'\nL.Trainer(precision=precision)",
+    ],
+)
+def test_lightning(source: str) -> None:
+    assert [code for _, code in findings(TRAINER + source)] == ["XLA812"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "optim = 'adafactor'\nTrainingArguments('o', optim=optim)",
+        "p.add_argument('--optim')\nTrainingArguments('o', optim=args.optim)",
+        "def f(**kw):\n    return TrainingArguments('o', **kw)",
+        "x = choose()\nTrainingArguments('o', optim=x)",
+        "class C(TrainingArguments):\n    optim: str = 'adamw_torch'\n    bf16: bool = True",
+        "class C(Other):\n    optim: str = 'paged_adamw_32bit'",
+        "from mylib import AutoModel\nm = 'auto'\nAutoModel.from_pretrained('x', device_map=m)",
+    ],
+)
+def test_what_stays(source: str) -> None:
+    assert findings(ARGUMENTS + source) == []
+
+
+def test_checkpointing_that_the_command_line_switches_on_is_patched() -> None:
+    source = (
+        "from transformers import TrainingArguments\n"
+        "p.add_argument('--gc', action='store_true')\n"
+        "x = TrainingArguments('o', optim='sgd', gradient_checkpointing=args.gc)\n"
+    )
+    assert "modeling_utils.checkpoint = xla.checkpoint" in migrated(source)
+
+
+def test_a_class_of_ones_own_that_names_no_optimizer_has_the_fused_default() -> None:
+    source = """
+        from transformers import HfArgumentParser, TrainingArguments
+
+        class Mine(TrainingArguments):
+            extra: int = 1
+
+        parser = HfArgumentParser((Model, Mine))
+        """
+    assert 'parser.set_defaults(optim="adamw_torch")' in migrated(source)

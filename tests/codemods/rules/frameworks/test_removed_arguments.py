@@ -1,0 +1,29 @@
+"""XLA813: the list is that of the comparison, and the installed transformers has none of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.rules.frameworks.removed_arguments import _INSTEAD, _REMOVED
+
+from ...helpers import findings, migrated
+
+HEAD = 'from transformers import TrainingArguments\nx = TrainingArguments("out", optim="sgd", {})\n'
+
+
+@pytest.mark.parametrize("name", ["overwrite_output_dir", "tpu_num_cores", "logging_dir"])
+def test_they_are_told_and_stay(name: str) -> None:
+    source = HEAD.format(f"{name}=value")
+    assert findings(source) == [(2, "XLA813")]
+    assert migrated(source, unsafe=True) == source
+
+
+def test_the_installed_version_has_none_of_them_and_what_stands_for_them() -> None:
+    transformers = pytest.importorskip("transformers")
+    if int(transformers.__version__.split(".")[0]) < 5:
+        pytest.skip("of transformers 5")
+    has = set(transformers.TrainingArguments.__dataclass_fields__)
+    assert not has & _REMOVED
+    assert set(_INSTEAD) <= _REMOVED
+    named = {"optim", "warmup_steps", "per_device_train_batch_size", "per_device_eval_batch_size"}
+    assert named <= has

@@ -1,0 +1,203 @@
+"""Findings that were wrong, or missing, in samples of real scripts: each in several spellings."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import findings
+
+HEAD = """
+import random
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+def train(model, loader, optimizer, cfg, ratio, ds, other):
+    for step, (x, y) in enumerate(loader):
+        x, y = x.cuda(), y.cuda()
+{body}
+        loss.backward()
+        optimizer.step()
+{behind}
+"""
+
+
+def codes(body: str, behind: str = "") -> list[str]:
+    return [code for code, _ in said(body, behind)]
+
+
+def said(body: str, behind: str = "") -> list[tuple[str, str]]:
+    source = HEAD.format(
+        body=textwrap.indent(textwrap.dedent(body), " " * 8),
+        behind=textwrap.indent(textwrap.dedent(behind), " " * 8),
+    )
+    return [(f.code, f.message) for f in check(source.encode())]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = torch.cat([x, torch.zeros(cfg.n - x.shape[0], 4, device='cuda')])\nloss = model(x).mean()",
+        "x = torch.cat((x, x[: cfg.n - x.size(0)]), dim=0)\nloss = model(x).mean()",
+        "ids = x\nids = torch.cat([ids, y], dim=1)\nloss = model(ids).mean()",
+        "cur = model(x)\nif cfg.pad:\n    cur = torch.cat([cur, y])\nloss = cur.mean()",
+        "h = torch.zeros(2).cuda()\nh = torch.hstack((h, x))\nloss = model(h).mean()",
+    ],
+)
+def test_what_is_padded_or_made_anew_does_not_grow(body: str) -> None:
+    assert "XLA504" not in codes(body)
+
+
+@pytest.mark.parametrize(
+    ("made", "body"),
+    [
+        ("bank = torch.zeros(1).cuda()", "bank = torch.cat([bank, x])"),
+        ("bank = torch.zeros(1).cuda()", "bank = torch.cat((bank, model(x)), dim=0)"),
+    ],
+)
+def test_what_grows_from_turn_to_turn_is_found(made: str, body: str) -> None:
+    source = f"import torch\ndef f(model, loader, opt):\n    {made}\n    for x in loader:\n        x = x.cuda()\n"
+    source += f"        {body}\n        model(bank).mean().backward()\n        opt.step()\n"
+    assert "XLA504" in [f.code for f in check(source.encode())]
+
+
+def test_what_is_cut_again_in_each_turn_keeps_its_size() -> None:
+    source = """
+        import torch
+        def f(model, loader, opt):
+            bank = torch.zeros(64).cuda()
+            for x in loader:
+                bank = torch.cat([bank, x.cuda()])
+                bank = bank[-64:]
+                model(bank).mean().backward()
+                opt.step()
+        """
+    assert "XLA504" not in [f.code for f in check(textwrap.dedent(source).encode())]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = step % 4\nloss = model(x[:, k]).mean()",
+        "loss = model(x[:, step % 2]).mean()",
+        "loss = sum(model(x[:, i * 16 : (i + 1) * 16]).mean() for i in range(4))",
+        "loss = 0\nfor i in range(0, 64, 16):\n    loss = loss + model(x[:, i : i + 16]).mean()",
+        "loss = 0\nstart = 0\nfor size in (16, 32):\n    loss = loss + model(x[:, start : start + size]).mean()\n    start += size",
+    ],
+)
+def test_the_same_few_slices_in_each_step_are_compiled_once(body: str) -> None:
+    assert "XLA506" not in codes(body)
+
+
+@pytest.mark.parametrize("index", ["step", "step % 1000", "step + 1", "step % cfg.n"])
+def test_slices_that_move_are_found(index: str) -> None:
+    assert "XLA506" in codes(f"loss = model(x[:, {index}]).mean()")
+
+
+@pytest.mark.parametrize(
+    ("body", "advice"),
+    [
+        ("loss = model(x)[y > 0].mean()", "divide the sum"),
+        ("loss = (model(x) - y)[y > 0].pow(2).mean()", "divide the sum"),
+        ("loss = torch.mean(model(x)[y > 0])", "divide the sum"),
+        ("loss = torch.masked_select(model(x), y > 0).mean()", "divide the sum"),
+        ("loss = F.cross_entropy(model(x)[y > 0], y[y > 0])", "reduction='none'"),
+        ("loss = model(x)[y > 0].sum()", "use `torch.where(mask, x, 0)`"),
+        ("loss = model(x)[y > 0].max()", "compute `max` of the whole"),
+    ],
+)
+def test_what_is_advised_for_a_mask_computes_the_same(body: str, advice: str) -> None:
+    messages = [message for code, message in said(body) if code == "XLA504"]
+    assert messages
+    assert all(advice in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    "test", ["step % 10 != 0", "step % 10", "step % 10 > 0", "(step + 1) % 10 != 0", "not cfg.log"]
+)
+def test_what_stands_behind_continue_is_not_in_every_step(test: str) -> None:
+    behind = f"if {test}:\n    continue\nprint(loss.item())"
+    assert "XLA503" not in codes("loss = model(x).mean()", behind)
+
+
+@pytest.mark.parametrize("test", ["cfg.skip", "x is None", "step == 0"])
+def test_what_stands_behind_other_tests_is(test: str) -> None:
+    behind = f"if {test}:\n    continue\nprint(loss.item())"
+    assert "XLA503" in codes("loss = model(x).mean()", behind)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "random.random() < ratio",
+        "np.random.rand() > 0.5",
+        "torch.rand(1).item() < ratio",
+        "ratio > random.random()",
+        "cfg.mix and random.uniform(0, 1) < ratio",
+    ],
+)
+def test_a_step_that_is_chosen_by_chance_is_found(test: str) -> None:
+    assert "XLA510" in codes(f"if {test}:\n    x = x.flip(-1)\nloss = model(x).mean()")
+    assert "XLA510" in codes(f"z = x.flip(-1) if {test} else x\nloss = model(z).mean()")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if random.random() < ratio:\n    print('hello')\nloss = model(x).mean()",
+        "n = random.random()\nloss = model(x).mean() * n",
+        "if cfg.flip:\n    x = x.flip(-1)\nloss = model(x).mean()",
+    ],
+)
+def test_what_chance_does_not_choose_in_a_graph(body: str) -> None:
+    assert "XLA510" not in codes(body)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for loader in (first, second):\n        for x in loader:",
+        "for loader in [first, second]:\n        for x in loader:",
+        "for name, loader in (('a', first), ('b', second)):\n        for x in loader:",
+        "for k, loader in enumerate((first, second)):\n        for x in loader:",
+    ],
+)
+def test_the_last_batch_of_several_loaders(loop: str) -> None:
+    source = f"""
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, a, b, optimizer):
+    first, second = 1, 2
+    first = DataLoader(a, 32)
+    second = DataLoader(b, batch_size=32)
+    {loop}
+            model(x.cuda()).mean().backward()
+            optimizer.step()
+"""
+    found = [f.line for f in check(source.encode()) if f.code == "XLA504"]
+    assert found == ([7, 8] if "enumerate" not in loop else found)
+
+
+def test_a_slice_at_the_last_step_is_one_of_an_epoch() -> None:
+    source = """
+        import torch
+
+        def train(model, optimizer, loader, seen):
+            for step, x in enumerate(loader):
+                y = model(x.cuda())
+                y.sum().backward()
+                optimizer.step()
+                if {test}:
+                    y = y[: len(loader.dataset) - seen]
+                seen += len(x)
+        """
+    often = findings(source.format(test="step > 3"))
+    once = findings(source.format(test="step == len(loader) - 1"))
+    assert "XLA506" in [code for _, code in often]
+    assert "XLA506" not in [code for _, code in once]

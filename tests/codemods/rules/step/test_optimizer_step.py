@@ -1,0 +1,252 @@
+"""Steps average only what the program keeps the same on every process."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.engine import check, migrate
+
+from ...helpers import findings, migrated
+
+PLAIN = "xla.optimizer_step({}, average=False)"
+AVERAGED = "xla.optimizer_step({})"
+HEAD = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+"""
+
+
+def after(body: str, head: str = HEAD) -> str:
+    return migrated(head + textwrap.dedent(body))
+
+
+ALONE = {
+    "beside a replica": """
+        table = nn.Embedding(4, 2)
+        top = DDP(nn.Linear(2, 1))
+        opt = torch.optim.SGD(table.parameters(), lr=0.1)
+        other = torch.optim.SGD(top.parameters(), lr=0.1)
+        top(table(x)).sum().backward()
+        opt.step()
+        other.step()
+        """,
+    "by attributes": """
+        class Trainer:
+            def __init__(self):
+                self.table = nn.Embedding(4, 2).to("cuda")
+                self.top = DDP(nn.Linear(2, 1))
+                self.opt = torch.optim.SGD(self.table.parameters(), lr=0.1)
+
+            def train(self, x):
+                self.top(self.table(x)).sum().backward()
+                self.opt.step()
+        """,
+    "handed to the loop": """
+        def train(table, top, opt, x):
+            top(table(x)).sum().backward()
+            opt.step()
+
+        def main(x):
+            table = nn.Embedding(4, 2)
+            top = DDP(nn.Linear(2, 1))
+            train(table, top, torch.optim.SGD(table.parameters(), lr=0.1), x)
+        """,
+    "its weight, in groups": """
+        table = nn.Embedding(4, 2)
+        top = DDP(nn.Linear(2, 1))
+        opt = torch.optim.SGD([{"params": [table.weight], "lr": 0.5}])
+        top(table(x)).sum().backward()
+        opt.step()
+        """,
+    "one optimizer for both": """
+        table = nn.Embedding(4, 2)
+        top = DDP(nn.Linear(2, 1))
+        params = list(top.parameters()) + list(table.parameters())
+        opt = torch.optim.SGD(params, lr=0.1)
+        top(table(x)).sum().backward()
+        opt.step()
+        """,
+    "a tensor": """
+        weight = torch.zeros(4, requires_grad=True)
+        top = DDP(nn.Linear(2, 1))
+        opt = torch.optim.SGD([weight], lr=0.1)
+        (top(x) * weight).sum().backward()
+        opt.step()
+        """,
+    "nothing is wrapped": """
+        def train(model, opt, x):
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "a class of its own": """
+        class Table(nn.Module):
+            pass
+
+        def main(x):
+            table = Table().cuda()
+            top = DDP(nn.Linear(2, 1))
+            opt = torch.optim.SGD(filter(lambda p: p.requires_grad, table.parameters()), lr=0.1)
+            top(table(x)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(table.parameters(), 1.0)
+            opt.step()
+        """,
+    "reduced within a group": """
+        def train(model, opt, x, group):
+            model(x).sum().backward()
+            for p in model.parameters():
+                dist.all_reduce(p.grad, group=group)
+            opt.step()
+        """,
+    "only the loss is reduced": """
+        def train(model, opt, x):
+            loss = model(x).sum()
+            loss.backward()
+            dist.all_reduce(loss)
+            opt.step()
+        """,
+}
+
+
+@pytest.mark.parametrize("body", ALONE.values(), ids=ALONE)
+def test_what_each_process_has_of_its_own(body: str) -> None:
+    result = after(body)
+    assert PLAIN.format("self.opt" if "self" in body else "opt") in result
+    if "other.step" in body:
+        assert AVERAGED.format("other") in result
+    assert "same on every process" in next(
+        f.message for f in check((HEAD + textwrap.dedent(body)).encode()) if f.code == "XLA501"
+    )
+
+
+REPLICATED = {
+    "before it is wrapped": """
+        model = nn.Linear(2, 1)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        net = DDP(model)
+        net(x).sum().backward()
+        opt.step()
+        """,
+    "a part of what is": """
+        model = nn.Sequential(nn.Linear(2, 1))
+        model = DDP(model, find_unused_parameters=True)
+        opt = torch.optim.SGD(model.module[0].parameters(), lr=0.1)
+        model(x).sum().backward()
+        opt.step()
+        """,
+    "in a branch": """
+        def main(args, x):
+            model = nn.Linear(2, 1)
+            if args.distributed:
+                model = nn.parallel.DistributedDataParallel(model)
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "handed to what wraps it": """
+        def wrap(net):
+            return DDP(net)
+
+        def main(x):
+            model = nn.Linear(2, 1)
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            wrap(model)(x).sum().backward()
+            opt.step()
+        """,
+    "handed to a class": """
+        class Engine:
+            def __init__(self, net):
+                self.net = DDP(net)
+
+        def main(x):
+            model = nn.Linear(2, 1)
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            engine = Engine(model)
+            engine.net(x).sum().backward()
+            opt.step()
+        """,
+    "a parameter beside a replica": """
+        def train(model, opt, x):
+            model(x).sum().backward()
+            opt.step()
+
+        def main(net):
+            return DDP(net)
+        """,
+    "its own all-reduce": """
+        def train(model, opt, x):
+            model(x).sum().backward()
+            for p in model.parameters():
+                dist.all_reduce(p.grad.data)
+                p.grad /= dist.get_world_size()
+            opt.step()
+        """,
+    "all gradients in one": """
+        def train(model, opt, x):
+            model(x).sum().backward()
+            flat = torch.cat([p.grad.view(-1) for p in model.parameters()])
+            dist.all_reduce(flat)
+            opt.step()
+        """,
+    "sharded": """
+        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+        def main(x):
+            model = FSDP(nn.Linear(2, 1))
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).mean().backward()
+            opt.step()
+        """,
+}
+
+
+@pytest.mark.parametrize("body", REPLICATED.values(), ids=REPLICATED)
+def test_what_is_replicated(body: str) -> None:
+    assert AVERAGED.format("opt") in after(body)
+
+
+def test_without_a_process_group_there_is_nothing_to_show() -> None:
+    head = "import torch\nfrom torch import nn\n"
+    assert AVERAGED.format("opt") in after(ALONE["nothing is wrapped"], head)
+
+
+def test_steps_through_a_scaler_alike() -> None:
+    body = ALONE["beside a replica"].replace("opt.step()", "scaler.step(opt)")
+    result = after("scaler = torch.cuda.amp.GradScaler()\n" + textwrap.dedent(body))
+    assert PLAIN.format("opt") in result
+    assert AVERAGED.format("other") in result
+
+
+def test_a_second_run_reports_nothing() -> None:
+    result = after(ALONE["beside a replica"])
+    assert not [code for _, code in findings(result) if code == "XLA501"]
+
+
+LOOP = "import torch\n\ndef train(model, opt, x):\n    model(x).sum().backward()\n    opt.step()\n"
+GROUP = (
+    "import torch.distributed as dist\nfrom loop import train\n\ndist.init_process_group('gloo')\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({}, AVERAGED),
+        ({"main.py": GROUP}, PLAIN),
+        ({"main.py": GROUP + "# no DDP here\n"}, PLAIN),
+        ({"main.py": GROUP + "from torch.nn.parallel import DistributedDataParallel\n"}, AVERAGED),
+        ({"main.py": GROUP + "import wraps\n", "wraps.py": "make = apex.parallel.DDP\n"}, AVERAGED),
+        ({"main.py": GROUP + "dist.all_reduce(p.grad)\n"}, AVERAGED),
+        ({"other.py": "import torch.distributed as d\nd.init_process_group('gloo')\n"}, AVERAGED),
+    ],
+)
+def test_the_rest_of_the_program_is_asked(others: dict[str, str], expected: str) -> None:
+    files = {path: text.encode() for path, text in {"loop.py": LOOP, **others}.items()}
+    result = migrate(files["loop.py"], path="loop.py", project=Project(Modules(files), "loop.py"))
+    assert expected.format("opt") in result.data.decode()

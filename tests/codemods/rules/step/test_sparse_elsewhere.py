@@ -1,0 +1,132 @@
+"""Sparse tensors that another module of the project makes are found where they are moved."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...analysis.test_project import left
+
+TRAIN = """
+import torch
+{imports}
+
+def main(model, optimizer, device, x):
+    {got}
+    {moved}
+    model.cuda()
+    loss = model(x, adj)
+    loss.backward()
+    optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+COO = "torch.sparse_coo_tensor(i, v, (n, n))"
+FUNCTION = "import torch\n\ndef load(i, v, n):\n    adj = {made}\n    return adj, v\n"
+PLAIN = ("from utils import load", "adj, x = load()", "adj = adj.cuda()")
+
+
+def found(files: dict[str, str], imports: str, got: str, moved: str) -> list[tuple[str, int]]:
+    train = TRAIN.format(imports=imports, got=got, moved=moved)
+    rest = left({**files, "train.py": train}, "train.py")
+    return [
+        (f.code, f.line - train[: train.index(moved)].count("\n"))
+        for f in rest
+        if f.code == "XLA513"
+    ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        COO,
+        f"{COO}.coalesce()",
+        f"{COO}.float().t()",
+        "torch.sparse.FloatTensor(i, v, torch.Size((n, n)))",
+        "torch.sparse_csr_tensor(i, i, v)",
+        "torch.eye(n).to_sparse()",
+        "torch.eye(n).to_sparse_csr()",
+        "torch.autograd.Variable(torch.eye(n).to_sparse())",
+        "normalized(i).to_sparse() if n else None",
+    ],
+)
+def test_however_it_is_made(made: str) -> None:
+    assert len(found({"utils.py": FUNCTION.format(made=made)}, *PLAIN)) == 1
+
+
+CONVERTED = """
+import numpy as np
+import torch
+
+def load(sp, v):
+    adj = scipy_to_torch(sp.eye(3))
+    return adj, v
+
+def scipy_to_torch(m):
+    m = m.tocoo().astype(np.float32)
+    indices = torch.from_numpy(np.vstack((m.row, m.col)).astype(np.int64))
+    return torch.sparse.FloatTensor(indices, torch.from_numpy(m.data), torch.Size(m.shape))
+"""
+GRAPH = """
+import torch
+
+class Graph:
+    def __init__(self, n):
+        self.adj = torch.eye(n).to_sparse()
+
+    @property
+    def matrix(self):
+        return self.adj
+
+    def get(self):
+        return {"adj": self.adj, "n": 3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("utils", "imports", "got", "moved"),
+    [
+        (CONVERTED, "import utils", "adj, x = utils.load()", "adj = adj.to(device)"),
+        (CONVERTED, "from utils import *", "adj, x = load()", "adj, x = adj.cuda(), x.cuda()"),
+        (CONVERTED, "import utils as u", "data = u.load()", "adj = data[0].cuda()"),
+        (CONVERTED, "import utils", "adj = utils.load()[0]", "model.register_buffer('adj', adj)"),
+        (GRAPH, "from utils import Graph", "g = Graph(3)", "adj = g.adj.cuda()"),
+        (GRAPH, "from utils import Graph", "adj = Graph(3).matrix", "adj = adj.cuda()"),
+        (GRAPH, "from utils import Graph", "d = Graph(3).get()", "adj = d['adj'].to(device)"),
+        (f"import torch\ni = v = n = None\nadj = {COO}\n", "from utils import adj", "a = adj", "model(a.cuda())"),
+        (f"import torch\ni = v = n = None\nadj = {COO}\n", "import utils", "a = utils.adj", "model(a.cuda())"),
+    ],
+)  # fmt: skip
+def test_however_it_comes(utils: str, imports: str, got: str, moved: str) -> None:
+    assert len(found({"utils.py": utils}, imports, got, moved)) == 1
+
+
+def test_by_a_module_that_hands_it_on() -> None:
+    files = {"lib/io.py": FUNCTION.format(made=COO), "lib/__init__.py": "from .io import load\n"}
+    assert len(found(files, "from lib import load", *PLAIN[1:])) == 1
+
+
+def test_where_another_module_moves_what_it_is_given() -> None:
+    step = (
+        "import torch\n\ndef step(model, adj, loss):\n    adj = adj.cuda()\n    loss.backward()\n"
+    )
+    main = "from utils import load\nfrom step import step\n\ndef main(model, loss):\n    adj, _ = load()\n    step(model, adj, loss)\n"
+    files = {"utils.py": FUNCTION.format(made=COO), "step.py": step, "main.py": main}
+    (finding,) = [f for f in left(files, "step.py") if f.code == "XLA513"]
+    assert "made in utils.py, line 4" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("made", "moved"),
+    [
+        (f"{COO}.to_dense()", "adj = adj.cuda()"),
+        (f"torch.sparse.mm({COO}, v)", "adj = adj.cuda()"),
+        (COO, "adj = adj.to_dense().cuda()"),
+        (COO, "adj = adj.to('cpu')"),
+        (COO, "adj = adj.to(torch.float32)"),
+        (COO, "x = x.cuda()"),
+        ("torch.eye(n)", "adj = adj.cuda()"),
+    ],
+)
+def test_what_is_dense_or_stays(made: str, moved: str) -> None:
+    assert found({"utils.py": FUNCTION.format(made=made)}, *PLAIN[:2], moved) == []

@@ -1,0 +1,252 @@
+"""`--from torch_xla`, in the ways that people write for torch_xla."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import Migration, Options, check, migrate
+
+TORCH_XLA = Options(origin="torch_xla")
+
+
+def rewritten(source: str, *, unsafe: bool = False) -> Migration:
+    """What becomes of `source`; a second run, with the option and without, must change nothing."""
+    options = Options(origin="torch_xla", unsafe=unsafe)
+    first = migrate(textwrap.dedent(source).encode(), options)
+    for again in (options, Options(unsafe=unsafe)):
+        assert migrate(first.data, again).data == first.data, "a second run changes something"
+    return first
+
+
+def text(source: str) -> str:
+    return rewritten(source).data.decode()
+
+
+def left(source: str) -> list[tuple[int, str]]:
+    return [(f.line, f.code) for f in rewritten(source).left if f.code.startswith("XLA01")]
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "import torch_xla.core.xla_model as xm",
+        "from torch_xla.core import xla_model as xm",
+        "import torch_xla.core.xla_model as xm, os",
+    ],
+)
+def test_however_it_is_imported(imported: str) -> None:
+    new = text(f"{imported}\n\ndef f(optimizer):\n    xm.mark_step()\n    return xm.xla_device()\n")
+    assert "xla.mark_step()\n    return xla.xla_device()" in new
+
+
+@pytest.mark.parametrize(
+    ("call", "becomes"),
+    [
+        ("xm.mark_step(wait=True)", "xla.synchronize()"),
+        ("xm.mark_step(wait=False)", "xla.mark_step()"),
+        ("torch_xla.sync(True)", "xla.synchronize()"),
+        ("xm.optimizer_step(optimizer, barrier=False)", "xla.optimizer_step(optimizer)"),
+        ("xm.optimizer_step(optimizer=optimizer)", "xla.optimizer_step(optimizer)"),
+        ("print(xm.is_master_ordinal())", "print((xla.local_rank() == 0))"),
+        ("print(xm.is_master_ordinal(False))", "print(xla.is_master())"),
+        ("print(xm.xrt_world_size(1))", "print(xla.world_size())"),
+        ("xm.save(data=x, file_or_path=y)", "xla.save(obj=x, path_or_file=y, each_host=True)"),
+        ("xm.save(x, y, True, True)", "xla.save(x, y)"),
+        ("xm.save(x, y, global_master=False)", "xla.save(x, y, each_host=True)"),
+        ("y = xm.all_reduce('sum', x)", 'y = xla.all_reduced(x, "sum")'),
+    ],
+)
+def test_calls(call: str, becomes: str) -> None:
+    head = "import torch_xla\nimport torch_xla.core.xla_model as xm\n\n"
+    assert becomes in text(f"{head}def f(optimizer, x, y):\n    {call}\n")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "xm.mark_step(wait=flag)",
+        "xm.mark_step(reset_scope=False)",
+        "xm.optimizer_step(optimizer, barrier=flag)",
+        "xm.optimizer_step(optimizer, optimizer_args={'closure': x})",
+        "loss = xm.optimizer_step(optimizer, barrier=True)",
+        "xm.reduce_gradients(optimizer, [[0, 1]])",
+        "xm.save(x, y, master_only=flag)",
+        "xm.all_reduce('sum', [x, y])",
+        "xm.all_reduce('sum', x)",
+        "y = xm.all_reduce(flag, x)",
+        "y = xm.rendezvous('a', b'b')",
+        "print(xm.get_rng_state() + 1)",
+        "xm.xla_device(1)",
+        "xm.xla_device(devkind='TPU')",
+        "xm.optimizer_step(*x)",
+        "print(xm.is_master_ordinal(flag))",
+        "met.metrics_report()",
+    ],
+)
+def test_what_means_something_else_stays_and_is_named(call: str) -> None:
+    head = "import torch_xla.core.xla_model as xm\nimport torch_xla.debug.metrics as met\n\n"
+    source = f"{head}def f(optimizer, x, y, flag):\n    {call}\n"
+    result = rewritten(source)
+    assert call in result.data.decode()
+    assert any(f.code.startswith("XLA01") for f in result.left)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for _ in range(2):\n        train(p.per_device_loader(device))",
+        "train(p.per_device_loader(device))\n    train(p.per_device_loader(device))",
+        "train([p.per_device_loader(device) for _ in range(2)])",
+        "while x:\n        train(p.per_device_loader(device))",
+        "return p",
+        "train(p)",
+        "train(len(p), p.per_device_loader(device))",
+    ],
+)
+def test_a_parallel_loader_of_several_passes_stays(loop: str) -> None:
+    source = f"""\
+import torch_xla.distributed.parallel_loader as pl
+
+def f(loader, device, train, x):
+    p = pl.ParallelLoader(loader, [device])
+    {loop}
+"""
+    assert rewritten(source).data.decode() == source
+    assert left(source) == [(4, "XLA014")]
+
+
+@pytest.mark.parametrize("devices", ["[a, b]", "devices", "[*a]", "[]"])
+def test_one_for_several_devices_stays(devices: str) -> None:
+    source = f"import torch_xla.distributed.parallel_loader as pl\n\ndef f(loader, a, b, devices):\n    return pl.ParallelLoader(loader, {devices}).per_device_loader(a)\n"
+    assert rewritten(source).data.decode() == source
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f(index):\n    print(index)",
+        "def f(*args):\n    print(1)",
+        "def f(rank, x=1):\n    def g():\n        return rank\n    return g",
+        "f = object()",
+        "def f(i):\n    pass\n\ndef f(i):\n    print(i)",
+        "from elsewhere import f",
+    ],
+)
+def test_a_function_that_may_use_its_number_is_not_launched(function: str) -> None:
+    source = f"import torch_xla.distributed.xla_multiprocessing as xmp\n{function}\nxmp.spawn(f, args=())\n"
+    assert "xmp.spawn(f, args=())" in text(source)
+    assert [code for _, code in left(source)] == ["XLA015"]
+
+
+def test_a_second_name_for_a_module_stays_and_is_named() -> None:
+    source = "import torch_xla\n\nxm = torch_xla.core.xla_model\n\ndef f(x):\n    xm.mark_step()\n    return x.cuda()\n"
+    assert migrate(source.encode(), Options(unsafe=True)).data == source.encode()
+    assert (4, "XLA019") in left(source)  # the runtime's import stands before it
+
+
+def test_debugging_in_one_process() -> None:
+    head = "import torch_xla\n\ndef f(i):\n    pass\n\ndef main(debug):\n"
+    new = text(f"{head}    torch_xla.launch(f, debug_single_process=debug)\n")
+    assert "xla.launch(f, nprocs=1 if debug else None)" in new
+    assert "xla.launch(f)" in text(f"{head}    torch_xla.launch(f, debug_single_process=False)\n")
+
+
+BOTH = """\
+import torch
+
+try:
+    import torch_xla.core.xla_model as xm
+    HAS_XLA = True
+except ImportError:
+    HAS_XLA = False
+
+device = xm.xla_device() if HAS_XLA else torch.device("cuda")
+
+def train(model, loader, optimizer):
+    model.to(device)
+    for x, y in loader:
+        loss = model(x.to(device), y.to(device))
+        loss.backward()
+        if HAS_XLA:
+            xm.optimizer_step(optimizer, barrier=True)
+        else:
+            optimizer.step()
+        torch.cuda.empty_cache()
+"""
+
+
+def test_a_script_with_both_branches_is_left_and_its_findings_told() -> None:
+    assert migrate(BOTH.encode(), Options(unsafe=True)).data == BOTH.encode()
+    found = {f.code: f for f in check(BOTH.encode())}
+    assert not found["XLA126"].edits
+    assert "XLA011" in found
+    assert found.keys().isdisjoint({"XLA501", "XLA502"})
+
+
+def test_both_branches_are_rewritten_when_it_is_asked() -> None:
+    new = text(BOTH)
+    assert "import torch_xla.core.xla_model as xm\n    HAS_XLA = True" in new
+    assert "xla.xla_device() if HAS_XLA" in new
+    assert "xla.optimizer_step(optimizer)\n            xla.mark_step()" in new
+    assert "torch.cuda" not in new
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch_xla.core.xla_model as xm\nxm.mark_step()\nx.cuda()\n",
+        "def f(x):\n    import torch_xla\n    torch_xla.sync()\n    return x.cuda()\n",
+        "if use_tpu:\n    from torch_xla.core import xla_model\n    xla_model.mark_step()\nx.cuda()\n",
+        "import torch_xla.distributed.spmd as xs\nxs.mark_sharding(x, m, s)\nx.cuda()\n",
+        "from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as F\nF(m)\nx.cuda()\n",
+    ],
+)
+def test_what_is_written_by_hand(source: str) -> None:
+    assert migrate(source.encode(), Options(unsafe=True)).data == source.encode()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch_xla\nx.cuda()\n",
+        "import torch_xla.debug.metrics as met\nmet.metrics_report()\nx.cuda()\n",
+        "# torch_xla.sync()\nimport torch\nx.cuda()\n",
+        "xm = 1\nxm.mark_step()\n'torch_xla'\nx.cuda()\n",
+        "import torch_xla\nfrom xla_migrate import runtime as xla\ntorch_xla.sync()\nx.cuda()\n",
+    ],
+)
+def test_what_is_not(source: str) -> None:
+    assert b"x.to(" in migrate(source.encode()).data
+
+
+def test_files_without_torch_xla_come_out_as_without_the_option() -> None:
+    source = b"import torch\n\ndef f(x):\n    return x.cuda()\n"
+    assert migrate(source, TORCH_XLA).data == migrate(source).data
+
+
+def test_places_of_what_was_rewritten_are_those_of_the_old_source() -> None:
+    source = "import torch_xla\nimport torch_xla.core.xla_model as xm\n\ndef f(o, x):\n    xm.optimizer_step(o, barrier=True)\n    return x.cuda()\n"
+    found = migrate(source.encode(), TORCH_XLA).migrated
+    assert {(f.line, f.code) for f in found} >= {(5, "XLA013"), (6, "XLA101")}
+
+
+def test_suppressed_lines_stay() -> None:
+    line = "xm.mark_step()  # xla-migrate: ignore[XLA013]"
+    assert line in text(f"import torch_xla.core.xla_model as xm\n\n{line}\n")
+
+
+def test_seeds_of_their_own_stay_apart() -> None:
+    new = text(
+        """
+        import torch
+        import torch_xla
+
+        def seed(s, rank, loss):
+            torch_xla.manual_seed(s + rank)
+            torch.manual_seed(s)
+            loss.backward()
+        """
+    )
+    assert "xla.manual_seed(s + rank, device_only=True)\n    torch.manual_seed(s)" in new

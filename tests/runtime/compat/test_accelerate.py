@@ -1,0 +1,98 @@
+"""accelerate on XLA devices trains at the same batches, in the same order, as on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("accelerate")
+
+SCRIPT = """\
+import json, sys
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch.utils.data import DataLoader, TensorDataset
+from xla_migrate import runtime as xla
+
+kind = sys.argv[1]
+if kind != "unpatched":
+    xla.patch_accelerate()
+    xla.patch_accelerate()
+set_seed(0)
+accelerator = Accelerator(gradient_accumulation_steps=3)
+x = torch.arange(38.0)
+
+class Data(TensorDataset):
+    def __getitem__(self, i):
+        if kind == "raises" and i == 7:
+            raise KeyError("sample 7")
+        return super().__getitem__(i)
+
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+loader = DataLoader(Data(x), batch_size=4, shuffle=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+steps, order, told = [], [], []
+try:
+    for epoch in range(2):
+        for (batch,) in loader:
+            with accelerator.accumulate(model):
+                accelerator.backward(model(batch[:, None]).sum())
+                optimizer.step()
+                optimizer.zero_grad()
+            state = accelerator.gradient_state
+            steps.append(int(accelerator.sync_gradients))
+            told.append((state.end_of_dataloader, state.remainder))
+            order += batch.tolist()
+    raised = False
+except KeyError:
+    raised = True
+accelerator.print("printed")
+print(json.dumps([steps, order, told, raised, model.weight.item(), xla.device_type()]))
+"""
+
+
+def run(folder: Path, kind: str, **env: str) -> tuple[list[object], bool]:
+    """What the script found, and whether the accelerator printed."""
+    (folder / "train.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "train.py", kind],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
+        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    return json.loads(lines[-1]), "printed" in lines
+
+
+def test_steps_order_and_prints_are_those_of_the_cpu(tmp_path: Path) -> None:
+    expected, _ = run(tmp_path, "plain", USE_TORCH_XLA="0", XLA_MIGRATE_BACKEND="eager")
+    found, printed = run(tmp_path, "plain")
+    assert expected[-1] == "cpu"
+    assert found[-1] == "xla"
+    assert expected[0] == [0, 0, 1, 0, 0, 1, 0, 0, 1, 1] * 2
+    assert found[:4] == expected[:4]
+    assert found[4] == pytest.approx(expected[4], rel=1e-5)
+    assert printed
+
+
+def test_an_exception_of_the_dataset_is_raised(tmp_path: Path) -> None:
+    found, _ = run(tmp_path, "raises")
+    assert found[3] is True
+
+
+def test_without_the_patch_steps_are_at_other_batches(tmp_path: Path) -> None:
+    """When this fails, accelerate has mended it, and the patch and XLA814 can go."""
+    found, printed = run(tmp_path, "unpatched")
+    assert found[0] != [0, 0, 1, 0, 0, 1, 0, 0, 1, 1] * 2
+    assert not printed

@@ -1,0 +1,324 @@
+"""Numbers on their way and calls that wait for them: order, exactness, and every way out of a loop."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+import numbers
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime.deferred import waiting
+from xla_migrate.runtime.deferred.number import Number
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    xla.flush()
+    yield
+    xla.flush()
+
+
+def _reads() -> int:
+    return xla.metrics()["host_reads"] or 0
+
+
+def test_a_sum_is_pythons_own(device: torch.device) -> None:
+    """In double precision, in order: to the last bit what `.item()` gives."""
+    values = torch.rand(200, dtype=torch.float32, generator=torch.Generator().manual_seed(0))
+    on_device = values.to(device)
+    xla.mark_step()
+    deferred_sum, expected = 0.0, 0.0
+    for k in range(200):
+        deferred_sum += xla.item(on_device[k]) * 7 / 3
+        expected += values[k].item() * 7 / 3
+    assert type(deferred_sum) is Number
+    assert xla.arrived(deferred_sum) == expected
+    assert type(xla.arrived(deferred_sum)) is float
+
+
+def test_counts_stay_integers(device: torch.device) -> None:
+    correct = 0
+    for _ in range(3):
+        correct += xla.item(torch.ones(4, device=device).eq(1).sum())
+    assert f"{correct}/{12}" == "12/12"
+    assert type(xla.arrived(correct)) is int
+    assert list(range(3))[xla.item(torch.tensor(1, device=device))] == 1
+
+
+def test_sixteen_steps_are_one_read(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "SECONDS", 1000.0)
+    weight = torch.ones(2, device=device)
+    running = 0.0
+    xla.mark_step()
+    before = _reads()
+    for k in range(64):
+        running += xla.item((weight * k).sum())
+        xla.mark_step()
+    assert _reads() - before <= 5
+    assert running == sum(2.0 * k for k in range(64))
+
+
+def test_without_marks_graphs_stay_small(device: torch.device) -> None:
+    """Loops that nothing marks: 3.20."""
+    weight = torch.ones(2, device=device)
+    xla.mark_step()
+    before = _reads()
+    for _ in range(200):
+        weight = weight * 1.01
+        xla.item(weight.sum())
+    assert _reads() - before == 3
+
+
+def test_slow_steps_are_read_in_time(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the last one, which the device may still be at."""
+    monkeypatch.setattr(waiting, "SECONDS", -1.0)
+    seen: list[int] = []
+    for k in range(4):
+        value = torch.ones((), device=device) * k
+        xla.later(lambda k=k, value=value: seen.append(k))
+        xla.mark_step()
+        assert seen == list(range(k))
+
+
+def test_what_a_tensor_is_now_counts(device: torch.device) -> None:
+    value = torch.ones((), device=device)
+    number = xla.item(value)
+    seen: list[float] = []
+    xla.later(lambda value=value: seen.append(value.item()))
+    value.add_(41)
+    xla.mark_step()
+    value.add_(1)
+    xla.mark_step()
+    xla.flush()
+    assert (number, seen, value.item()) == (1.0, [1.0], 43.0)
+
+
+def test_lists_and_dicts_are_what_they_are_now(device: torch.device) -> None:
+    parts, other = {"a": [torch.ones((), device=device)]}, [1]
+    seen: list[str] = []
+    xla.later(lambda parts=parts, other=other: seen.append(f"{parts['a'][0].item()} {other}"))
+    parts["a"][0] = torch.zeros((), device=device)
+    other.append(2)
+    xla.flush()
+    assert seen == ["1.0 [1]"]
+    assert other == [1, 2]
+
+
+def test_other_containers_are_what_they_are_now(device: torch.device) -> None:
+    loss = torch.ones((), device=device)
+    window, counts, kinds = deque([1], maxlen=2), defaultdict(list, a=[1]), {"x"}
+    seen: list[str] = []
+    xla.later(
+        lambda loss=loss, window=window, counts=counts, kinds=kinds: seen.append(
+            f"{loss.item()} {list(window)} {dict(counts)} {kinds}"
+        )
+    )
+    window.append(2)
+    counts["a"].append(2)
+    counts["b"] = []
+    kinds.clear()
+    xla.flush()
+    assert seen == ["1.0 [1] {'a': [1]} {'x'}"]
+    assert (list(window), dict(counts)) == ([1, 2], {"a": [1, 2], "b": []})
+
+
+def test_calls_come_in_order_and_other_output_in_its_place(
+    device: torch.device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for k in range(3):
+        value = torch.ones((), device=device) * k
+        xla.later(lambda k=k, value=value: print(f"step {k} {value.item():.2f}"))
+        xla.mark_step()
+        if k == 1:
+            print("between")
+        xla.later(lambda: print("no value"))
+    print("end")
+    assert capsys.readouterr().out.splitlines() == (
+        "step 0 0.00|no value|step 1 1.00|between|no value|step 2 2.00|no value|end".split("|")
+    )
+
+
+def test_logged_lines_keep_their_order_in_a_file(device: torch.device, tmp_path: Path) -> None:
+    logger = logging.getLogger("test_deferred")
+    handler = logging.FileHandler(tmp_path / "log")
+    logger.addHandler(handler)
+    value = torch.ones((), device=device)
+    xla.later(lambda value=value: logger.warning("value %.1f", value.item()))
+    logger.warning("after")
+    logger.removeHandler(handler)
+    handler.close()
+    assert (tmp_path / "log").read_text().split("\n") == ["value 1.0", "after", ""]
+
+
+def test_the_end_of_a_loader_is_the_end_of_waiting(device: torch.device) -> None:
+    seen: list[float] = []
+    for x in xla.MpDeviceLoader(torch.arange(6.0).split(2)):
+        total = x.sum()
+        xla.later(lambda total=total: seen.append(total.item()))
+    assert seen == [1.0, 5.0, 9.0]
+
+
+def test_an_exception_is_raised_where_the_call_is_made(device: torch.device) -> None:
+    value = torch.ones((), device=device)
+    xla.later(lambda value=value: value.item() / 0)
+    xla.later(lambda value=value: done.append(value.item()))
+    done: list[float] = []
+    with pytest.raises(ZeroDivisionError):
+        xla.flush()
+    xla.flush()
+    assert done == [1.0]
+
+
+def test_arithmetic_fails_where_the_number_is_used(device: torch.device) -> None:
+    ratio = 1 / xla.item(torch.zeros((), device=device))
+    after = xla.item(torch.ones((), device=device))
+    assert after == 1
+    with pytest.raises(ZeroDivisionError):
+        print(ratio)
+    with pytest.raises(ZeroDivisionError):
+        print(ratio + 1)
+
+
+def test_a_number_is_a_number_to_everybody(device: torch.device) -> None:
+    def number() -> Number:
+        made = xla.item(torch.full((), 2.5, device=device))
+        assert type(made) is Number
+        return made
+
+    assert isinstance(number(), numbers.Number)
+    assert math.isfinite(number())
+    text = "%.1f %s"
+    assert text % (number(), number()) == "2.5 2.5"
+    assert f"{number():>6.2f}{number()!r}" == "  2.502.5"
+    assert str(number()) == "2.5"
+    assert (round(number(), 1), int(number()), math.floor(number())) == (2.5, 2, 2)
+    assert number() < 3
+    assert number() >= 2.5
+    assert max(number(), 1) == 2.5
+    assert bool(number())
+    assert {2.5: "found"}[number()] == "found"
+    assert np.array([number(), number()]).dtype == np.float64
+    assert np.float64(1) + number() == 3.5
+    assert (-number(), abs(-number()), divmod(number(), 2)) == (-2.5, 2.5, (1.0, 0.5))
+    assert number().is_integer() is False
+    assert (torch.ones(1) * number()).item() == 2.5
+    assert (number() * torch.ones(1, device=device)).item() == 2.5
+    assert type(pickle.loads(pickle.dumps(number()))) is float
+    assert copy.deepcopy([number()]) == [2.5]
+    assert json.dumps(xla.arrived({"loss": [number()]})) == '{"loss": [2.5]}'
+    assert xla.arrived((number(), "x")) == (2.5, "x")
+    with pytest.raises(TypeError):
+        json.dumps(number())
+
+
+def test_lists_are_filled_in(device: torch.device) -> None:
+    losses = [xla.item(torch.ones((), device=device)), 3]
+    assert xla.arrived(losses) is losses
+    assert [type(loss) for loss in losses] == [float, int]
+
+
+def test_what_is_no_tensor_of_the_device_is_read_at_once() -> None:
+    assert type(xla.item(torch.ones(()))) is float
+    assert type(xla.item(np.float32(2))) is float
+    seen: list[int] = []
+    xla.later(lambda: seen.append(1))
+    assert seen == [1]
+
+
+def test_several_elements_are_refused_at_once(device: torch.device) -> None:
+    with pytest.raises(RuntimeError, match="Scalar"):
+        xla.item(torch.ones(2, device=device))
+
+
+SCRIPT = """
+import os, sys
+import torch
+from xla_migrate import runtime as xla
+
+device = xla.xla_device()
+
+def step(k):
+    value = torch.ones((), device=device) * k
+    xla.later(lambda k=k, value=value: print("step", k, value.item(), flush=True))
+    xla.mark_step()
+
+{body}
+"""
+
+
+def _output(body: str, **environment: str) -> tuple[str, str, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(body=textwrap.dedent(body))],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    return done.stdout, done.stderr, done.returncode
+
+
+@pytest.mark.e2e
+def test_nothing_is_lost_at_the_end_of_the_process() -> None:
+    assert _output("step(0); step(1)")[0] == "step 0 0.0\nstep 1 1.0\n"
+
+
+@pytest.mark.e2e
+def test_nothing_is_lost_at_exit_or_at_an_exception() -> None:
+    assert _output("step(0); sys.exit(3)")[::2] == ("step 0 0.0\n", 3)
+    body = """
+    sys.stderr = sys.stdout
+    step(0)
+    raise ValueError("bad")
+    """
+    out, _, status = _output(body)
+    assert out.startswith("step 0 0.0\nTraceback")
+    assert status == 1
+
+
+@pytest.mark.e2e
+def test_nothing_is_lost_at_control_c() -> None:
+    body = """
+    import signal
+    try:
+        step(0)
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        print("Exiting early")
+    step(1)
+    """
+    assert _output(body)[0] == "step 0 0.0\nExiting early\nstep 1 1.0\n"
+
+
+@pytest.mark.e2e
+def test_forked_workers_leave_it_alone() -> None:
+    body = """
+    step(0)
+    if os.fork() == 0:
+        print("child", flush=True)
+        os._exit(0)
+    os.wait()
+    """
+    assert _output(body)[0] == "child\nstep 0 0.0\n"
+
+
+@pytest.mark.e2e
+def test_eager_backends_do_at_once_what_they_are_asked_to() -> None:
+    body = """
+    step(0)
+    print(type(xla.item(torch.ones(()))).__name__)
+    """
+    assert _output(body, XLA_MIGRATE_BACKEND="eager")[0] == "step 0 0.0\nfloat\n"

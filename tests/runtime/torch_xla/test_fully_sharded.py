@@ -1,0 +1,158 @@
+"""What FullyShardedDataParallel says without SPMD, and of what it has no counterpart for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import fsdp
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime.torch_xla import fully_sharded as sharded
+from xla_migrate.runtime.torch_xla import spmd as xla_spmd
+
+
+@pytest.mark.usefixtures("device")
+def test_without_spmd_it_says_how_to_begin() -> None:
+    """Unsharded on one device it would need the memory of all, without a word."""
+    with pytest.raises(RuntimeError, match=r"use_spmd\(batch_per_device=True\)"):
+        xla.FullyShardedDataParallel(nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match=r"fully_shard on XLA: call xla\.use_spmd"):
+        xla.fully_shard(nn.Linear(2, 2))
+
+
+@pytest.fixture
+def marked(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of activations that are marked; as under SPMD, but on one device."""
+    seen: list[tuple[int, ...]] = []
+    monkeypatch.setattr(sharded.xr, "is_spmd", lambda: True)
+    monkeypatch.setattr(xla_spmd, "shard", lambda tensor: None)
+    monkeypatch.setattr(xla_spmd, "split_activation", lambda x: seen.append(tuple(x.shape)))
+    return seen
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"cpu_offload": fsdp.CPUOffload(offload_params=True)}, "cpu_offload"),
+        ({"ignored_modules": [nn.Linear(1, 1)]}, "ignored_modules"),
+        ({"device_mesh": object()}, "device_mesh"),
+        ({"process_group": object()}, "process_group"),
+        ({"sharding_strategy": fsdp.ShardingStrategy.HYBRID_SHARD}, "HYBRID_SHARD"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_has_no_counterpart_is_refused(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(NotImplementedError, match=what):
+        xla.FullyShardedDataParallel(nn.Linear(2, 2), **options)
+
+
+@pytest.mark.usefixtures("marked")
+def test_parameters_on_meta_and_batch_norms_in_mixed_precision_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="meta"):
+        xla.fully_shard(nn.Linear(2, 2, device="meta"))
+    with pytest.raises(NotImplementedError, match="batch norms"):
+        xla.FullyShardedDataParallel(
+            nn.Sequential(nn.BatchNorm1d(2)),
+            mixed_precision=fsdp.MixedPrecision(param_dtype=torch.bfloat16),
+        )
+
+
+def test_names_are_those_of_the_wrapped_module(marked: list[tuple[int, ...]]) -> None:
+    """Of a model whose layers are wrapped one by one, too."""
+    plain = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    names = list(plain.state_dict())
+    model = xla.FullyShardedDataParallel(
+        nn.Sequential(xla.FullyShardedDataParallel(nn.Linear(2, 3)), nn.Linear(3, 1)),
+        device_id=0,
+        cpu_offload=fsdp.CPUOffload(offload_params=False),
+    )
+    assert [name for name, _ in model.named_parameters()] == names
+    assert list(model.state_dict()) == names
+    model.load_state_dict(plain.state_dict())
+    assert torch.equal(model[1].weight.cpu(), plain[1].weight)
+    assert isinstance(model, xla.FullyShardedDataParallel)
+    assert model.module[1] is model[1]
+    model(torch.ones(4, 2, device=xla.xla_device()))
+    assert marked == [(4, 3), (4, 1)]
+
+
+@pytest.mark.usefixtures("marked")
+def test_state_dicts_are_whole() -> None:
+    model = xla.FullyShardedDataParallel(nn.Linear(2, 3))
+    with xla.FullyShardedDataParallel.state_dict_type(
+        model, fsdp.StateDictType.FULL_STATE_DICT, fsdp.FullStateDictConfig(offload_to_cpu=True)
+    ):
+        assert model.state_dict()["weight"].shape == (3, 2)
+    with pytest.raises(NotImplementedError, match="SHARDED_STATE_DICT"):
+        xla.FullyShardedDataParallel.set_state_dict_type(
+            model, fsdp.StateDictType.SHARDED_STATE_DICT
+        )
+
+
+def test_the_policy_says_whose_outputs_are_marked(marked: list[tuple[int, ...]]) -> None:
+    policy = fsdp.wrap.ModuleWrapPolicy({nn.ReLU})
+    model = xla.FullyShardedDataParallel(
+        nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), auto_wrap_policy=policy
+    )
+    out = model(torch.ones(4, 2, device=xla.xla_device()))
+    assert marked == [(4, 3), (4, 1)]
+    out.sum().backward()
+    with model.no_sync():
+        norm = model.clip_grad_norm_(1e-3)
+    assert norm.item() > 1e-3
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    assert gradients.norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+@pytest.mark.usefixtures("marked")
+def test_mixed_precision_casts_in_forward_alone() -> None:
+    seen: list[torch.dtype] = []
+
+    class Net(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.extend([x.dtype, self.weight.dtype])
+            return super().forward(x)
+
+    model = xla.FullyShardedDataParallel(
+        Net(2, 2), mixed_precision=fsdp.MixedPrecision(param_dtype=torch.float16)
+    )
+    out = model(torch.ones(4, 2, device=xla.xla_device()))
+    assert [*seen, out.dtype] == [torch.bfloat16] * 3
+    out.sum().backward()
+    for parameter in model.parameters():
+        assert parameter.dtype == torch.float32
+        assert parameter.grad is not None
+        assert parameter.grad.dtype == torch.float32
+
+
+@pytest.fixture
+def group(eager: None) -> Iterator[None]:
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group")
+def test_on_eager_devices_it_is_torchs_and_the_optimizer_step_leaves_it_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each replica has other gradients: their average over replicas would be none of them."""
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
+    assert issubclass(xla.FullyShardedDataParallel, fsdp.FullyShardedDataParallel)
+    assert xla.use_spmd(batch_per_device=True) == 1
+    model = xla.fully_shard(nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+    from xla_migrate.runtime import _gradients
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert _gradients.to_average(optimizer) == []
+    plain = nn.Linear(2, 2)
+    plain(torch.ones(1, 2)).sum().backward()
+    assert len(_gradients.to_average(torch.optim.SGD(plain.parameters()))) == 2

@@ -1,0 +1,112 @@
+"""The finding most likely behind a verdict."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from xla_codemods.rules import RULES
+from xla_codemods.symptoms import Symptom
+from xla_migrate.verify.judge.blame import MigrationFinding, likeliest, of_verdict
+from xla_migrate.verify.judge.blame import Symptom as Judged
+from xla_migrate.verify.judge.divergence import Divergence, Quantity
+from xla_migrate.verify.judge.judgement import Check, Judgement, Status
+from xla_migrate.verify.judge.source_lines import SourceLines
+
+BEFORE = "import torch\n\nmodel = net().cuda()\nstep()\nprint(loss)\n"
+AFTER = "import torch\nfrom xla_migrate import runtime as xla\n\nmodel = net().to(xla.xla_device())\nstep()\nxla.mark_step()\nprint(loss)\n"
+LINES = SourceLines({"train.py": (BEFORE, AFTER)})
+BEHIND = {rule.code: {str(name): n for name, n in rule.behind.items()} for rule in RULES}
+
+
+def finding(code: str, line: int, left: bool = False, path: str = "train.py") -> MigrationFinding:
+    return MigrationFinding(code, path, line, f"about {code}", left, behind=BEHIND[code])
+
+
+@pytest.mark.parametrize(("migrated", "original"), [(1, 1), (4, 3), (5, 4), (7, 5), (99, 5)])
+def test_lines_of_the_migrated_file_are_those_of_the_original(migrated: int, original: int) -> None:
+    assert LINES.original("train.py", migrated) == original
+
+
+def test_rules_speak_of_what_verify_judges() -> None:
+    judged = {str(item.value) for kind in (Check, Quantity) for item in kind}
+    assert set(get_args(Symptom)) <= judged
+    # Numbers are judged by quantity, and no finding is behind times alone.
+    assert judged - set(get_args(Symptom)) == {"numbers", "performance"}
+
+
+def test_every_symptom_has_a_rule_that_may_be_behind_it() -> None:
+    named = {symptom for behind in BEHIND.values() for symptom in behind}
+    assert named == set(get_args(Symptom))
+
+
+def test_the_likelier_rule_comes_before_the_nearer() -> None:
+    found = [finding("XLA101", 4), finding("XLA201", 1)]
+    assert likeliest(Quantity.LOSS, "train.py:6", found, LINES) == found[1]
+
+
+def test_files_that_did_not_change_keep_their_lines() -> None:
+    assert LINES.original("data.py", 12) == 12
+    assert LINES.place("data.py:12") == ("data.py", 12)
+    assert LINES.place("") == ("", 0)
+
+
+def test_a_finding_on_the_blamed_line_comes_first_whatever_its_code() -> None:
+    found = [finding("XLA502", 1), finding("XLA901", 5)]
+    chosen = likeliest(Check.HOST_READS, "train.py:7", found, LINES)
+    assert chosen is not None
+    assert chosen.code == "XLA901"
+
+
+def test_what_was_left_comes_before_what_was_rewritten() -> None:
+    found = [finding("XLA503", 4), finding("XLA504", 1, left=True)]
+    chosen = likeliest(Check.HOST_READS, "train.py:7", found, LINES)
+    assert chosen is not None
+    assert chosen.code == "XLA504"
+
+
+def test_what_makes_no_shapes_is_not_behind_repeated_compiles() -> None:
+    found = [finding("XLA501", 1), finding("XLA503", 4, left=True), finding("XLA208", 2)]
+    assert likeliest(Check.STATIC_SHAPES, "train.py:7", found, LINES) is None
+    assert likeliest(Check.NO_FALLBACK, "train.py:7", found, LINES) is None
+
+
+def test_the_nearest_of_equals() -> None:
+    found = [finding("XLA301", 1), finding("XLA302", 4), finding("XLA303", 4, path="other.py")]
+    chosen = likeliest(Quantity.WEIGHTS, "train.py:6", found, LINES)
+    assert chosen is not None
+    assert chosen.code == "XLA302"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "code"),
+    [
+        (Quantity.INITIAL_WEIGHTS, "XLA130"),
+        (Quantity.LOSS, "XLA401"),
+        (Quantity.GRADIENT, "XLA201"),
+        (Quantity.WEIGHTS, "XLA301"),
+        (Quantity.OPTION, "XLA301"),
+    ],
+)
+def test_a_quantity_tells_what_computes_it(quantity: Quantity, code: str) -> None:
+    divergence = Divergence(0, 1, 0, quantity, None, 1.0, 2.0, "", "")
+    found = [finding(c, 3) for c in ("XLA601", "XLA130", "XLA201", "XLA301", "XLA401", "XLA502")]
+    verdict = Judgement(Check.NUMBERS, Status.FAILED, "")
+    chosen = of_verdict(verdict, divergence, found, LINES)
+    assert chosen is not None
+    assert chosen.code == code
+
+
+def test_what_cannot_be_behind_it_is_not_blamed() -> None:
+    assert likeliest(Check.STATIC_SHAPES, "train.py:5", [finding("XLA701", 1)], LINES) is None
+    assert likeliest(None, "", [finding("XLA701", 1)], LINES) is None
+
+
+@pytest.mark.parametrize(
+    "about", [Quantity.LOSS, Quantity.GRADIENT, Quantity.INITIAL_WEIGHTS, Check.SAME_STEPS]
+)
+def test_what_is_only_slow_is_not_behind_other_numbers(about: Judged) -> None:
+    found = [finding("XLA503", 5, left=True)]
+    assert likeliest(about, "train.py:7", found, LINES) is None
+    assert likeliest(Check.HOST_READS, "train.py:7", found, LINES) == found[0]

@@ -1,0 +1,135 @@
+"""What both scripts print is compared, number by number."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.traces import run
+from xla_migrate.verify.judge import printed
+from xla_migrate.verify.judge.compare import compare
+from xla_migrate.verify.judge.judgement import Check, Judgement, Status
+from xla_migrate.verify.judge.trace import PrintedLine
+
+
+def judged(theirs: list[str], ours: list[str]) -> Judgement | None:
+    reference, target = run(), run(side="target")
+    for one, texts in ((reference, theirs), (target, ours)):
+        one.traces[0].printed = [PrintedLine(t, f"train.py:{n}") for n, t in enumerate(texts, 1)]
+    return printed.judge(reference, target, 1e-5)
+
+
+LOSSES = [f"step {n} loss {1 / (n + 1):.6f}" for n in range(5)]
+
+
+def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
+    found = judged(["start 7", *LOSSES, "mean 0.4567"], ["mean 0.4567", "start 7", *LOSSES])
+    assert found is not None
+    assert (found.name, found.status) == (Check.PRINTED, Status.OK)
+    assert found.detail.startswith("12 printed numbers alike")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("loss 1.2345", "loss 1.2346"),  # the last digit that is printed
+        ("loss 0.500000001", "loss 0.5"),
+        ("loss nan", "loss nan"),
+        ("device cuda:0 loss 1.5", "device xla:0 loss 1.5"),
+        ("epoch 3: time 12.1s, loss 1.5", "epoch 3: time 99.7s, loss 1.5"),
+        ("1.5 it/s, loss 2.0", "7.5 it/s, loss 2.0"),
+        ("loss 2.0 ms/batch 12.5", "loss 2.0 ms/batch 712.5"),
+        ("{'loss': 1.5, 'train_runtime': 2.5}", "{'loss': 1.5, 'train_runtime': 9.0}"),
+        ("2026-11-22 10:00:00,123 loss 2.0", "2026-11-22 11:30:12,999 loss 2.0"),
+        ("Mem: 123.4 MB, loss 1.0", "Mem: 0.0 MB, loss 1.0"),
+        ("saved /tmp/a/run1/model3.pt at step 7", "saved /var/b/run2/model3.pt at step 7"),
+        ("loss 1.0 elapsed 0:00:12", "loss 1.0 elapsed 0:01:59"),
+        ("Time  0.171 ( 0.171)\tLoss 2.0", "Time  0.193 ( 0.201)\tLoss 2.0"),
+        ("Data  0.025 ( 0.025)\tLoss 2.0", "Data  3.375 ( 1.692)\tLoss 2.0"),
+        ("time: 1.2/1.4, loss 2.0", "time: 7.2/9.4, loss 2.0"),
+        ("batch time 1.2 (avg: 1.3) loss 2.0", "batch time 2.2 (avg: 9.3) loss 2.0"),
+    ],
+)
+def test_alike(theirs: str, ours: str) -> None:
+    found = judged([theirs], [ours])
+    assert found is None or found.status is Status.OK, found
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("loss 1.2345", "loss 1.2347"),
+        ("loss 1.5", "loss nan"),
+        ("correct 9234/10000", "correct 9233/10000"),
+        ("{'loss': 1.5, 'train_runtime': 2.5}", "{'loss': 1.6, 'train_runtime': 2.5}"),
+        ("learning rate 0.001", "learning rate 0.002"),
+        ("loss -0.5", "loss 0.5"),
+        ("loss 1e-3", "loss 3e-3"),
+        ("ppl 1,234.5", "ppl 1,274.5"),
+        ("Time 0.171 ( 0.171) Loss 2.00 (2.00)", "Time 0.193 ( 0.171) Loss 2.00 (2.17)"),
+        ("data loss 0.5", "data loss 0.7"),
+    ],
+)
+def test_other_numbers(theirs: str, ours: str) -> None:
+    found = judged(["first 1", theirs], ["first 1", ours])
+    assert found is not None
+    assert found.status is Status.FAILED
+    assert found.where == "train.py:2"
+    assert theirs in found.detail
+    assert ours in found.detail
+
+
+def test_the_first_difference_in_the_originals_order_is_named() -> None:
+    ours = [line.replace("0.333333", "0.444444") for line in LOSSES]
+    found = judged(LOSSES, ["later 1", *ours])
+    assert found is not None
+    assert "0.333333 in the original, 0.444444 here" in found.detail
+    assert "the 3rd line of its kind" in found.detail
+    assert found.where == "train.py:4"  # of the migrated script
+
+
+def test_a_line_that_is_lost_and_one_that_is_printed_twice() -> None:
+    lost = judged(LOSSES, LOSSES[:-1])
+    assert lost is not None
+    assert "missing: the migrated script prints such a line only 4 times" in lost.detail
+    twice = judged(LOSSES, [*LOSSES, LOSSES[-1]])
+    assert twice is not None
+    assert "printed 6 times here, 5 times in the original" in twice.detail
+
+
+def test_progress_bars_warnings_and_lines_without_numbers_are_not_compared() -> None:
+    theirs = [
+        "hello cuda",
+        " 10%|# | 2/20 [00:01<00:09, 1.2it/s, loss=3]",
+        "train.py:3: UserWarning: 7",
+    ]
+    assert judged(theirs, ["hello xla"]) is None
+
+
+def test_log_files_are_compared() -> None:
+    reference, target = run(), run(side="target")
+    reference.logs = {"log.csv": "step,loss\n1,0.5\n2,0.25\n", "other.csv": "1"}
+    target.logs = {"log.csv": "step,loss\n1,0.5\n2,0.35\n"}
+    found = printed.judge(reference, target, 1e-5)
+    assert found is not None
+    assert (found.status, found.where) == (Status.FAILED, "log.csv:3")
+
+
+def test_it_is_a_verdict_of_the_comparison_where_something_is_printed() -> None:
+    reference, target = run(), run(side="target")
+    assert Check.PRINTED not in [v.name for v in compare(reference, target).verdicts]
+    reference.traces[0].printed = [PrintedLine("loss 1.5", "a.py:1")]
+    target.traces[0].printed = [PrintedLine("loss 1.7", "a.py:2")]
+    comparison = compare(reference, target)
+    assert [v.name for v in comparison.failed] == [Check.PRINTED]
+    followed = run(), run(side="target")  # the same steps: what they print agrees
+    for one in followed:
+        one.traces[0].printed = [PrintedLine("loss 1.5", "a.py:1")]
+    assert compare(reference, target, followed=followed).proven
+
+
+def test_a_process_that_was_ended_before_it_could_tell_is_not_held_against_it() -> None:
+    reference, target = run(), run(side="target")
+    reference.traces[0].printed = [PrintedLine("loss 1.5", "a.py:1")]
+    found = printed.judge(reference, target, 1e-5)
+    assert found is not None
+    assert found.status is Status.NOT_JUDGED

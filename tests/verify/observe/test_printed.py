@@ -1,0 +1,62 @@
+"""What a script prints is noted, with the line that printed it, up to the end of the process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """\
+import atexit
+import logging
+import sys
+
+def late():
+    print("late", 3)
+
+print("loss", 0.5)
+sys.stdout.write("half a ")
+print("line 7")
+atexit.register(late)
+logging.basicConfig(stream=sys.stderr)
+logging.warning("logged 4")
+print()
+"""
+ATTACH = """
+import runpy, sys
+from xla_migrate.verify.observe.process import printed, records, where
+where.set_project({folder!r})
+records.open_in({folder!r})
+printed.install()
+if {trains}:
+    records.write("step")
+runpy.run_path({folder!r} + "/train.py", run_name="__main__")
+"""
+
+
+def noted(folder: Path, trains: bool) -> list[list[str]]:
+    (folder / "train.py").write_text(SCRIPT)
+    code = ATTACH.format(folder=str(folder), trains=trains)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "loss 0.5\nhalf a line 7\n\nlate 3\n"
+    records = [
+        json.loads(line)
+        for file in folder.glob("rank*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    return [line for record in records for line in record.get("lines", [])]
+
+
+def test_lines_with_their_places_in_order(tmp_path: Path) -> None:
+    assert noted(tmp_path, trains=True) == [
+        ["loss 0.5", "train.py:8"],
+        ["half a line 7", "train.py:9"],
+        ["WARNING:root:logged 4", "train.py:13"],
+        ["late 3", "train.py:6"],
+    ]
+
+
+def test_a_process_that_does_not_train_leaves_no_record(tmp_path: Path) -> None:
+    assert noted(tmp_path, trains=False) == []
+    assert list(tmp_path.glob("rank*")) == []
