@@ -49,8 +49,10 @@ class Modules:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = files
         self._texts: dict[str, str] = {}
+        self._having: dict[tuple[str, ...], frozenset[str]] = {}
         self._imports: dict[str, tuple[Import, ...]] = {}
         self._scopes: dict[str, Scope | None] = {}
+        self._located: dict[tuple[str, str], tuple[str, list[str]] | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
         self._returned: dict[tuple[str, str], Value] = {}
         self._whole: dict[str, Index | None] = {}
@@ -69,6 +71,14 @@ class Modules:
             self._texts[path] = self.files[path].decode("utf-8", "replace")
         return self._texts[path]
 
+    def having(self, words: tuple[str, ...]) -> frozenset[str]:
+        """The paths of the files with one of `words`."""
+        if words not in self._having:
+            texts = ((path, self.text(path)) for path in self.files)
+            found = frozenset(path for path, text in texts if any(word in text for word in words))
+            self._having[words] = found
+        return self._having[words]
+
     def imports(self, path: str) -> tuple[Import, ...]:
         """Its imports, anywhere in it, read off its lines."""
         if path not in self._imports:
@@ -80,9 +90,15 @@ class Modules:
 
         Absolute names are looked for beside the file, and then in each folder above, up to the project's root.
         """
+        folder = path.rpartition("/")[0]
+        if (dotted, folder) not in self._located:
+            self._located[dotted, folder] = self._locate(dotted, folder)
+        return self._located[dotted, folder]
+
+    def _locate(self, dotted: str, folder: str) -> tuple[str, list[str]] | None:
         name = dotted.lstrip(".")
         parts = name.split(".") if name else []
-        folders = path.split("/")[:-1]
+        folders = folder.split("/") if folder else []
         if level := len(dotted) - len(name):
             if level - 1 > len(folders):
                 return None
@@ -438,7 +454,9 @@ class Project:
         """True if another module of the same programs has `.name` of anything."""
         self.asked = True
         modules = self.modules
-        using = {other for other in modules.files if _uses(modules.text(other), name)} - {self.path}
+        using = {
+            other for other in modules.having((f".{name}",)) if _uses(modules.text(other), name)
+        } - {self.path}
         return bool(using) and not using.isdisjoint(modules.reached(self.path, both_ways=True))
 
     @cached_property
@@ -462,7 +480,7 @@ class Project:
         """True if another module of the same programs has one of these words."""
         self.asked = True
         others = self.modules.reached(self.path, both_ways=True) - {self.path}
-        return any(word in self.modules.text(other) for other in others for word in words)
+        return not others.isdisjoint(self.modules.having(words))
 
 
 def _is_of_others(root: str) -> bool:
@@ -470,8 +488,6 @@ def _is_of_others(root: str) -> bool:
 
 
 def _uses(text: str, attribute: str) -> bool:
-    if f".{attribute}" not in text:
-        return False
     return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
 
 

@@ -18,7 +18,7 @@ from .callees import Callees, Target, View, filled, scope_of
 from .passed_arguments import PassedArgument, PassedArguments
 from .places import assigned_to, default_of, entries
 from .specs import INDEX_NAME, is_device_name, is_host, last_name, leaves
-from .uses import DeviceUse, is_rebound, uses_of
+from .uses import DeviceUse, FunctionNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,8 @@ class Numbers:
         self._project = project
         self._kinds: dict[tuple[ast.AST, str], str | None] = {}
         self._answers: dict[ast.AST, bool] = {}
+        self._names: dict[ast.AST, FunctionNames] = {}
+        self._moved_to: dict[tuple[ast.AST, str], bool] = {}
         # What the question that is being answered has come by: nothing is asked twice for one answer.
         self._walked: set[ast.AST | tuple[ast.AST, str]] = set()
         self._cut = False  # whether that went through more than `_MOST_HANDS`
@@ -105,7 +107,10 @@ class Numbers:
             if handed is None or handed.target is None or handed.later:
                 continue
             for name, argument in filled(handed, handed.target):
-                if self._is_number(argument, scope, self.home, 0):
+                # Few functions do nothing but move, and that is cheap to see: first of all.
+                if self._wants_device(handed.target, name) and self._is_number(
+                    argument, scope, self.home, 0
+                ):
                     if self._kind(handed.target, name, 0) == DEVICE:
                         yield argument
 
@@ -343,27 +348,52 @@ class Numbers:
         if not numbers and not by_default and not self._counts_processes(target, name):
             return None
         sure = not by_default and bool(numbers) and all(source.sure for source in numbers)
-        if sure and not INDEX_NAME.match(name) and self._only_moves(target, name, scope, depth):
-            return DEVICE
-        return NUMBER
+        return DEVICE if sure and self._wants_device(target, name) else NUMBER
 
-    def _only_moves(self, target: Target, name: str, scope: Scope, depth: int) -> bool:
-        """True if `target` moves to its parameter `name`, and does nothing that a device would change."""
-        uses = list(uses_of(name, target.function, scope))
-        kept = all(u.moves or u.harmless or self._hands_on(target, u, scope, depth) for u in uses)
-        moves = any(u.moves or u.call is not None for u in uses)  # what only takes any is content
-        return kept and moves and not is_rebound(name, target.function)
+    def _wants_device(self, target: Target, name: str) -> bool:
+        """True if `target` does nothing with its parameter `name` but move to it, and does not call it a number."""
+        if INDEX_NAME.match(name):
+            return False
+        met: set[tuple[ast.AST, str]] = set()
+        only_moves = self._only_moves(target, name, met)
+        if only_moves:  # and so do all that it is handed to
+            self._moved_to.update(dict.fromkeys(met, True))
+        return only_moves
 
-    def _hands_on(self, target: Target, use: DeviceUse, scope: Scope, depth: int) -> bool:
+    def _only_moves(self, target: Target, name: str, met: set[tuple[ast.AST, str]]) -> bool:
+        """True if `target` moves to its parameter `name`, and does nothing that a device would change.
+
+        As far as is known without the parameters in `met`, which are being looked at.
+        """
+        key = target.function, name
+        if key in self._moved_to or key in met:
+            return self._moved_to.get(key, True)
+        met.add(key)
+        if target.function not in self._names:
+            self._names[target.function] = FunctionNames(target.function)
+        names, scope = self._names[target.function], scope_of(target)
+        uses = list(names.uses_of(name, scope))
+        # What is only given to calls that take any device is content with a number.
+        only_moves = (
+            not names.is_rebound(name)
+            and any(u.moves or u.call is not None for u in uses)
+            and all(u.moves or u.harmless or self._hands_on(target, u, scope, met) for u in uses)
+        )
+        if not only_moves:
+            self._moved_to[key] = False
+        return only_moves
+
+    def _hands_on(
+        self, target: Target, use: DeviceUse, scope: Scope, met: set[tuple[ast.AST, str]]
+    ) -> bool:
         """True if a function that the parameter is handed to only moves to it, too."""
-        if use.call is None or depth > _MOST_HANDS:
+        if use.call is None:
             return False
         handed = self.callees.handed(target.view, use.call, scope)
         if handed is None or handed.target is None or handed.later:
             return False
-        inner = scope_of(handed.target)
         return any(
-            argument is use.node and self._only_moves(handed.target, name, inner, depth + 1)
+            argument is use.node and self._only_moves(handed.target, name, met)
             for name, argument in filled(handed, handed.target)
         )
 

@@ -87,9 +87,14 @@ class PassedArguments:
         modules = target.view.modules
         if modules is None:
             return
-        names = {target.function.name}
-        if target.owner is not None:
-            names |= {target.owner.name, *_heirs(target.owner.name, target.view)}
+        function, owner = target.function.name, target.owner
+        if owner is None:
+            names = {function}
+        elif function == "__init__" or function in CALLED_AS_INSTANCE:
+            # By the class's name, or as an heir's base: of those two words each module is full.
+            names = {owner.name, *_heirs(owner.name, target.view)}
+        else:
+            names = {function}
         for path in sorted(_above(modules, target.view.path)):
             text = modules.text(path)
             if any(name in text for name in names):

@@ -35,26 +35,30 @@ class DeviceUse(NamedTuple):
     call: ast.Call | None = None
 
 
-def uses_of(name: str, function: FunctionNode, scope: Scope) -> Iterator[DeviceUse]:
-    """The reads of the parameter `name` in the body of `function`."""
-    parents: dict[ast.AST, ast.AST] = {}
-    for statement in function.body:
-        for node in walk(statement):
-            for child in children(node):
-                parents[child] = node
-    for statement in function.body:
-        for node in walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                yield _use(node, parents, scope)
+class FunctionNames:
+    """The names in the body of a function, read once for all of its parameters."""
 
+    def __init__(self, function: FunctionNode) -> None:
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._reads: dict[str, list[ast.Name]] = {}
+        self._bound: set[str] = set()
+        for statement in function.body:
+            for node in walk(statement):
+                for child in children(node):
+                    self._parents[child] = node
+                if isinstance(node, ast.Name):
+                    if isinstance(node.ctx, ast.Load):
+                        self._reads.setdefault(node.id, []).append(node)
+                    else:
+                        self._bound.add(node.id)
 
-def is_rebound(name: str, function: FunctionNode) -> bool:
-    """True if something in `function` binds `name` anew."""
-    return any(
-        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-        for statement in function.body
-        for node in walk(statement)
-    )
+    def uses_of(self, name: str, scope: Scope) -> Iterator[DeviceUse]:
+        """The reads of the parameter `name`, by what is done with each."""
+        return (_use(node, self._parents, scope) for node in self._reads.get(name, ()))
+
+    def is_rebound(self, name: str) -> bool:
+        """True if something in the function binds `name` anew."""
+        return name in self._bound
 
 
 def _use(node: ast.Name, parents: dict[ast.AST, ast.AST], scope: Scope) -> DeviceUse:

@@ -199,3 +199,28 @@ def test_a_device_through_two_functions_is_made_once() -> None:
 def test_what_is_no_number_stays(source: str) -> None:
     source = f"import torch\n\n{source}"
     assert migrated(source) == source
+
+
+def hands(k: int, end: str) -> str:
+    """Functions that each hand their device to the next three times: 3 to the power of `k` ways, and back to the first."""
+    return "\n".join(
+        f"def f{i}(x, device):\n    {end}\n"
+        + "".join(f"    f{(i + 1) % k}(x, device)\n" for _ in range(3))
+        + "    return x.to(device)\n"
+        for i in range(k)
+    )
+
+
+@pytest.mark.parametrize("end", ["torch.empty(2, device=device)", "print(device)"])
+def test_functions_that_call_each_other_in_many_ways_are_each_looked_at_once(end: str) -> None:
+    source = (
+        f"import torch\n\n{hands(40, end)}\n"
+        "def main(x, rank, loss):\n    f0(x, rank)\n    loss.backward()\n"
+    )
+    result = migrated(source)
+    if end.startswith("print"):
+        assert "f0(x, rank)" in result
+        assert result.count("return x.to(xla.xla_device(device))") == 40
+    else:
+        assert "f0(x, xla.xla_device(rank))" in result
+        assert "return x.to(xla." not in result
