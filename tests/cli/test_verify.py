@@ -122,7 +122,7 @@ def test_both_sides_are_run_alike(run: Runner, here: Path, monkeypatch: pytest.M
         assert call["args"] == ("0.1",)
         assert (call["steps"], call["dropout"], call["timeout"]) == (6, "same", 9.0)
         assert call["precision"] == "float32"
-    assert "replace" not in reference
+    assert not reference["replace"]
     assert b"xla_device()" in target["replace"]["train.py"]
 
 
@@ -165,8 +165,9 @@ def more_runs(calls: list[dict[str, Any]]) -> list[str]:
     """What was run besides the two; first one that keeps its weights, then some that take them."""
     told = []
     for call in calls[2:]:
-        weights = "keep" if "keep" in call else "follow"
-        how = call.get("arithmetic") or ("errors" if "roughness" in call else "float32")
+        weights = "keep" if call["keep"] else "follow"
+        exactly = call["arithmetic"] == "float64"
+        how = "float64" if exactly else "errors" if call["roughness"] else "float32"
         told.append(f"{call.get('side', 'reference')} {weights} {how}")
     return told
 
@@ -212,8 +213,8 @@ def test_what_agrees_in_float64_is_compared_with_errors_in_every_operation(
 
     def observe(*args: Any, **options: Any) -> ObservedRun:
         out: ObservedRun = plain(*args, **options)
-        off = options.get("side") == "target" and "arithmetic" not in options
-        by = 2e-4 if off else options.get("roughness", 0) * 100
+        off = options["side"] == "target" and options["arithmetic"] != "float64"
+        by = 2e-4 if off else options["roughness"] * 100
         out.traces[0].steps[0].losses = [1 + by]
         return out
 

@@ -6,9 +6,10 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..judge.compare import Comparison, compare
 from ..judge.divergence import Divergence, Quantity
@@ -17,7 +18,7 @@ from ..judge.float64_check import Float64Runs, divergence
 from ..judge.judgement import Check
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
-from ..observe.plan import Precision
+from ..observe.plan import Arithmetic, Precision
 from .migration import ProjectMigration
 from .process import Progress
 from .request import Request
@@ -26,11 +27,32 @@ from .workspace import mark
 
 
 class RunAgain(Protocol):
-    """Runs the script once more, as asked but for what is given."""
+    """Runs the original, or the migrated script, once more: as asked but for what is given (see `run`)."""
 
     def __call__(
-        self, name: str, precision: Precision | None = None, **more: Any
+        self,
+        name: str,
+        *,
+        migrated: bool = False,
+        precision: Precision | None = None,
+        explain: bool = False,
+        keep: Path | None = None,
+        follow: Path | None = None,
+        arithmetic: Arithmetic = "as it is",
+        roughness: float = 0.0,
+        shake: int = 0,
     ) -> ObservedRun: ...
+
+
+@dataclass
+class MoreRuns:
+    """What the first two runs called for besides, as `compare` takes it."""
+
+    explained: ObservedRun | None = None
+    written: tuple[ObservedRun, ObservedRun] | None = None
+    shaken: Sequence[tuple[ObservedRun, ObservedRun, ObservedRun]] = ()
+    followed: tuple[ObservedRun, ObservedRun] | None = None
+    exact: Float64Runs | None = None
 
 
 _SHAKES = (1, 2)
@@ -47,17 +69,28 @@ def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Co
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        return _compared(request, proposed, base, _runner(request, proposed, base, shower))
+        return _compared(request, base, _runner(request, proposed, base, shower))
 
 
 def _runner(request: Request, proposed: ProjectMigration, base: Path, shower: Shower) -> RunAgain:
-    def run(name: str, precision: Precision | None = None, **more: Any) -> ObservedRun:
+    def run(
+        name: str,
+        *,
+        migrated: bool = False,
+        precision: Precision | None = None,
+        explain: bool = False,
+        keep: Path | None = None,
+        follow: Path | None = None,
+        arithmetic: Arithmetic = "as it is",
+        roughness: float = 0.0,
+        shake: int = 0,
+    ) -> ObservedRun:
         show = shower(name)
-        if proposed.originals:  # a notebook's cells
-            more.setdefault("replace", proposed.originals)
         result = observe(
             request.script,
             request.args,
+            side="target" if migrated else "reference",
+            replace=proposed.files if migrated else proposed.originals,
             precision=precision or request.precision,
             folder=base / name.replace(" ", "-"),
             progress=show,
@@ -66,7 +99,12 @@ def _runner(request: Request, proposed: ProjectMigration, base: Path, shower: Sh
             nproc=request.nproc,
             data_shim=request.data_shim,
             timeout=request.timeout,
-            **more,
+            explain=explain,
+            keep=keep,
+            follow=follow,
+            arithmetic=arithmetic,
+            roughness=roughness,
+            shake=shake,
         )
         show(None)
         return result
@@ -74,9 +112,7 @@ def _runner(request: Request, proposed: ProjectMigration, base: Path, shower: Sh
     return run
 
 
-def _compared(
-    request: Request, proposed: ProjectMigration, base: Path, run: RunAgain
-) -> Comparison:
+def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     reference = run("original")
     not_run = ObservedRun("target", request.script, list(request.args), request.precision, base)
     not_run.failure = Failure(Fault.NOT_RUN, "the original could not be run")
@@ -84,54 +120,59 @@ def _compared(
         return compare(reference, not_run)
     fp32 = None
     if request.precision == "bfloat16":
-        fp32 = run("original in float32", "float32")
+        fp32 = run("original in float32", precision="float32")
         if fp32.failure is not None:
             return compare(fp32, not_run)
-    migrated: dict[str, Any] = {"side": "target", "replace": proposed.files}
-    target = run("migrated", **migrated)
-    more: dict[str, Any] = {}
+    target = run("migrated", migrated=True)
+    more = MoreRuns()
 
     def judged() -> Comparison:
-        common: dict[str, Any] = {"tolerance": request.tolerance, "metric": request.metric}
-        return compare(reference, target, fp32=fp32, **common, **more)
+        return compare(
+            reference,
+            target,
+            fp32=fp32,
+            tolerance=request.tolerance,
+            metric=request.metric,
+            explained=more.explained,
+            written=more.written,
+            shaken=more.shaken,
+            followed=more.followed,
+            exact=more.exact,
+        )
 
     comparison = judged()
     if any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
-        more["explained"] = run("migrated, explained", explain=True, **migrated)
+        more.explained = run("migrated, explained", migrated=True, explain=True)
     if any(v.name == Check.OTHER_STATE for v in comparison.failed):
-        again = more.get("explained") or run("migrated, explained", explain=True, **migrated)
-        more["written"] = run("original, explained", explain=True), again
+        again = more.explained or run("migrated, explained", migrated=True, explain=True)
+        more.written = run("original, explained", explain=True), again
     if _is_to_shake(comparison):
-        more["shaken"] = [_shaken(seed, request, run, migrated) for seed in _SHAKES]
+        more.shaken = [_shaken(seed, run) for seed in _SHAKES]
     if _is_to_follow(comparison, request) and _fits(reference, base):
         kept = base / "weights"
         again = run("original, again", keep=kept)
         own = [_linked(kept, base / f"weights-{n}") for n in range(3)]
-        following = run("migrated, following", follow=kept, **migrated)
+        following = run("migrated, following", migrated=True, follow=kept)
         if again.failure is None and following.failure is None:
-            more["followed"] = again, following
+            more.followed = again, following
             again_judged = judged()
             if _may_be_rounding(again_judged.divergence) or _prints_otherwise(again_judged):
-                more["exact"] = _exactly(request, own, run, migrated)
-    return judged() if more else comparison
+                more.exact = _exactly(request, own, run)
+    return judged() if more != MoreRuns() else comparison
 
 
-def _shaken(
-    seed: int, request: Request, run: RunAgain, migrated: dict[str, Any]
-) -> tuple[ObservedRun, ObservedRun, ObservedRun]:
+def _shaken(seed: int, run: RunAgain) -> tuple[ObservedRun, ObservedRun, ObservedRun]:
     return (
-        run(f"original in float32, shaken {seed}", "float32", shake=seed),
+        run(f"original in float32, shaken {seed}", precision="float32", shake=seed),
         run(f"original, shaken {seed}", shake=seed),
-        run(f"migrated, shaken {seed}", shake=seed, **migrated),
+        run(f"migrated, shaken {seed}", migrated=True, shake=seed),
     )
 
 
-def _exactly(
-    request: Request, kept: list[Path], run: RunAgain, migrated: dict[str, Any]
-) -> Float64Runs:
+def _exactly(request: Request, kept: list[Path], run: RunAgain) -> Float64Runs:
     """The steps in float64, and if they agree, in float32 with errors."""
     reference = run("original in float64", arithmetic="float64", follow=kept[0])
-    target = run("migrated in float64", arithmetic="float64", follow=kept[1], **migrated)
+    target = run("migrated in float64", migrated=True, arithmetic="float64", follow=kept[1])
     found = Float64Runs(reference, target)
     if found.failed or divergence(found, request.tolerance) is not None:
         return found
