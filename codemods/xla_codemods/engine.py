@@ -27,7 +27,7 @@ from .source import Source, SourceError
 from .suppress import Suppressions
 
 if TYPE_CHECKING:
-    from .analysis.project import Project
+    from .analysis.projects.project import Project
 
 
 _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}

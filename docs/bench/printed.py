@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 from xla_migrate.verify.experiments.run import run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.analysis.project import Project
+from xla_codemods.analysis.projects.project import Project
 from xla_codemods.engine import Options
 from xla_migrate.cli.migrate import judge
 from xla_migrate.files import read

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from xla_codemods import catalog
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.catalog import row as kinds
 from xla_codemods.catalog.families import is_cuda_only
 from xla_codemods.engine import Migration, Options, migrate

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
 from .fixtures import SINGLE, Fixture

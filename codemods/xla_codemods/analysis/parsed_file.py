@@ -15,7 +15,6 @@ from ..hot_lines import HotLines, local_names
 from ..patterns import Pattern
 from ..source import Source
 from .accelerators import speaks_of_an_accelerator
-from .callers import Callers
 from .index import Index, build
 from .inference import library_types
 from .inference.values import (
@@ -30,10 +29,11 @@ from .inference.values import (
     Value,
 )
 from .nodes import walk
+from .projects.callers import Callers
 from .scopes import FunctionNode, Scope, resolve
 
 if TYPE_CHECKING:
-    from .project import Project
+    from .projects.project import Project
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 

@@ -22,7 +22,7 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from xla_codemods.analysis.project import Modules, Project
+    from xla_codemods.analysis.projects.project import Modules, Project
 
     from .find import FoundFile
 
@@ -85,7 +85,7 @@ class Projects:
         """The project as the file sees it; notebooks have none."""
         if not found.path.endswith(".py"):
             return None
-        from xla_codemods.analysis.project import Modules, Project
+        from xla_codemods.analysis.projects.project import Modules, Project
 
         files = self._files_of(found)
         modules = self._modules.get(files.root)

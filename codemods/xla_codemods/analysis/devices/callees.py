@@ -16,7 +16,7 @@ from ..syntax import is_static, keyword
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..project import Modules
+    from ..projects.project import Modules
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Functions that call another one, in a process of its own or later.

@@ -13,7 +13,7 @@ from .places import entries
 from .specs import INDEX_NAME, last_name
 
 if TYPE_CHECKING:
-    from ..project import Modules
+    from ..projects.project import Modules
 
 
 class PassedArgument(NamedTuple):

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xla_codemods.analysis.project import Project
+    from xla_codemods.analysis.projects.project import Project
 
     from ...files.notebook import Notebook
 

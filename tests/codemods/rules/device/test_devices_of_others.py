@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
 from ...helpers import migrated

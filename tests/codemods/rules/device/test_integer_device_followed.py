@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...analysis.test_project import after
+from ...analysis.projects.test_project import after
 from ...helpers import migrated
 
 MOVE = "import torch\n\ndef move(x, device):\n    return x.to(device)\n"

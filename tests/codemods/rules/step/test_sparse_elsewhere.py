@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...analysis.test_project import left
+from ...analysis.projects.test_project import left
 
 TRAIN = """
 import torch

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
 NATIVE = Options(style="native")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ....source import Source
-from ...project import Project
+from ...projects.project import Project
 from .blocked import Blocked
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from xla_codemods.analysis.inference.values import ACCEL, DEVICE, LOADER, MODULE, OPTIMIZER, TENSOR
-from xla_codemods.analysis.project import Modules, Project
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.analysis.script import Script
 from xla_codemods.engine import Options, migrate
 from xla_codemods.finding import Finding
@@ -418,7 +418,7 @@ def test_what_a_call_gives(lib: str, called: str, kinds: set[str]) -> None:
 
 # Whole projects.
 
-PROJECTS = Path(__file__).parents[3] / "fixtures" / "projects"
+PROJECTS = Path(__file__).parents[4] / "fixtures" / "projects"
 
 
 @pytest.mark.parametrize("name", ["ddp_package", "factory", "hooks"])

@@ -9,12 +9,12 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .index import Index
-from .inference.instances import CALLED_AS_INSTANCE, names_given
-from .inference.values import Value, for_others
+from ..index import Index
+from ..inference.instances import CALLED_AS_INSTANCE, names_given
+from ..inference.values import Value, for_others
+from ..scopes import FunctionNode, Scope, resolve
+from ..syntax import argument_for
 from .project import TRAINS, Project
-from .scopes import FunctionNode, Scope, resolve
-from .syntax import argument_for
 
 _REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 
