@@ -1,4 +1,4 @@
-"""Write the pages that are generated: one per rule, their index, the catalog, and what rules can ask.
+"""Write the pages that are generated: one per rule, their index, the catalog, what rules can ask, and the rooms.
 
     python docs/generate.py [--check]
 
@@ -16,7 +16,9 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent / "src"), str(DOCS.parent / "codemods")]
 
+import rooms  # noqa: E402
 import rule_helpers  # noqa: E402
+from nav import TOPICS  # noqa: E402
 
 from xla_codemods import catalog, wrappers  # noqa: E402
 from xla_codemods.engine import Options, check  # noqa: E402
@@ -28,18 +30,6 @@ from xla_migrate.manuals import OURS, Ours, rule_of  # noqa: E402
 
 MARK = "<!-- Written by docs/generate.py: edit the rule or the catalog, not this page. -->\n"
 MARK_OF_SOURCES = "<!-- Written by docs/generate.py: edit the docstrings, not this page. -->\n"
-TOPICS = {
-    "0": "The command itself, and code written for torch_xla by hand",
-    "1": "Devices, services and memory",
-    "2": "Precision",
-    "3": "Optimizers",
-    "4": "Data",
-    "5": "Steps, laziness and shapes",
-    "6": "Several devices",
-    "7": "Checkpoints",
-    "8": "Frameworks",
-    "9": "CUDA-only, with no equivalent",
-}
 SEVERITIES = {
     "error": "fails or is silently wrong on XLA",
     "warning": "slow, or wrong in some runs",
@@ -61,6 +51,7 @@ def pages() -> dict[str, str]:
     found["rules/index.md"] = _index(rules)
     found["catalog.md"] = _catalog()
     found["rule-helpers.md"] = rule_helpers.page(MARK_OF_SOURCES)
+    found["rooms.md"] = rooms.page(MARK_OF_SOURCES)
     return found
 
 

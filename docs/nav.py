@@ -52,6 +52,7 @@ ORDER = {
         "benchmarks.md": "Benchmarks",
         "sample.md": "A sample of findings, read by hand",
         "architecture.md": "Architecture",
+        "rooms.md": "Where things are",
         "facts.md": "Facts about torch_xla",
         "writing-rules.md": "Writing a rule",
         "rule-helpers.md": "What rules can ask",
@@ -59,7 +60,7 @@ ORDER = {
     },
 }
 
-# As docs/generate.py groups them in the index; a test compares.
+# Of rules, by the first digit of their codes: docs/generate.py groups the index by them, too.
 TOPICS = {
     "0": "The command itself, and code written for torch_xla by hand",
     "1": "Devices, services and memory",

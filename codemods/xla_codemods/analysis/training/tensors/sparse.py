@@ -51,7 +51,7 @@ _WORDS = frozenset({"to_sparse", "sparse.", *(name.rpartition(".")[2] for name i
     "LongTensor",
 }
 
-Step = int | str
+_Step = int | str
 
 
 class SparseOrigin(NamedTuple):
@@ -74,8 +74,8 @@ class SparseTensors:
         )
         self.callees = Callees(self.home)
         self.passed = PassedArguments(self.callees)
-        self._barren: set[tuple[ast.AST, tuple[Step, ...]]] = set()  # none comes from there
-        self._seen: set[tuple[ast.AST, tuple[Step, ...]]] = set()  # in one search
+        self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
+        self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Where `node` is made, if it may be a sparse tensor; None where it is none, or nobody knows."""
@@ -88,7 +88,7 @@ class SparseTensors:
         return found
 
     def _of(
-        self, node: ast.expr | None, path: tuple[Step, ...], scope: Scope, view: View, depth: int
+        self, node: ast.expr | None, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
     ) -> SparseOrigin | None:
         if node is None or depth > _MOST_HANDS:
             return None
@@ -99,7 +99,7 @@ class SparseTensors:
         return self._looked_at(node, path, scope, view, depth)
 
     def _looked_at(
-        self, node: ast.expr, path: tuple[Step, ...], scope: Scope, view: View, depth: int
+        self, node: ast.expr, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
     ) -> SparseOrigin | None:
         for part, rest, home, of in self._parts(node, path, scope, view, depth):
             found = self._of(part, rest, home, of, depth + 1)
@@ -110,8 +110,8 @@ class SparseTensors:
         return None
 
     def _parts(
-        self, node: ast.expr, path: tuple[Step, ...], scope: Scope, view: View, depth: int
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, node: ast.expr, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         """What `node`, or the part of it at `path`, may be."""
         match node:
             case ast.IfExp(body=body, orelse=orelse):
@@ -142,8 +142,8 @@ class SparseTensors:
                 yield from self._called(node, path, scope, view)
 
     def _named(
-        self, node: ast.Name, path: tuple[Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, node: ast.Name, path: tuple[_Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         found = scope.find(node.id)
         if found is None:
             return
@@ -157,16 +157,16 @@ class SparseTensors:
                 yield from self._imported(binding.dotted, path, view)
 
     def _passed(
-        self, binding: Binding, path: tuple[Step, ...], home: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, binding: Binding, path: tuple[_Step, ...], home: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         target = self.callees.target_of(home, view)
         if target is not None and isinstance(binding.node, ast.arg):
             for source in self.passed.of(target, binding.node.arg):
                 yield source.node, path, source.scope, source.view
 
     def _imported(
-        self, dotted: str, path: tuple[Step, ...], view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, dotted: str, path: tuple[_Step, ...], view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         """`from data import adj`."""
         found = view.modules.locate(dotted, view.path) if view.modules is not None else None
         if found is None or len(found[1]) != 1 or found[0] == view.path:
@@ -179,8 +179,8 @@ class SparseTensors:
                     yield binding.value, (*binding.path, *path), module, other
 
     def _attribute(
-        self, node: ast.Attribute, path: tuple[Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, node: ast.Attribute, path: tuple[_Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         dotted = resolve(node, scope)
         if dotted is not None:
             yield from self._imported(dotted, path, view)
@@ -203,8 +203,8 @@ class SparseTensors:
             yield from ((value, path, home, view) for value, home in assigned_to(node, view))
 
     def _called(
-        self, node: ast.Call, path: tuple[Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[Step, ...], Scope, View]]:
+        self, node: ast.Call, path: tuple[_Step, ...], scope: Scope, view: View
+    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         dotted = resolve(node.func, scope)
         if dotted in _WRAPPING and node.args:
             yield node.args[0], path, scope, view
