@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import flow
@@ -45,11 +46,12 @@ _WRAPPING = frozenset(
 _MOST_HANDS = 10  # through which one comes
 
 # One of these stands where one is made.
-_WORDS = frozenset({"to_sparse", "sparse.", *(name.rpartition(".")[2] for name in MAKERS)}) - {
-    "FloatTensor",
-    "DoubleTensor",
-    "LongTensor",
-}
+_WORDS = tuple(
+    sorted(
+        {"to_sparse", "sparse.", *(name.rpartition(".")[2] for name in MAKERS)}
+        - {"FloatTensor", "DoubleTensor", "LongTensor"}
+    )
+)
 
 _Step = int | str
 
@@ -68,28 +70,32 @@ class SparseTensors:
         project = script.project
         modules = project.modules if project is not None else None
         self.home = View(script.index, project.path if project is not None else "", modules)
-        words = tuple(_WORDS)
-        self.any = any(word in script.source.text for word in words) or (
-            project is not None and project.mentions(*words)
-        )
+        self._project = project
+        self._here = any(word in script.source.text for word in _WORDS)
         self.callees = Callees(self.home)
         self.passed = PassedArguments(self.callees)
         self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
         self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
+        self._cut = False  # whether that search went through more than `_MOST_HANDS`
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Where `node` is made, if it may be a sparse tensor; None where it is none, or nobody knows."""
-        if not self.any:
-            return None
-        self._seen = set()
+        self._seen, self._cut = set(), False
         found = self._of(node, (), self.home.indexed.scope(node), self.home, 0)
-        if found is None:
+        if found is None and not self._cut:
             self._barren |= self._seen
         return found
+
+    @cached_property
+    def _anywhere(self) -> bool:
+        """True if one may be made at all; other modules are asked only where a tensor may come from them."""
+        project = self._project
+        return (project is not None and project.mentions(*_WORDS)) or self._here
 
     def _of(
         self, node: ast.expr | None, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
     ) -> SparseOrigin | None:
+        self._cut = self._cut or depth > _MOST_HANDS
         if node is None or depth > _MOST_HANDS:
             return None
         key = (node, path)
@@ -160,7 +166,7 @@ class SparseTensors:
         self, binding: Binding, path: tuple[_Step, ...], home: Scope, view: View
     ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         target = self.callees.target_of(home, view)
-        if target is not None and isinstance(binding.node, ast.arg):
+        if target is not None and isinstance(binding.node, ast.arg) and self._anywhere:
             for source in self.passed.of(target, binding.node.arg):
                 yield source.node, path, source.scope, source.view
 
@@ -169,7 +175,7 @@ class SparseTensors:
     ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
         """`from data import adj`."""
         found = view.modules.locate(dotted, view.path) if view.modules is not None else None
-        if found is None or len(found[1]) != 1 or found[0] == view.path:
+        if found is None or len(found[1]) != 1 or found[0] == view.path or not self._anywhere:
             return
         other = self.callees.view(found[0])
         if other is not None:
@@ -210,6 +216,8 @@ class SparseTensors:
             yield node.args[0], path, scope, view
             return
         target = self.callees.called(view, node.func, scope)
+        if target is not None and target.view is not self.home and not self._anywhere:
+            return
         if target is not None and target.function.name != "__init__":
             inner = scope_of(target)
             yield from ((value, path, inner, target.view) for value in _returns(target.function))
