@@ -169,22 +169,24 @@ _TUNABLE_RAISING = (
     "mgpu_tune_gemm_in_file",
 )
 _TUNABLE_QUIET = (
-    "enable",
     "get_filename",
     "get_max_tuning_duration",
     "get_max_tuning_iterations",
     "get_validators",
     "is_enabled",
     "read_file",
-    "record_untuned_enable",
     "record_untuned_is_enabled",
+    "tuning_is_enabled",
+    "write_file",
+)
+_TUNABLE_SETTING = (
+    "enable",
+    "record_untuned_enable",
     "set_filename",
     "set_max_tuning_duration",
     "set_max_tuning_iterations",
     "set_rotating_buffer_size",
     "tuning_enable",
-    "tuning_is_enabled",
-    "write_file",
     "write_file_on_exit",
 )
 
@@ -195,6 +197,7 @@ KERNELS: tuple[Row, ...] = (
         NONE,
         RAISES,
         dict.fromkeys(_TUNABLE_RAISING, _TUNABLE),
+        rule="XLA132",
         torch="2.3+",
     ),
     *rows(
@@ -203,6 +206,16 @@ KERNELS: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         dict.fromkeys(_TUNABLE_QUIET, _TUNABLE),
+        rule="XLA132",
+        torch="2.3+",
+    ),
+    *rows(
+        "torch.cuda.tunable",
+        REMOVED,
+        NONE,
+        HARMLESS,
+        dict.fromkeys(_TUNABLE_SETTING, _TUNABLE),
+        rule="XLA132",
         torch="2.3+",
     ),
     *rows(

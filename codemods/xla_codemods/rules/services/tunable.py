@@ -1,0 +1,87 @@
+"""TunableOp tunes cuBLAS and rocBLAS; XLA chooses its own kernels.
+
+What sets it up chooses nothing on XLA, and is taken away where it stands alone, with the `if` that holds nothing else.
+
+```diff
+ import torch
+-from torch.cuda import tunable
+
+ def setup(rank):
+-    torch.cuda.tunable.enable()
+-    torch.cuda.tunable.set_filename(f"tuned_{rank}.csv")
+-    tunable.tuning_enable(True)
+-    if torch.cuda.is_available():
+-        tunable.set_max_tuning_duration(30)
+     return torch.nn.Linear(2, 2)
+```
+
+Where the result is used, or what it is told is computed on the way, or results are read and written, a person decides.
+
+```python
+import torch
+
+def setup(files):
+    on = torch.cuda.tunable.is_enabled()  # XLA132
+    torch.cuda.tunable.set_filename(files.pop())  # XLA132
+    torch.cuda.tunable.write_file()  # XLA132
+    return on, torch.cuda.tunable.enable()  # XLA132
+```
+
+What enables anything else stays.
+
+```python
+def setup(tunable):
+    tunable.enable()
+    tunable.set_filename("tuned.csv")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis import nodes
+from ...edits import remove
+from ...fallback import leftovers
+from ...finding import INFO, LOW, Finding
+from ...rule import Rule, Unhandled
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA132", "tunable", severity=INFO, effort=LOW)
+
+_HOME = "torch.cuda.tunable."
+_SETTERS = (
+    "enable",
+    "record_untuned_enable",
+    "set_filename",
+    "set_max_tuning_duration",
+    "set_max_tuning_iterations",
+    "set_rotating_buffer_size",
+    "tuning_enable",
+    "write_file_on_exit",
+)
+
+
+@RULE.call(*(f"{_HOME}{name}" for name in _SETTERS))
+def setters(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = (
+        f"`{ast.unparse(call.func)}` has no effect on XLA, which chooses its own kernels: remove it"
+    )
+    inside = (*call.args, *(keyword.value for keyword in call.keywords))
+    computed = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+    if script.is_statement(call) and not any(
+        isinstance(node, computed) for value in inside for node in nodes.walk(value)
+    ):
+        yield RULE.finding(script, call, message, remove(script.statement(call)))
+    else:
+        yield RULE.finding(script, call, message)
+
+
+@RULE.fallback
+def others(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    yield from leftovers(RULE, script, unhandled, LOW)
