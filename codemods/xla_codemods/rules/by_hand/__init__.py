@@ -1,1 +1,1 @@
-"""Code that was written for torch_xla by hand."""
+"""XLA010, XLA011: code that was written for torch_xla by hand."""

@@ -1,1 +1,1 @@
-"""Migrated scripts, rewritten to torch_xla's own calls where these do the same: asked for by `--style native`."""
+"""XLA020: migrated scripts, rewritten to torch_xla's own calls where these do the same: asked for by `--style native`."""
