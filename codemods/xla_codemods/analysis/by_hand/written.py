@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..inference.library_types import RUNTIME, VENDORED
+from ..nodes import walk
 
 if TYPE_CHECKING:
     from ...finding import Finding
@@ -49,7 +50,7 @@ def _is_written_by_hand(script: Script) -> bool:
     homes = _imports(script.tree)
     if not homes or RUNTIME in homes.values():
         return False
-    uses = (n for n in ast.walk(script.tree) if isinstance(n, (ast.Attribute, ast.Name)))
+    uses = (n for n in walk(script.tree) if isinstance(n, (ast.Attribute, ast.Name)))
     return any(_dotted(n, homes) in _NAMES for n in uses) and not script.uses_accelerate
 
 
@@ -77,7 +78,7 @@ def as_written_by_hand(
 def _imports(tree: ast.Module) -> dict[str, str]:
     """What the names that stand for parts of torch_xla, or for the runtime, stand for; imports at any depth count."""
     homes: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.partition(".")[0] == "torch_xla":

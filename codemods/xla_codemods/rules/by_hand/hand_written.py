@@ -55,6 +55,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import is_written_by_hand
+from ...analysis.nodes import walk
 from ...finding import INFO, Finding
 from ...rule import Rule
 
@@ -68,7 +69,7 @@ RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO)
 def hand_written(script: Script) -> Iterator[Finding]:
     if script.origin or not is_written_by_hand(script):
         return
-    first = next(n for n in ast.walk(script.tree) if _brings_torch_xla(n))
+    first = next(n for n in walk(script.tree) if _brings_torch_xla(n))
     message = (
         "this is torch_xla code written by hand, and nothing in it is rewritten: use `--from torch_xla` to rewrite it"
         " to the runtime"
