@@ -77,24 +77,26 @@ if TYPE_CHECKING:
     from .replicas.collectives import (
         all_gather,
         all_gather_into_tensor,
-        all_gather_object,
         all_reduce,
         all_to_all,
         all_to_all_single,
         barrier,
         broadcast,
-        broadcast_object_list,
         gather,
-        gather_object,
         new_group,
         reduce,
         reduce_scatter,
         reduce_scatter_tensor,
         scatter,
-        scatter_object_list,
     )
     from .replicas.data_parallel import DistributedDataParallel
     from .replicas.normalization import SyncBatchNorm, convert_sync_batchnorm
+    from .replicas.object_collectives import (
+        all_gather_object,
+        broadcast_object_list,
+        gather_object,
+        scatter_object_list,
+    )
     from .replicas.single_process import DataParallel
     from .replicas.spmd import data_parallel_size, use_spmd
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
@@ -223,9 +225,9 @@ _LAZY = {
     "compat.torch_xla": "add_step_closure all_gathered all_reduced broadcast_master_param marked_step "
     "master_print mesh_reduce",
     "profiling.recording": "profile range_pop range_push",
-    "replicas.collectives": "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all "
-    "all_to_all_single barrier broadcast broadcast_object_list gather gather_object new_group reduce "
-    "reduce_scatter reduce_scatter_tensor scatter scatter_object_list",
+    "replicas.collectives": "all_gather all_gather_into_tensor all_reduce all_to_all all_to_all_single barrier "
+    "broadcast gather new_group reduce reduce_scatter reduce_scatter_tensor scatter",
+    "replicas.object_collectives": "all_gather_object broadcast_object_list gather_object scatter_object_list",
     "replicas.normalization": "convert_sync_batchnorm",
     "replicas.single_process": "DataParallel",
     "replicas.spmd": "data_parallel_size use_spmd",

@@ -91,7 +91,7 @@ def gather_lists(value: Any) -> Any:
         [0]
     """
     from ..processes import world_size
-    from ..replicas.collectives import all_gather_object
+    from ..replicas.object_collectives import all_gather_object
 
     if not uses_torch_xla():
         return importlib.import_module("accelerate.utils").gather_object(value)

@@ -16,6 +16,7 @@ from .._backend import backend, uses_torch_xla
 from ..loading.batches import move
 from ..processes import is_master, local_rank, world_size
 from ..replicas import collectives
+from ..replicas.object_collectives import all_gather_object
 from ..step import mark_step
 
 _OPS: dict[str, Any] = {
@@ -105,7 +106,7 @@ def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> A
     here = move(data, torch.device("cpu"), lambda tensor: tensor.cpu())
     everyones = [here] * world_size()
     if len(everyones) > 1:
-        collectives.all_gather_object(everyones, here)
+        all_gather_object(everyones, here)
     return reduce_fn(everyones)
 
 

@@ -175,7 +175,7 @@ def gather(
     """
     if world_size() > 1:
         return _several("gather", tensor, gather_list, dst, group=group, async_op=async_op)
-    return _copied(_only(gather_list, "gather_list"), tensor, async_op)
+    return _copied(only_share(gather_list, "gather_list"), tensor, async_op)
 
 
 def scatter(
@@ -208,7 +208,7 @@ def scatter(
     """
     if world_size() > 1:
         return _several("scatter", tensor, scatter_list, src, group=group, async_op=async_op)
-    return _copied(tensor, _only(scatter_list, "scatter_list"), async_op)
+    return _copied(tensor, only_share(scatter_list, "scatter_list"), async_op)
 
 
 def reduce_scatter(
@@ -335,106 +335,6 @@ def all_to_all_single(
     return _copied(output, input, async_op)
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Fills ``object_list`` with every replica's ``obj``.
-
-    Args:
-        object_list: A list of ``world_size()`` elements, which are replaced.
-        obj: Anything that pickle takes.
-        group: As for torch; all replicas by default.
-
-    Example:
-        >>> found = [None] * xla.world_size()
-        >>> xla.all_gather_object(found, {"rank": xla.rank()})
-        >>> found
-        [{'rank': 0}]
-    """
-    if world_size() > 1:
-        _several("all_gather_object", object_list, obj, group=group)
-    else:
-        object_list[0] = obj
-
-
-def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None
-) -> None:
-    """Fills ``object_gather_list`` on ``dst`` with every replica's ``obj``.
-
-    Args:
-        obj: Anything that pickle takes.
-        object_gather_list: On ``dst`` a list of ``world_size()`` elements, which are replaced; None
-            elsewhere.
-        dst: The rank that gathers.
-        group: As for torch; all replicas by default.
-
-    Raises:
-        ValueError: on ``dst``, without ``object_gather_list``.
-
-    Example:
-        >>> found = [None] * xla.world_size()
-        >>> xla.gather_object(xla.rank(), found)
-        >>> found
-        [0]
-    """
-    if world_size() > 1:
-        _several("gather_object", obj, object_gather_list, dst, group=group)
-    elif object_gather_list is None:
-        raise ValueError("the replica that gathers needs object_gather_list")
-    else:
-        object_gather_list[0] = obj
-
-
-def broadcast_object_list(
-    object_list: list[Any], src: int = 0, group: Any = None, device: Any = None
-) -> None:
-    """The objects become those of ``src``.
-
-    Args:
-        object_list: Of one length on all replicas; its elements are replaced.
-        src: The rank that they come from.
-        group: As for torch; all replicas by default.
-        device: As for torch, on CUDA.
-
-    Example:
-        >>> settings = [{"lr": 0.1}]
-        >>> xla.broadcast_object_list(settings, src=0)
-    """
-    if world_size() > 1:
-        _several("broadcast_object_list", object_list, src, group=group)
-
-
-def scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    src: int = 0,
-    group: Any = None,
-) -> None:
-    """``scatter_object_output_list`` holds this replica's share of ``src``'s objects.
-
-    Args:
-        scatter_object_output_list: Its first element is replaced.
-        scatter_object_input_list: On ``src`` ``world_size()`` objects that pickle takes; None
-            elsewhere.
-        src: The rank that they come from.
-        group: As for torch; all replicas by default.
-
-    Raises:
-        ValueError: without ``scatter_object_input_list``, where there is one replica.
-
-    Example:
-        >>> share = [None]
-        >>> xla.scatter_object_list(share, ["for rank 0"])
-        >>> share
-        ['for rank 0']
-    """
-    if world_size() > 1:
-        lists = (scatter_object_output_list, scatter_object_input_list)
-        _several("scatter_object_list", *lists, src, group=group)
-    else:
-        share = _only(scatter_object_input_list, "scatter_object_input_list")
-        scatter_object_output_list[0] = share
-
-
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
     """Wait until every replica is here. All of them have to call it.
 
@@ -495,7 +395,8 @@ def _copied(target: torch.Tensor, source: torch.Tensor, async_op: bool) -> Any:
     return _done(async_op, target)
 
 
-def _only(shares: Any, name: str) -> Any:
+def only_share(shares: Any, name: str) -> Any:
+    """What the one replica that there is gets of what it shares out."""
     if not shares:
         raise ValueError(f"the one replica that there is needs {name}")
     return shares[0]
