@@ -26,9 +26,9 @@ LEFT = {
     "lstm_tbptt": {},
     "no_cuda_flag": {},
     "noam_transformer": {"XLA503": 1},
-    "prefetcher_class": {},
+    "prefetcher_class": {"XLA133": 1},
     "trainer_class": {},
-    "unet_metrics": {"XLA131": 1},
+    "unet_metrics": {"XLA131": 1, "XLA133": 3},
     "wgan_gp": {},
 }
 
