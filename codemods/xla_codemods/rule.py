@@ -71,7 +71,8 @@ class Rule:
             shows_accelerator: False where programs that train on the CPU alone hold such findings, too: a file that
                 names no device and has no others is left alone.
             behind: what `verify` may find wrong with the migrated script because of such a finding, as
-                `{"static shapes": LIKELY}`; what is not named here is as for all rules of the topic.
+                `{"static shapes": LIKELY}`; what is not named here is as for all rules of the topic. `{}`: nothing, as of
+                a note that tells of no change.
             origin: "torch_xla" where it rewrites what was written by hand for torch_xla, and is asked only with `--from
                 torch_xla`; "xla_migrate" where it rewrites what is the runtime's, for `--style native`. Then every line is
                 looked at.
@@ -86,6 +87,7 @@ class Rule:
         self.in_training = in_training
         self.shows_accelerator = shows_accelerator
         self.behind: Behind = behind or {}
+        self.changes_nothing = behind == {}
         self.module = ""  # that it stands in; its discovery says so
         self.code = code
         self.name = name

@@ -14,7 +14,6 @@ _PJRT = "PJRT is all there is: remove the question"
 _XRT = "run the same command on every host, or start the processes with torchrun"
 _FILES = "read the files with a library for them: gcsfs, tfrecord"
 _CUDA = "torch_xla has no CUDA backend any more: run the script on CUDA through `xla_migrate.runtime`, without torch_xla"
-_PALLAS = "write the kernel with `torch_xla.experimental.custom_kernel`"
 
 # Name -> (the first release without it, what to use). A module stands for all that is in it.
 REMOVED: dict[str, tuple[str, str]] = {
@@ -61,10 +60,6 @@ REMOVED: dict[str, tuple[str, str]] = {
         "remove it: inputs are donated where they can be",
     ),
     "torch_xla.experimental.gpu": ("2.5", _CUDA),
-    "torch_xla.experimental.pallas_kernels.multi_queries_paged_attention_kernel": ("2.9", _PALLAS),
-    "torch_xla.experimental.pallas_kernels.quantized_matmul_kernel": ("2.9", _PALLAS),
-    "torch_xla.experimental.pallas_kernels.ragged_paged_attention_kernel": ("2.9", _PALLAS),
-    "torch_xla.experimental.pallas_kernels.ragged_paged_attention_v2": ("2.9", _PALLAS),
     "torch_xla.experimental.pjrt": ("2.5", f"use `{_XR}`"),
     "torch_xla.experimental.tpu": ("2.5", f"use `{_XR}`"),
     "torch_xla.experimental.triton": ("2.9", _CUDA),

@@ -22,7 +22,8 @@ def _discovered(*topics: str) -> Iterator[Rule]:
             module = f"{__name__}.{topic}.{name}"
             rule: Rule = import_module(module).RULE
             rule.module = module
-            rule.behind = {**of_all, **rule.behind}
+            if not rule.changes_nothing:
+                rule.behind = {**of_all, **rule.behind}
             yield rule
 
 

@@ -103,6 +103,11 @@ def test_what_cannot_be_behind_it_is_not_blamed() -> None:
     assert likeliest(None, "", [finding("XLA701", 1)], LINES) is None
 
 
+@pytest.mark.parametrize("about", [Quantity.LOSS, Quantity.WEIGHTS, Quantity.INITIAL_WEIGHTS])
+def test_a_note_that_changes_nothing_is_not_blamed_for_what_its_topic_is(about: Judged) -> None:
+    assert likeliest(about, "train.py:5", [finding("XLA133", 5)], LINES) is None
+
+
 @pytest.mark.parametrize(
     "about", [Quantity.LOSS, Quantity.GRADIENT, Quantity.INITIAL_WEIGHTS, Check.SAME_STEPS]
 )

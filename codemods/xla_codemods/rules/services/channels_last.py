@@ -74,6 +74,7 @@ RULE = Rule(
     in_training=True,
     about="speed",
     shows_accelerator=False,
+    behind={},
 )
 
 
