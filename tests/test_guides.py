@@ -56,8 +56,8 @@ def test_what_is_shown_is_what_it_becomes(page: Path) -> None:
 
 
 def test_there_is_a_page_for_each_style() -> None:
-    assert len(marked("run")) == 6
-    assert len(marked("reading")) == 3
+    assert len(marked("run")) == 7
+    assert len(marked("reading")) == 2
 
 
 def results(folder: Path, processes: int, **env: str) -> list[float]:
@@ -88,7 +88,7 @@ def trained_alike(folder: Path, processes: int = 1) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", marked("run"), ids=lambda page: page.stem)
 def test_it_trains_on_xla_and_without(page: Path, tmp_path: Path) -> None:
-    needed = {"hf-trainer": "transformers", "accelerate": "accelerate", "timm": "timm"}
+    needed = {"hf-trainer": "transformers", "accelerate": "accelerate", "timm": "timm", "lightning": "lightning"}
     pytest.importorskip(needed.get(page.stem, "torch"))
     pytest.importorskip("torch_xla")
     for name, text in migrated(originals(page)).items():
