@@ -28,8 +28,14 @@ from .conftest import CUDA, Runner
         (["check", ""], "a path is empty"),
         (["train.py", "--select", ""], "--select: '' names no code"),
         (["train.py", "--ignore", " ,"], "--ignore: ' ,' names no code"),
-        (["train.py", ".", "-o", "two.py"], "--output two.py: more than one result goes into a folder"),
-        ([".", "-o", "new/all.ipynb"], "--output new/all.ipynb: more than one result goes into a folder"),
+        (
+            ["train.py", ".", "-o", "two.py"],
+            "--output two.py: more than one result goes into a folder",
+        ),
+        (
+            [".", "-o", "new/all.ipynb"],
+            "--output new/all.ipynb: more than one result goes into a folder",
+        ),
         (["verify", "train.py", "--style", "nativ", "--"], "--style invalid choice: 'nativ'"),
         (["help", "chek"], "no command `chek`; did you mean `check`?"),
     ],

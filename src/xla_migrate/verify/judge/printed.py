@@ -49,7 +49,8 @@ _ASIDE_AFTER = re.compile(
     re.IGNORECASE,
 )
 _BAR = re.compile(r"\r|\d+%\|")
-_WARNING = re.compile(r"warn(?:ing)?s?\b", re.IGNORECASE)
+# A warning says so, but for those that a library prints with its own file and line (Lightning).
+_WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
 # What Lightning says of the machine that it found.
 _MACHINE = re.compile(
     r"^(?:[GTHIM]PU available: |Using (?:16bit|bfloat16) Automatic Mixed Precision"

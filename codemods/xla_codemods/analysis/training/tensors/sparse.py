@@ -51,6 +51,7 @@ _WORDS = frozenset({"to_sparse", "sparse.", *(name.rpartition(".")[2] for name i
     "LongTensor",
 }
 
+# One way into a container: the index, key or attribute.
 Step = int | str
 
 
