@@ -8,6 +8,7 @@ exit code is 1 where a page is missing, stale or left over; tests/test_docs.py a
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -207,8 +208,11 @@ def stale() -> list[str]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the pages of rules, catalog and helpers.")
+    parser.add_argument("--check", action="store_true", help="only say which pages are stale")
+    checking = parser.parse_args().check
     wrong = stale()
-    if "--check" in sys.argv[1:]:
+    if checking:
         print("\n".join(f"docs/{path} is stale" for path in wrong) or "the pages are fresh")
         return int(bool(wrong))
     wanted = pages()

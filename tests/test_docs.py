@@ -54,6 +54,23 @@ def test_a_stale_page_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert generate.stale() == ["catalog.md", "rules/XLA101.md", "rules/XLA999.md"]
 
 
+def test_help_writes_no_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate = module("generate")
+    monkeypatch.setattr(generate, "DOCS", tmp_path)
+    for words, code in ((["--help"], 0), (["--chek"], 2), (["rules"], 2)):
+        monkeypatch.setattr(sys, "argv", ["generate.py", *words])
+        with pytest.raises(SystemExit) as left:
+            generate.main()
+        assert left.value.code == code
+        assert list(tmp_path.iterdir()) == []
+    assert "--check" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert generate.main() == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_all_that_rules_can_ask_is_told() -> None:
     helpers = module("rule_helpers")
     assert helpers.missing() == []

@@ -56,8 +56,8 @@ def test_what_is_shown_is_what_it_becomes(page: Path) -> None:
 
 
 def test_there_is_a_page_for_each_style() -> None:
-    assert len(marked("run")) == 6
-    assert len(marked("reading")) == 3
+    assert len(marked("run")) == 7
+    assert len(marked("reading")) == 2
 
 
 def results(folder: Path, processes: int, **env: str) -> list[float]:
@@ -88,7 +88,12 @@ def trained_alike(folder: Path, processes: int = 1) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", marked("run"), ids=lambda page: page.stem)
 def test_it_trains_on_xla_and_without(page: Path, tmp_path: Path) -> None:
-    needed = {"hf-trainer": "transformers", "accelerate": "accelerate", "timm": "timm"}
+    needed = {
+        "hf-trainer": "transformers",
+        "accelerate": "accelerate",
+        "timm": "timm",
+        "lightning": "lightning",
+    }
     pytest.importorskip(needed.get(page.stem, "torch"))
     pytest.importorskip("torch_xla")
     for name, text in migrated(originals(page)).items():
@@ -96,19 +101,64 @@ def test_it_trains_on_xla_and_without(page: Path, tmp_path: Path) -> None:
     trained_alike(tmp_path, 2 if "<!-- run 2" in page.read_text() else 1)
 
 
+STYLES = {
+    "plain": "torch",
+    "several-modules": "yaml",
+    "hf-trainer": "transformers",
+    "accelerate": "accelerate",
+    "lightning": "lightning",
+    "ddp": "torch",
+    "notebook": "torch",
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("style", STYLES)
+def test_it_is_proven(style: str, tmp_path: Path) -> None:
+    """By the command that the page gives, in a folder that holds nothing else."""
+    pytest.importorskip(STYLES[style])
+    pytest.importorskip("torch_xla")
+    page = GUIDES / f"{style}.md"
+    script = "train.py"
+    if style == "notebook":
+        script = "train.ipynb"
+        (tmp_path / script).write_text(notebook(originals(page)))
+    else:
+        for name, text in originals(page).items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    processes = ["--nproc", "2"] if style == "ddp" else []
+    shown = " ".join(["xla-migrate verify", script, *processes])
+    assert shown in page.read_text(encoding="utf-8")
+    command = [sys.executable, "-m", "xla_migrate", "verify", script, *processes]
+    done = subprocess.run(
+        [*command, "--steps", "4", "--no-report", "--"],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
+        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert f"proven: {script} trains the same" in done.stdout
+
+
+def notebook(cells: dict[str, str]) -> str:
+    found = [
+        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
+         "source": text.splitlines(keepends=True)}
+        for text in cells.values()
+    ]  # fmt: skip
+    return json.dumps({"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
 @pytest.mark.e2e
 def test_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch_xla")
-    cells = [
-        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
-         "source": text.splitlines(keepends=True)}
-        for text in originals(GUIDES / "notebook.md").values()
-    ]  # fmt: skip
+    cells = originals(GUIDES / "notebook.md")
     assert len(cells) == 2
     book = tmp_path / "train.ipynb"
-    book.write_text(
-        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    )
+    book.write_text(notebook(cells))
     monkeypatch.chdir(tmp_path)
     assert main(["--no-cache", "train.ipynb"]) == 0
     found = json.loads(book.read_text())["cells"]

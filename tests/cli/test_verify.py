@@ -430,6 +430,27 @@ class TestVerifyThenWrite:
         assert b"xla_device()" in calls[1]["replace"]["train.py"]
         assert b"optimizer_step" not in calls[1]["replace"]["train.py"]
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["verify", "train.py", "--style", "native", "--", "0.1"],
+            ["verify", "train.py", "--style=native"],
+            ["train.py", "--verify", "--style", "native", "--", "0.1"],
+        ],
+    )
+    def test_the_style_is_that_of_what_is_proven(
+        self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    ) -> None:
+        calls = made_up(monkeypatch)
+        (here / "train.py").write_text(SCRIPT)
+        result = run(*words)
+        assert result.code in (0, 1), result.err
+        proven = calls[1]["replace"]["train.py"]
+        assert b"import torch_xla" in proven
+        assert b"from xla_migrate" not in proven
+        if "--verify" in words:
+            assert proven == (here / "train.py").read_bytes()
+
     def test_files_that_change_meanwhile_are_left(
         self, run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

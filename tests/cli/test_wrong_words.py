@@ -23,6 +23,20 @@ from .conftest import CUDA, Runner
         (["--output", "new", "train.py", "gone"], "gone: No such file or directory"),
         (["check", "--fix", "train.py", "gone.py"], "gone.py: No such file or directory"),
         (["chek", "train.py", "--verify", "--", "1"], "no command `chek`; did you mean `check`?"),
+        (["", "train.py"], "a path is empty"),
+        (["train.py", "--output", ""], "a path is empty"),
+        (["check", ""], "a path is empty"),
+        (["train.py", "--select", ""], "--select: '' names no code"),
+        (["train.py", "--ignore", " ,"], "--ignore: ' ,' names no code"),
+        (
+            ["train.py", ".", "-o", "two.py"],
+            "--output two.py: more than one result goes into a folder",
+        ),
+        (
+            [".", "-o", "new/all.ipynb"],
+            "--output new/all.ipynb: more than one result goes into a folder",
+        ),
+        (["verify", "train.py", "--style", "nativ", "--"], "--style invalid choice: 'nativ'"),
         (["help", "chek"], "no command `chek`; did you mean `check`?"),
     ],
 )

@@ -21,7 +21,7 @@ LEFT = {
     "distillation": {},
     "dqn_replay": {},
     "ema_mixup": {"XLA503": 2},
-    "fabric_script": {"XLA503": 1, "XLA803": 1},
+    "fabric_script": {"XLA503": 1},
     "hf_trainer": {"XLA504": 1},
     "lstm_tbptt": {},
     "no_cuda_flag": {},

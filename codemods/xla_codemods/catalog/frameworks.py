@@ -196,7 +196,7 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "Trainer(accelerator)": (
                 'accelerator="auto"',
-                "Lightning has its own XLA support: its TPU accelerator",
+                "Lightning's own XLA support takes TPUs; xla.patch_lightning() makes it take every XLA device",
             ),
             "Trainer(precision)": ('precision="bf16-mixed"', "float16 needs a GradScaler"),
             "Trainer(strategy)": (

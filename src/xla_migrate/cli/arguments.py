@@ -146,6 +146,8 @@ def _conflict(given: Arguments, checking: bool) -> str:
         return ""
     if not given.paths:
         return "name a file or folder (see --help)"
+    if "" in given.paths or given.output == "":
+        return "a path is empty (a variable of the shell that is not set?)"
     if "-" in given.paths and not from_stdin:
         return "standard input (-) goes alone"
     if given.check and not checking and (given.output is not None or given.diff):

@@ -29,6 +29,7 @@ def migrated_project(
     unsafe: bool,
     only: Iterable[str | Path] | None = None,
     given: Arguments | None = None,
+    style: str = "",
 ) -> ProjectMigration:
     """What becomes of `script` and its project; with `only`, of these files and folders.
 
@@ -37,6 +38,7 @@ def migrated_project(
         unsafe: with unsafe fixes, too.
         only: these files and folders, in place of the project.
         given: what the command line of the command itself says.
+        style: what is written without that: "runtime", "native", or "" as the settings say.
 
     Raises:
         SettingsError: the settings of the project cannot be used.
@@ -44,7 +46,7 @@ def migrated_project(
         OSError: it cannot be read.
     """
     roots = [str(path) for path in only or (script, project_of(script, None))]
-    options = RunOptions(rewriting=True, unsafe=unsafe or None)
+    options = RunOptions(rewriting=True, unsafe=unsafe or None, style=style)
     finder = Finder()
     if given is not None:
         from .migrate.run import everywhere, options_of

@@ -29,8 +29,11 @@ def codes(value: str) -> tuple[str, ...]:
     """A type for argparse: codes, their beginnings, or names of rules, with commas between them."""
     from argparse import ArgumentTypeError
 
+    words = [part.strip() for part in value.split(",") if part.strip()]
+    if not words:
+        raise ArgumentTypeError(f"{value!r} names no code")
     try:
-        return codes_of([part.strip() for part in value.split(",") if part.strip()])
+        return codes_of(words)
     except SettingsError as error:
         raise ArgumentTypeError(str(error)) from error
 

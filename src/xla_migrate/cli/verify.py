@@ -64,7 +64,7 @@ def _migration(asked: Asked) -> ProjectMigration:
         if asked.migrated is not None:
             return migration.by_hand(script, asked.migrated)
         if not asked.writing:
-            return migrated_project(script, asked.unsafe)
+            return migrated_project(script, asked.unsafe, style=asked.style)
         # What is proven is what will be written: with the command's own options.
         given = arguments.parse([*map(str, asked.paths), *asked.command], False)
         return migrated_project(script, asked.unsafe, asked.paths, given)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from ..settings import STYLES
 from ..verify.experiments.request import Request
 from .usage import fail
 
@@ -34,6 +35,7 @@ class Asked:
         command: the options that are the command's own then.
         migrated: the script to compare with in place of our migration of it, or None.
         unsafe: migrate with unsafe fixes, too.
+        style: what the migration is written with: "runtime", "native", or "" as the settings say.
         report: where the page goes; "" for a new file in the folder for temporary files, None for no page.
         even_unproven: write what could not be proven, too.
         target: the TPU that the migrated script's graphs are compiled for, too ("v5e"), or "".
@@ -51,6 +53,7 @@ class Asked:
     even_unproven: bool = False
     target: str = ""
     output_format: str = "text"
+    style: str = ""
     words: tuple[str, ...] = ()
 
 
@@ -174,6 +177,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
     add(
+        "--style",
+        choices=STYLES,
+        default="",
+        help="native: torch_xla's own calls in place of `import xla_migrate`",
+    )
+    add(
         "--report",
         default="",
         metavar="FILE",
@@ -240,15 +249,22 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         request,
         writing,
         tuple(map(Path, paths)),
-        [*others, "--unsafe"] if given.unsafe else others,
+        _of_both(given, others),
         given.migrated,
         given.unsafe,
         given.report,
         given.even_unproven,
         _compilable(given.target),
         given.output_format,
+        given.style,
         tuple(words) if writing else ("verify", *words),
     )
+
+
+def _of_both(given: argparse.Namespace, others: list[str]) -> list[str]:
+    """The command's own options: `others`, and those that are verify's, too."""
+    style = ["--style", given.style] if given.style else []
+    return [*others, *(["--unsafe"] if given.unsafe else []), *style]
 
 
 def _compilable(target: str) -> str:

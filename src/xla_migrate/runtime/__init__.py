@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
     from .compat.apex import NovoGrad, cast_inputs, mixed_precision
     from .compat.grad_scaler import GradScaler
+    from .compat.lightning import patch_lightning
     from .compat.pretrained import save_pretrained
     from .compat.timm import ModelEmaV3, NativeScaler, init_distributed_device
     from .compat.torch_xla import (
@@ -183,6 +184,7 @@ __all__ = [
     "on_cpu",
     "optimizer_step",
     "patch_accelerate",
+    "patch_lightning",
     "profile",
     "put",
     "range_pop",
@@ -219,6 +221,7 @@ _LAZY = {
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
+    "compat.lightning": "patch_lightning",
     "compat.pretrained": "save_pretrained",
     "compiling.options": "compiler_options",
     "compat.timm": "ModelEmaV3 NativeScaler init_distributed_device",

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "xla.on_cpu(\0)": "runtime/compat/test_export.py",
     "xla.gather_lists": "runtime/compat/test_accelerate_checkpoints.py",
     "xla.patch_accelerate()": "runtime/compat/test_accelerate.py",
+    "xla.patch_lightning()": "runtime/compat/test_lightning.py",
 }
 
 

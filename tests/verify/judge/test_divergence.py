@@ -185,6 +185,7 @@ def test_an_option_that_differs_is_named_though_no_number_does_yet() -> None:
     assert divergence.name == "option weight_decay"
     assert divergence.where == "train.py:9"  # where the optimizer is built
     assert divergence.hint == "the optimizer's weight_decay is 0.01 in the original, 0 here"
+    assert str(divergence).endswith(f"step {divergence.step}: {divergence.hint}")
 
 
 def test_a_schedule_that_differs_is_named_at_its_step() -> None:

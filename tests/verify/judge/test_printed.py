@@ -96,6 +96,27 @@ def test_a_line_that_is_lost_and_one_that_is_printed_twice() -> None:
     assert "printed 6 times here, 5 times in the original" in twice.detail
 
 
+def test_what_lightning_says_of_the_machine_is_not_compared() -> None:
+    at = "/opt/lib/python3.11/site-packages/lightning/pytorch/summary.py:242: Precision"
+    found = judged(
+        [
+            "TPU available: False, using: 0 TPU cores",
+            "Using 16bit Automatic Mixed Precision (AMP)",
+            "LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]",
+            f"{at} 16-mixed is not supported by the model summary. Using 32 bits instead.",
+            "loss 0.25",
+        ],
+        ["TPU available: True, using: 1 TPU cores", "loss 0.25"],
+    )
+    assert found is not None
+    assert (found.status, found.detail[:9]) == (Status.OK, "1 printed")
+    # A script's own line that is like it is compared.
+    for line in ("train.py:12: loss", "step on TPU available:"):
+        found = judged([f"{line} 0.25"], [f"{line} 0.5"])
+        assert found is not None
+        assert found.status is Status.FAILED
+
+
 def test_progress_bars_warnings_and_lines_without_numbers_are_not_compared() -> None:
     theirs = [
         "hello cuda",

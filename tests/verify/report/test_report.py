@@ -22,7 +22,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.judge.trace import OptimizerStep, Read
 from xla_migrate.verify.report import Report, as_json, here_and_now, page, text
 from xla_migrate.verify.report.explanations import advice, meaning
-from xla_migrate.verify.report.plots import Chart, Line, draw
+from xla_migrate.verify.report.plots import Chart, Line, draw, number
 
 BEFORE, AFTER = "x.cuda()\nprint(a < b)\n", "x.to(device)\nprint(a < b)\n"
 FINDINGS = [
@@ -375,3 +375,8 @@ def test_the_diff_shows_what_the_script_loaded() -> None:
     assert "a = 2" in shown
     assert "b = 2" not in shown
     assert "changed too, but not loaded by this script: <code>unused.py</code>" in shown
+
+
+def test_a_logarithmic_scale_reads_evenly() -> None:
+    told = [number(x) for x in (1e-8, 1e-5, 1e-4, 2.5e-4, 1e-3, 0.25, 0.0, 10.0, 1e4)]
+    assert told == ["1e-8", "1e-5", "1e-4", "2.5e-4", "0.001", "0.25", "0", "10", "1e4"]

@@ -18,7 +18,9 @@ def load(name):
 
 ```python
 import lightning
+from xla_migrate import runtime as xla
 
+xla.patch_lightning()
 strategy = "deepspeed_stage_2"  # XLA812
 options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
 trainer = lightning.Trainer(**options)
@@ -29,7 +31,9 @@ Values that XLA takes stay, and so do names that no library of these is given.
 ```python
 import lightning
 from transformers import AutoModelForCausalLM
+from xla_migrate import runtime as xla
 
+xla.patch_lightning()
 device_map = None
 strategy = "auto"
 optim = "paged_adamw_32bit"
@@ -124,7 +128,7 @@ _OF_LIGHTNING: dict[str, Judge] = {
     "strategy": _strategy,
     "precision": _among(
         (16, "16", "16-mixed", "16-true"),
-        'float16 needs a GradScaler and fails on XLA: use "bf16-mixed" on CUDA, "bf16-true" on TPU',
+        'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"',
     ),
 }
 _LIGHTNINGS = (

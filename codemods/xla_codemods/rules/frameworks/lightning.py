@@ -1,18 +1,23 @@
 """Lightning has its own support of XLA, which a script must not shut out.
 
-`accelerator="gpu"` does; with "auto" Lightning takes the TPU, or the CUDA device, that is there. `gpus=` is the old
+`accelerator="gpu"` does; with "auto" Lightning takes the TPU or the CUDA device that is there, and
+`xla.patch_lightning()` (XLA815) lets it take every XLA device. `gpus=` is the old
 spelling of the same. `strategy="ddp"` is what "auto" means with several devices.
 
 ```diff
  import lightning as L
+ from xla_migrate import runtime as xla
 
+ xla.patch_lightning()
 -trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp", max_epochs=3)
 +trainer = L.Trainer(accelerator="auto", devices=4, strategy="auto", max_epochs=3)
 ```
 
 ```diff
  from pytorch_lightning import Trainer
+ from xla_migrate import runtime as xla
 
+ xla.patch_lightning()
 -trainer = Trainer(gpus=1, max_epochs=3)
 +trainer = Trainer(devices=1, max_epochs=3, accelerator="auto")
 ```
@@ -36,14 +41,26 @@ module's own device, and steps stay as they are.
          optimizer.step()
 ```
 
-float16 is left to a person: Lightning spells bfloat16 "bf16-mixed" on CUDA, and takes "bf16-true" alone on TPU.
-Strategies of DeepSpeed and torch's FSDP are, too ("xla_fsdp" is Lightning's own for XLA). Lightning drives TPUs only:
-on Trainium, and on the CPU, its XLA support finds no device.
+Mixed precision is bfloat16's on XLA.
+
+```diff
+ import lightning as L
+ from xla_migrate import runtime as xla
+
+ xla.patch_lightning()
+-trainer = L.Trainer(max_epochs=3, precision="16-mixed")
++trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")
+```
+
+Weights in float16 are left to a person, and so are strategies of DeepSpeed and torch's FSDP ("xla_fsdp" is Lightning's
+own for XLA).
 
 ```python
 import lightning as L
+from xla_migrate import runtime as xla
 
-trainer = L.Trainer(accelerator="auto", precision="16-mixed")  # XLA803
+xla.patch_lightning()
+trainer = L.Trainer(accelerator="auto", precision="16-true")  # XLA803
 ```
 
 A Trainer of one's own is not Lightning's:
@@ -84,6 +101,8 @@ _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fab
 _PLAIN = frozenset({"ddp", "dp"})
 _STRATEGIES = frozenset({"DDPStrategy", "DDPPlugin", "FSDPStrategy", "DeepSpeedStrategy"})
 _OLD = ("amp_backend", "amp_level", "distributed_backend", "auto_select_gpus")
+_MIXED: frozenset[object] = frozenset({16, "16", "16-mixed"})
+_HALF: frozenset[object] = frozenset({"16-true"})
 _SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 
 
@@ -114,8 +133,11 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             message = f"`{name}` is for CUDA and does not exist in Lightning 2: use `accelerator` and `devices`"
             yield RULE.finding(script, argument.value, message, effort=MEDIUM)
     precision = keyword(call, "precision")
-    if precision is not None and _is_half(precision):
-        message = 'float16 needs a GradScaler and fails on XLA: use "bf16-mixed" on CUDA, "bf16-true" on TPU'
+    if precision is not None and _is_in(precision, _MIXED):
+        message = 'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"'
+        yield RULE.finding(script, precision, message, Replace(precision, '"bf16-mixed"'))
+    elif precision is not None and _is_in(precision, _HALF):
+        message = 'weights in float16 overflow on XLA, which has no scaler: use "bf16-true" or "bf16-mixed"'
         yield RULE.finding(script, precision, message, effort=MEDIUM)
 
 
@@ -151,5 +173,5 @@ def _text(node: ast.expr | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _is_half(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in {16, "16", "16-mixed", "16-true"}
+def _is_in(node: ast.expr, values: frozenset[object]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in values

@@ -32,6 +32,10 @@ def destinations(output: str, paths: Sequence[str], files: Sequence[FoundFile]) 
     is_folder = is_folder or any(os.path.isdir(path) for path in paths)
     if is_folder and os.path.exists(output) and not os.path.isdir(output):
         fail(f"--output {output}: it is a file, and there is more than one result")
+    if is_folder and output.endswith(ENDINGS) and not os.path.isdir(output):
+        fail(
+            f"--output {output}: more than one result goes into a folder, and this is a file's name"
+        )
     originals = {os.path.realpath(found.path) for found in files}
     goes: dict[str, str] = {}
     taken: dict[str, FoundFile] = {}

@@ -76,6 +76,8 @@ class Divergence:
 
     def __str__(self) -> str:
         at = "before the first step" if self.event < 0 else f"step {self.step}"
+        if self.quantity is Quantity.OPTION:
+            return f"{at}: {self.hint}"  # which has the values
         of = f" of {self.tensor}" if self.tensor else ""
         values = f"{self.reference:.7g} in the original, {self.target:.7g} in the migrated script"
         return f"{at}: {self.name}{of}: {values}; {self.hint}"

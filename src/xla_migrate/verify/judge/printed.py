@@ -5,7 +5,7 @@ counterpart in the n-th line of the migrated script. So it does not matter wheth
 behind it as the migration may do, as long as all of a kind come in their order and with their numbers.
 
 Not compared: times, rates, sizes of memory, paths, addresses and dates; progress bars, which are redrawn by the
-clock; warnings; and lines that no number is in.
+clock; warnings; what Lightning says of the machine; and lines that no number is in.
 """
 
 from __future__ import annotations
@@ -49,7 +49,13 @@ _ASIDE_AFTER = re.compile(
     re.IGNORECASE,
 )
 _BAR = re.compile(r"\r|\d+%\|")
-_WARNING = re.compile(r"warn(?:ing)?s?\b", re.IGNORECASE)
+# A warning says so, but for those that a library prints with its own file and line (Lightning).
+_WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
+# What Lightning says of the machine that it found.
+_MACHINE = re.compile(
+    r"^(?:[GTHIM]PU available: |Using (?:16bit|bfloat16) Automatic Mixed Precision"
+    r"|LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES: )"
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Difference:
 def masked(line: PrintedLine) -> Masked | None:
     """The line's template and numbers; None for one that is not compared."""
     text = line.text
-    if _BAR.search(text) or _WARNING.search(text):
+    if _BAR.search(text) or _WARNING.search(text) or _MACHINE.match(text):
         return None
     for pattern, name in _ALWAYS:
         text = pattern.sub(name, text)

@@ -82,12 +82,16 @@ def _head(report: Report) -> str:
     )
 
 
+def _date(iso: str) -> str:
+    return iso.replace("T", " ").replace("+00:00", " UTC")
+
+
 def _about(report: Report) -> str:
     """Who made it, when, where, with what, and how to make it again."""
     made = report.origin
     rows = [
         ("made by", f"xla-migrate {made.version}".strip()),
-        ("on", made.date),
+        ("on", _date(made.date)),
         ("at", made.host),
     ]
     for name, run in report.sides:

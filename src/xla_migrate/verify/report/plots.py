@@ -138,7 +138,10 @@ def _round_numbers(low: float, high: float, about: int) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A short figure."""
+    """A short figure; small ones all as powers of ten, so that a logarithmic scale reads evenly."""
+    if 0 < abs(value) < 1e-3:
+        digits, _, power = f"{value:.3e}".partition("e")
+        return f"{float(digits):g}e{int(power)}"
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e")
 
 

@@ -82,7 +82,7 @@ def test_steps_at_other_batches_are_an_error(steps: str, severity: str) -> None:
     [
         "from accelerate import Accelerator\ndef f(x: Accelerator):\n    x.print(1)\n",
         "from mylib import Accelerator\nx = Accelerator(gradient_accumulation_steps=2)\n",
-        "from lightning import Trainer\nx = Trainer()\n",
+        "from lightning import Trainer\nx = Trainer(accelerator='cpu')\n",
         "class Trainer:\n    pass\nx = Trainer()\n",
         f"{IMPORT}from accelerate import Accelerator\n{PATCH}x = Accelerator()\n",
         "import accelerate\nx = accelerate.init_empty_weights()\n",

@@ -44,5 +44,5 @@ def test_without_a_name_for_it_a_person_decides() -> None:
 
 
 def test_fabric_has_a_save_of_its_own() -> None:
-    source = "import torch\nfrom lightning import Fabric\nfabric = Fabric()\nmodel = fabric.setup(m)\ntorch.save(model.state_dict(), p)\n"
+    source = "import torch\nfrom lightning import Fabric\nfabric = Fabric(accelerator='tpu')\nmodel = fabric.setup(m)\ntorch.save(model.state_dict(), p)\n"
     assert migrated(source) == source

@@ -113,11 +113,13 @@ def test_option_of_another_program_keeps_its_default() -> None:
         ('Trainer(gpus=2, accelerator="ddp")', 'Trainer(devices=2, accelerator="auto")'),
         ('Trainer(gpus=2, accelerator="gpu")', 'Trainer(devices=2, accelerator="auto")'),
         ('Trainer(strategy="ddp")', 'Trainer(strategy="auto")'),
+        ("Trainer(precision=16)", 'Trainer(precision="bf16-mixed")'),
+        ("Trainer(precision='16-mixed')", 'Trainer(precision="bf16-mixed")'),
     ],
 )
 @pytest.mark.parametrize("home", ["lightning", "lightning.pytorch", "pytorch_lightning"])
 def test_lightning(home: str, before: str, after: str) -> None:
-    head = f"from {home} import Trainer\nx = "
+    head = f"from {home} import Trainer\nfrom xla_migrate import runtime as xla\nxla.patch_lightning()\nx = "
     assert migrated(f"{head}{before}\n") == f"{head}{after}\n"
 
 
@@ -134,7 +136,8 @@ def test_lightning(home: str, before: str, after: str) -> None:
     ],
 )
 def test_lightning_that_stays(call: str) -> None:
-    assert findings(f"from lightning import Trainer\nx = {call}\n") == []
+    head = "from lightning import Trainer\nfrom xla_migrate import runtime as xla\nxla.patch_lightning()\n"
+    assert findings(f"{head}x = {call}\n") == []
 
 
 @pytest.mark.parametrize(
@@ -142,13 +145,12 @@ def test_lightning_that_stays(call: str) -> None:
     [
         'Trainer(strategy="deepspeed_stage_2")',
         'Trainer(strategy="fsdp")',
-        "Trainer(precision=16)",
-        'Trainer(precision="16-mixed")',
+        'Trainer(precision="16-true")',
     ],
 )
 def test_lightning_left_to_a_person(call: str) -> None:
-    source = f"from lightning import Trainer\nx = {call}\n"
-    assert findings(source) == [(2, "XLA803")]
+    source = f"from lightning import Trainer\nfrom xla_migrate import runtime as xla\nxla.patch_lightning()\nx = {call}\n"
+    assert findings(source) == [(4, "XLA803")]
     assert migrated(source, unsafe=True) == source
 
 
@@ -257,7 +259,7 @@ class Net(Base):
         opt.step()
 trainer = pl.Trainer(strategy=DDPStrategy(), amp_backend="native", amp_level=None)
 """
-    assert findings(source) == [(9, "XLA101"), (11, "XLA803"), (11, "XLA803")]
+    assert findings(source) == [(9, "XLA101"), (11, "XLA815"), (11, "XLA803"), (11, "XLA803")]
     assert "self(batch.to(self.device))" in migrated(source)
 
 

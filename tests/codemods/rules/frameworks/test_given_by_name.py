@@ -8,7 +8,7 @@ from ...helpers import findings, migrated
 
 ARGUMENTS = "from transformers import TrainingArguments\n"
 LOADING = "from transformers import AutoModelForCausalLM\n"
-TRAINER = "import lightning as L\n"
+TRAINER = "import lightning as L\nfrom xla_migrate import runtime as xla\nxla.patch_lightning()\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,167 @@
+"""Lightning trains on every XLA device, and in bfloat16, where it is patched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from xla_migrate import runtime as xla
+
+SCRIPT = """\
+import json, sys
+import torch
+import {package} as L
+from torch.utils.data import DataLoader, TensorDataset
+from xla_migrate import runtime as xla
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(8, 2)
+        self.seen = set()
+
+    def training_step(self, batch, index):
+        (x,) = batch
+        y = self.net(x)
+        self.seen.add((x.device.type, str(y.dtype)))
+        return y.float().square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+if sys.argv[2] != "unpatched":
+    xla.patch_lightning()
+    xla.patch_lightning()
+L.seed_everything(0)
+model = Net()
+trainer = L.Trainer(
+    max_epochs=2, devices=1, precision=sys.argv[1], logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False,
+)
+trainer.fit(model, DataLoader(TensorDataset(torch.randn(32, 8)), batch_size=8))
+print(json.dumps([sorted(model.seen), model.net.weight.detach().cpu().flatten().tolist()]))
+"""
+
+
+def trained(
+    tmp_path: Path, package: str, precision: str, kind: str = "", **env: str
+) -> tuple[list[list[str]], list[float]]:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace("{package}", package))
+    done = subprocess.run(
+        [sys.executable, str(script), precision, kind],
+        env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    seen, weights = json.loads(done.stdout.splitlines()[-1])
+    return seen, weights
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("package", ["lightning", "pytorch_lightning"])
+def test_it_trains_on_xla_as_without(package: str, tmp_path: Path) -> None:
+    pytest.importorskip(package)
+    pytest.importorskip("torch_xla")
+    for precision, dtype, allowed in (
+        ("32-true", "torch.float32", 1e-5),
+        ("bf16-mixed", "torch.bfloat16", 1e-2),
+    ):
+        seen, weights = trained(tmp_path, package, precision)
+        assert seen == [["xla", dtype]]
+        seen, others = trained(
+            tmp_path, package, precision, XLA_MIGRATE_BACKEND="eager", USE_TORCH_XLA="0"
+        )
+        assert seen == [["cpu", dtype]]
+        assert weights == pytest.approx(others, rel=allowed, abs=1e-4)
+
+
+@pytest.mark.e2e
+def test_what_it_mends_is_still_so(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    pytest.importorskip("torch_xla")
+    seen, _ = trained(tmp_path, "lightning", "32-true", "unpatched")
+    assert seen == [["cpu", "torch.float32"]]
+
+
+class _Accelerator:
+    """As Lightning's, on a machine with `chips` of a TPU; None: torch_xla refuses to be asked."""
+
+    chips: int | None = 0
+
+    @staticmethod
+    def auto_device_count() -> int:
+        if _Accelerator.chips is None:
+            raise AssertionError
+        return _Accelerator.chips
+
+    @staticmethod
+    def is_available() -> bool:
+        return bool(_Accelerator.chips)
+
+
+class _Precision:
+    def __init__(self, precision: str) -> None:
+        if precision != "32-true":
+            raise ValueError(precision)
+
+    def forward_context(self) -> None: ...
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
+    """Modules of Lightning's names; the class that was patched."""
+
+    class Accelerator(_Accelerator):
+        pass
+
+    class Precision(_Precision):
+        pass
+
+    names = ("lightning", "lightning.fabric", "lightning.fabric.accelerators")
+    for name in (*names, "lightning.fabric.plugins", "lightning.fabric.plugins.precision"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    for name, found in (
+        ("lightning.fabric.accelerators.xla", {"XLAAccelerator": Accelerator}),
+        ("lightning.fabric.plugins.precision.xla", {"XLAPrecision": Precision}),
+    ):
+        module = ModuleType(name)
+        vars(module).update(found)
+        monkeypatch.setitem(sys.modules, name, module)
+    for other in ("lightning_fabric", "lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.delitem(sys.modules, other, raising=False)
+    monkeypatch.setattr("xla_migrate.runtime.compat.lightning.uses_torch_xla", lambda: True)
+    return Accelerator
+
+
+@pytest.mark.parametrize(("chips", "devices"), [(0, 1), (None, 1), (4, 4)])
+def test_a_tpu_is_counted_by_lightning_and_others_are_one(
+    chips: int | None,
+    devices: int,
+    stand_in: type[_Accelerator],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_Accelerator, "chips", chips)
+    xla.patch_lightning()
+    assert stand_in.is_available()
+    assert stand_in.auto_device_count() == devices
+    patched = stand_in.auto_device_count
+    xla.patch_lightning()
+    assert stand_in.auto_device_count is patched
+
+
+def test_nothing_is_changed_without_torch_xla(
+    stand_in: type[_Accelerator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_migrate.runtime.compat.lightning.uses_torch_xla", lambda: False)
+    xla.patch_lightning()
+    assert not stand_in.is_available()
