@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ..analysis.parsed_file import ParsedFile
-from ..analysis.syntax import is_pure
+from ..analysis.syntax import is_elif, is_pure
 from ..edits import DropBranch, Edit, ReplaceStatement, Unwrap, remove, removed
 
 
@@ -74,7 +74,8 @@ class _Collapsing:
         """What is left of `node`, of which a block may be empty."""
         if isinstance(node, ast.If):
             if self._empty(node.body) and not self._empty(node.orelse):
-                yield DropBranch(node, "body")
+                if not (_is_chain(node.orelse) and is_elif(node, self.script.parents)):
+                    yield DropBranch(node, "body")
             elif node.orelse and self._empty(node.orelse):
                 yield DropBranch(node, "orelse")
         elif isinstance(node, ast.Try):
@@ -92,6 +93,11 @@ class _Collapsing:
             yield DropBranch(node, "orelse")
         if node.finalbody and not finally_:
             yield DropBranch(node, "finalbody") if node.handlers else Unwrap(node)
+
+
+def _is_chain(block: list[ast.stmt]) -> bool:
+    """True for an `elif` with more behind it: it reads better beside an empty branch than inside of another."""
+    return len(block) == 1 and isinstance(block[0], ast.If) and bool(block[0].orelse)
 
 
 def _removes(edit: Edit) -> bool:

@@ -50,6 +50,10 @@ def _in_a_function(body: str) -> str:
             "if args.a:\n    x = 1\nelif args.b:\n    GONE\nelse:\n    x = 2\n",
             "if args.a:\n    x = 1\nelif not args.b:\n    x = 2\n",
         ),
+        (
+            "if args.a:\n    x = 1\nelif args.b:\n    GONE\nelif args.c:\n    x = 2\nelse:\n    x = 3\n",
+            "if args.a:\n    x = 1\nelif args.b:\n    pass\nelif args.c:\n    x = 2\nelse:\n    x = 3\n",
+        ),
         ("if args.a:\n    GONE\nelif args.b:\n    GONE\nx = 1\n", "x = 1\n"),
         ("if args.a:\n    GONE\nelse:\n    if args.b:\n        GONE\nx = 1\n", "x = 1\n"),
         # what a test does must go on being done
