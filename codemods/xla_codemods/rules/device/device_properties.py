@@ -236,7 +236,7 @@ def _test_of(script: Script, asked: ast.expr, *, is_major: bool) -> Edit | None:
                 (ast.Lt, "(8, 0)"): "not {}",
                 (ast.LtE, "7"): "not {}",
             }
-            found = text.get((type(op), ast.unparse(other)))  # type: ignore[call-overload]
+            found = text.get((type(op), ast.unparse(other)))
             if found and _is_of_bfloat16(script, parent, found == "{}"):
                 return Replace(parent, found.format(f"{script.xla}.is_bf16_supported()"))
     return None
