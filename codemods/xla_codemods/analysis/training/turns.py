@@ -241,12 +241,12 @@ def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
             found = script.index.scope(test).find(name)
             if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(name):
                 return False
-            value = found[1][0].value
+            given = found[1][0].value
             return (
                 found[1][0].how == "assign"
-                and not isinstance(value, (ast.Name, ast.BoolOp))
-                and value is not None
-                and _is_always(script, value, truth)
+                and given is not None
+                and not isinstance(given, (ast.Name, ast.BoolOp))
+                and _is_always(script, given, truth)
             )
     return False
 
