@@ -28,7 +28,7 @@ _LINES = 3  # a longer one explains more than a line
 # What is more than a remark on the next line: notes for others, rulers, headlines, questions, numbered steps, links.
 _KEPT = re.compile(
     r"todo|fixme|xxx|hack|noqa|type:|pylint|pragma|fmt:|isort|yapf|xla-migrate|licen[cs]e|copyright|https?:"
-    r"|[-=#*~_+]{3}|[:?]\s*\Z|\bstep \d|\A\s*\(?\d+[.)]|\b(?:otherwise|instead|below|following|everything|rest)\b",
+    r"|\A(?:%%|\+ |-\Z|end)|\bregion\b|coding[:=]|[-=#*~_+]{3}|[:?]\s*\Z|\bstep \d|\A\s*\(?\d+[.)]|\b(?:otherwise|instead|below|following|everything|rest)\b",
     re.IGNORECASE,
 )
 _SEVERAL = re.compile(r"\b(?:and|then|as well|also)\b|[,;&]")
