@@ -7,6 +7,7 @@ are written, with the edits made inside them.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import NamedTuple, Union
 
 
@@ -78,10 +79,19 @@ class InsertAfter(NamedTuple):
 
 
 class Unwrap(NamedTuple):
-    """The block of the compound statement `node` takes its place: its `body`, or its `orelse`."""
+    """The block of the compound statement `node` takes its place: its `body`, `orelse` or `finalbody`."""
 
-    node: ast.With | ast.AsyncWith | ast.If | ast.For
+    node: ast.With | ast.AsyncWith | ast.If | ast.For | ast.Try
     branch: str = "body"
+
+
+class DropBranch(NamedTuple):
+    """A block in which nothing is left leaves the compound statement `node`: without its `body` an `if` asks the
+    opposite, and a `try` has its `else` in the place of it.
+    """
+
+    node: ast.If | ast.Try
+    branch: str
 
 
 class DropItem(NamedTuple):
@@ -117,15 +127,27 @@ Edit = Union[
     InsertBefore,
     InsertAfter,
     Unwrap,
+    DropBranch,
     DropItem,
     DropDecorator,
     DropAlias,
 ]
 
 # Edits of a whole statement; the others change an expression or a header.
-STATEMENT_EDITS = (ReplaceStatement, InsertBefore, InsertAfter, Unwrap, DropItem)
+STATEMENT_EDITS = (ReplaceStatement, InsertBefore, InsertAfter, Unwrap, DropBranch, DropItem)
 
 
 def remove(statement: ast.stmt) -> ReplaceStatement:
     """Take `statement` away."""
     return ReplaceStatement(statement)
+
+
+def removed(edits: Iterable[Edit]) -> set[ast.stmt]:
+    """The statements that `edits` remove, and put nothing in the place of."""
+    edits = list(edits)
+    beside = {e.node for e in edits if isinstance(e, (InsertBefore, InsertAfter))}
+    return {
+        e.node
+        for e in edits
+        if isinstance(e, ReplaceStatement) and not e.text and e.node not in beside
+    }

@@ -16,7 +16,6 @@ from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
 from .analysis.scopes import Scope
 from .analysis.script import Script
-from .analysis.syntax import is_elif, is_pure
 from .analysis.training.left.steps import without_left_steps
 from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
@@ -166,10 +165,11 @@ def _with_fixes(
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
         return Migration(data, [], findings)
+    from .rewriting.collapsing import collapsed
     from .rewriting.imports import tidy_imports
     from .rewriting.rewrite import rewrite
 
-    edits = _collapsed([edit for finding in chosen for edit in finding.edits], script)
+    edits = collapsed([edit for finding in chosen for edit in finding.edits], script)
     text, refusals = rewrite(source, _without_lost(edits, script), script.parents)
     refused = {edit for refusal in refusals for edit in refusal.edits}
     reasons = tuple((refusal.line, refusal.reason) for refusal in refusals)
@@ -201,35 +201,6 @@ def _without_conflicts(findings: list[Finding]) -> list[Finding]:
             claimed |= replaced
             chosen.append(finding)
     return chosen
-
-
-def _collapsed(edits: list[Edit], script: Script) -> list[Edit]:
-    """Where every statement of an `if` is removed the `if` goes too: its test has nothing left to decide. So does a
-    `for` over what is there anyway, and a `try`: nothing is left that could fail.
-    """
-    removed = {e.node for e in edits if isinstance(e, ReplaceStatement) and not e.text}
-    work = list(removed)
-    while work:
-        parent = script.parent(work.pop())
-        if isinstance(parent, ast.Try) and parent not in removed:
-            rest = [*parent.orelse, *parent.finalbody]
-            if not rest and all(s in removed for s in parent.body):
-                removed.add(parent)
-                work.append(parent)
-                edits.append(ReplaceStatement(parent))
-            continue
-        if not isinstance(parent, (ast.If, ast.For)) or parent.orelse or parent in removed:
-            continue
-        header = parent.test if isinstance(parent, ast.If) else parent.iter
-        if (
-            all(s in removed for s in parent.body)
-            and is_pure(header)
-            and not (isinstance(parent, ast.If) and is_elif(parent, script.parents))
-        ):
-            removed.add(parent)
-            work.append(parent)
-            edits.append(ReplaceStatement(parent))
-    return edits
 
 
 def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:

@@ -39,6 +39,12 @@ def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
     return found
 
 
+def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[PassedValue]:
+    """What the entry `name` of the dictionary `node` may be."""
+    entries = _entries(script, node, name) if node is not None else ()
+    return [one for entry in entries for one in _values(script, entry, True)]
+
+
 def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
     """Name and default of `optim: str = field(default="x")`, in the body of a class."""
     match statement:
@@ -64,7 +70,7 @@ def _values(
 ) -> Iterator[PassedValue]:
     if isinstance(node, ast.Constant):
         yield PassedValue(node, node.value, sure)
-    elif isinstance(node, ast.Call):
+    elif isinstance(node, (ast.Call, ast.Dict)):
         yield PassedValue(node, None, sure)
     elif isinstance(node, ast.IfExp):
         for branch in (node.body, node.orelse):

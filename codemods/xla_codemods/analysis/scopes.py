@@ -236,14 +236,23 @@ def _called(call: ast.Call, scope: Scope) -> str | None:
             scope.find("getattr") is None and resolve(value, scope) == "torch"
         ):  # getattr(torch, device_type, torch.cuda)
             return "torch.cuda" if resolve(default, scope) == "torch.cuda" else None
-        case ast.Call(args=[ast.Constant(value=str(module))]) if _imports(call, scope):
-            return module
+        case ast.Call(args=[ast.Constant(value=str(module)), *_]) if _imports(call, scope):
+            whole = isinstance(call.func, ast.Attribute) or call.func.id != "__import__"  # type: ignore[attr-defined]
+            return module if whole or _has_fromlist(call) else module.partition(".")[0]
     return None
 
 
+def _has_fromlist(call: ast.Call) -> bool:
+    """True if `__import__("torch.cuda", fromlist=["amp"])` gives what it names, not its package."""
+    given = [k.value for k in call.keywords if k.arg == "fromlist"] or call.args[3:4]
+    return bool(given) and not (isinstance(given[0], (ast.List, ast.Tuple)) and not given[0].elts)
+
+
 def _imports(call: ast.Call, scope: Scope) -> bool:
-    """`importlib.import_module("torch.cuda")`."""
+    """`importlib.import_module("torch.cuda")`, `__import__("torch")`."""
     match call:
+        case ast.Call(func=ast.Name(id="__import__"), args=[ast.Constant(value=str()), *_]):
+            return scope.find("__import__") is None
         case ast.Call(
             func=ast.Attribute(attr="import_module") | ast.Name(id="import_module"),
             args=[ast.Constant(value=str(module))],

@@ -12,6 +12,7 @@ from ..edits import (
     AddArgument,
     DropAlias,
     DropArgument,
+    DropBranch,
     DropDecorator,
     DropElement,
     DropEntry,
@@ -24,6 +25,7 @@ from ..edits import (
     ReplaceStatement,
     Unwrap,
 )
+from .branches import without_branch
 from .commas import behind, comma_with, comment, separator, with_comment, without
 from .filling import OPERANDS, Fill, has_parentheses
 from .pairing import written
@@ -129,6 +131,9 @@ class Transformer(cst.CSTTransformer):
 
     def _statement(self, updated: Node, edits: list[Edit]) -> Left:
         """Edits of a compound statement as a whole."""
+        for edit in edits:
+            if isinstance(edit, DropBranch):
+                updated = without_branch(updated, edit.branch)
         body: list[Node] = [updated]
         for edit in edits:
             if isinstance(edit, Unwrap):

@@ -45,15 +45,39 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
         return source.text
     line = after_imports(source.tree)
     lines = list(source.lines)
-    if not any(isinstance(node, _IMPORTS) for node in source.tree.body):
+    imports = [node for node in source.tree.body if isinstance(node, _IMPORTS)]
+    if not imports:
         while line and not lines[line - 1].strip():
             line -= 1  # where those were that are gone
-        if script.origin and line < len(lines) and lines[line].strip():
-            wanted.append("")
+    if all(getattr(node, "module", "") == "__future__" for node in imports):
+        _set_apart(wanted, source, line, script)
     if line and not lines[line - 1].endswith(("\n", "\r")):
         lines[line - 1] += source.newline
     lines[line:line] = [text + source.newline for text in wanted]
     return "".join(lines)
+
+
+def _set_apart(wanted: list[str], source: Source, line: int, script: ParsedFile) -> None:
+    """The blank lines around what takes the place of the only imports that a file had."""
+    if not any(isinstance(node, _IMPORTS) for node in script.tree.body):
+        return
+    if line and line in {_end(node) for node in source.tree.body if _is_prelude(node)}:
+        wanted.insert(0, "")
+    before = _blank_lines(script.source.lines, after_imports(script.tree))
+    if source.lines[line:]:
+        wanted += [""] * (before - _blank_lines(source.lines, line))
+
+
+def _blank_lines(lines: list[str], line: int) -> int:
+    """How many blank lines follow the line `line` (from 1)."""
+    after = line
+    while after < len(lines) and not lines[after].strip():
+        after += 1
+    return after - line
+
+
+def _is_prelude(node: ast.stmt) -> bool:
+    return _is_docstring(node) or getattr(node, "module", "") == "__future__"
 
 
 def _is_used(name: str, source: Source) -> bool:

@@ -13,10 +13,11 @@ from typing import NamedTuple, cast
 
 import libcst as cst
 
-from ..edits import Edit
+from ..edits import Edit, removed
 from ..source import Source
 from .apply import Transformer
 from .chunks import Chunk, block_of, chunks, indentation, wrap
+from .comments import marked, without_marks
 from .pairing import Unpaired, pair
 
 
@@ -43,6 +44,9 @@ class _Done(NamedTuple):
 
 def rewrite(source: Source, edits: Iterable[Edit], parents: Mapping[ast.AST, ast.AST]) -> Rewritten:
     """`source` with `edits` made. `parents` gives the parent of each `ast` node that an edit names."""
+    edits = list(edits)
+    marks = marked(source, removed(edits), parents)
+    source = marks.source
     done: list[_Done] = []
     refusals: list[Refusal] = []
     for chunk in chunks(source, edits, parents):
@@ -50,7 +54,8 @@ def rewrite(source: Source, edits: Iterable[Edit], parents: Mapping[ast.AST, ast
             done.append(_rewrite_chunk(source, chunk))
         except (cst.ParserSyntaxError, Unpaired, RecursionError, _NotGivenBack) as error:
             refusals.append(Refusal(chunk.first, _reason(error), tuple(chunk.edits)))
-    return Rewritten(_splice(source, done, parents), refusals)
+    refused: set[ast.AST] = {edit.node for refusal in refusals for edit in refusal.edits}
+    return Rewritten(without_marks(_splice(source, done, parents), marks, refused), refusals)
 
 
 class _NotGivenBack(Exception):

@@ -13,9 +13,9 @@ Node = cst.CSTNode
 def unwrapped(node: cst.With, branch: str) -> list[Node]:
     """The statements of a block, with the comments before and at the end of it."""
     block: Node | None = node.body
-    if branch == "orelse":
-        otherwise = cast(cst.If, node).orelse
-        block = otherwise.body if isinstance(otherwise, cst.Else) else otherwise
+    if branch != "body":
+        otherwise = getattr(node, branch)
+        block = otherwise.body if isinstance(otherwise, (cst.Else, cst.Finally)) else otherwise
     if block is None:
         return [nothing(node.leading_lines)]
     if isinstance(block, cst.If):  # an `elif` becomes the `if`

@@ -167,3 +167,40 @@ def test_modules_of_cuda_that_are_used_still_stay() -> None:
 
 def test_modules_of_cuda_that_were_never_used_are_none_of_our_business() -> None:
     assert "import torch.cuda.amp\n" in migrated("import torch\nimport torch.cuda.amp\n" + USE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"""Doc."""\n\nAMP\n\n\ndef f', '"""Doc."""\n\nRUNTIME\n\n\ndef f'),
+        ("AMP\n\n\ndef f", "RUNTIME\n\n\ndef f"),
+        ("AMP\n\n\n@g\ndef f", "RUNTIME\n\n\n@g\ndef f"),
+        ("AMP\n\nx = 1\n\ndef f", "RUNTIME\n\nx = 1\n\ndef f"),
+        ("# licence\n\nAMP\n\nimport torch\n\ndef f", "# licence\n\nimport torch\nRUNTIME\n\ndef f"),
+        (
+            "from __future__ import annotations\n\nAMP\n\n\ndef f",
+            "from __future__ import annotations\n\nRUNTIME\n\n\ndef f",
+        ),
+    ],
+)  # fmt: skip
+def test_blank_lines_where_the_first_import_was(before: str, after: str) -> None:
+    before, after = (
+        text.replace("AMP", "from torch.cuda.amp import autocast").replace("RUNTIME", IMPORT[:-1])
+        for text in (before, after)
+    )
+    body = "(m, x):\n    with {}autocast():\n        return m(x)\n"
+    assert migrated(before + body.format("")) == after + body.format("xla.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# xla would do",
+        'print("xla")',
+        'd = {"xla": 1}',
+        "args.xla = f(xla=True)",
+        "from foo import is_xla, bar as my_xla",
+    ],
+)
+def test_only_code_takes_the_name_of_the_runtime(line: str) -> None:
+    assert IMPORT in migrated(f"import torch\n{line}\n{USE}")

@@ -240,8 +240,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
             if any(_is_kernel_code(script.segment(value)) for value in asked):
                 return True
-            if any(script.dotted(value) == "torch.version.hip" for value in asked):
-                return True  # ROCm's CUDA
+            if any(_asks_for_rocm(script, value) for value in asked):
+                return True
         if isinstance(ancestor, ast.Assert) and ancestor.msg is not None:
             return (
                 child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
@@ -267,6 +267,14 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             return False
         child = ancestor
     return False
+
+
+def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:
+    """`torch.version.hip`, `torch.version.hip is not None`: whose devices are called CUDA's, too."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            test = left
+    return script.dotted(test) == "torch.version.hip"
 
 
 def _answers_no(statement: ast.If) -> bool:

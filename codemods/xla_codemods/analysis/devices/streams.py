@@ -90,6 +90,27 @@ def goes(script: ParsedFile, use: ast.expr) -> bool:
     return _guards_nothing(script, use)
 
 
+def is_default(script: ParsedFile, statement: ast.Assign, name: str) -> bool:
+    """True if `statement` gives `name` a stream where it has none: `if stream is None: stream = torch.cuda.Stream()`."""
+    around = script.parent(statement)
+    if not isinstance(around, ast.If) or around.body != [statement]:
+        return False
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=func)):
+            if ast.unparse(target) != name or script.dotted(func) not in STREAMS:
+                return False
+        case _:
+            return False
+    match around.test:
+        case ast.Compare(
+            left=asked, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]
+        ):
+            return ast.unparse(asked) == name
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            return ast.unparse(asked) == name
+    return False
+
+
 def binds_a_stream(script: ParsedFile, node: ast.AST | None) -> bool:
     """`partial(torch.cuda.stream, stream)`."""
     return (

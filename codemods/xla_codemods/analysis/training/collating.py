@@ -67,6 +67,8 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
     for call in calls:
         dotted = script.dotted(call.func)
         if dotted == "torch.nn.utils.rnn.pad_sequence":
+            if _fills_up(script, nodes):
+                continue
             message = "XLA compiles once for every length that batches are padded to"
             yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
         elif _is_longest(call, nodes) and not _rounds(nodes):
@@ -77,6 +79,33 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
         elif dotted in _JOINING and _has_rows_of_its_own(nodes) and _joins_samples(call):
             message = "as many rows as the batch's samples have, and a graph for each number"
             yield call, f"{message}: pad to one number"
+
+
+def _fills_up(script: ParsedFile, nodes: list[ast.AST]) -> bool:
+    """True if what is missing to one length is padded, too: `F.pad(x, (0, 128 - x.size(1)))`."""
+    pads = any(
+        isinstance(node, ast.Call) and script.dotted(node.func) == "torch.nn.functional.pad"
+        for node in nodes
+    )
+    return pads and any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Sub)
+        and _is_size(node.right)
+        and not _is_of_the_batch(node.left, nodes)
+        for node in nodes
+    )
+
+
+def _is_of_the_batch(node: ast.expr, nodes: list[ast.AST]) -> bool:
+    """True if `node` is a size of the batch itself: one of its sizes, or a name for their maximum."""
+    if isinstance(node, ast.Name):
+        return any(
+            isinstance(other, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == node.id for t in other.targets)
+            and not isinstance(other.value, (ast.Constant, ast.Attribute))
+            for other in nodes
+        )
+    return not isinstance(node, (ast.Constant, ast.Attribute)) or _is_size(node)
 
 
 def _is_longest(call: ast.Call, nodes: list[ast.AST]) -> bool:

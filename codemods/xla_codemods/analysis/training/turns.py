@@ -169,11 +169,19 @@ def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
     """True if `parent` makes `node` in it run now and then only, or once at the end."""
     if _is_left_before(script, node):
         return True
+    if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+        before = parent.values[: parent.values.index(node)] if node in parent.values else []
+        return any(_is_always(script, value, False) for value in before)
     if isinstance(parent, ast.If):
         if node is parent.test:
             return False
         block = parent.body if node in parent.body else parent.orelse
-        return any(isinstance(s, _LEAVES) for s in block) or _is_rare(script, parent.test)
+        if _is_always(script, parent.test, block is not parent.body):
+            return True
+        if any(isinstance(s, _LEAVES) for s in block):
+            return True
+        is_body = block is parent.body
+        return not _is_always(script, parent.test, is_body) and _is_rare(script, parent.test)
     if isinstance(parent, ast.Assert):
         return node is parent.msg
     return isinstance(parent, (ast.ExceptHandler, ast.Raise))
@@ -202,10 +210,44 @@ def _is_usual(test: ast.expr) -> bool:
             left=ast.BinOp(op=ast.Mod(), left=counted), ops=[ast.NotEq() | ast.Gt() | ast.Lt()]
         ):
             return not isinstance(counted, ast.Constant)
+        case ast.Compare(ops=[ast.Lt() | ast.NotEq()], comparators=[end]):  # all but the last
+            return any(
+                isinstance(n, ast.Call) and getattr(n.func, "id", "") == "len" for n in walk(end)
+            )
         case ast.BinOp(op=ast.Mod(), left=counted):
+            return not isinstance(counted, ast.Constant)
+        case ast.UnaryOp(
+            op=ast.Not(),
+            operand=ast.Compare(left=ast.BinOp(op=ast.Mod(), left=counted), ops=[ast.Eq()]),
+        ):
             return not isinstance(counted, ast.Constant)
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name) | ast.Attribute(attr=name)):
             return _SOMETIMES.search(name) is not None
+    return False
+
+
+def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
+    """True if `test` is `truth` whatever comes: `False`, `0`, `DEBUG` of the module's `DEBUG = False`."""
+    match test:
+        case ast.Constant(value=value):
+            return bool(value) is truth
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_always(script, operand, not truth)
+        case ast.BoolOp(op=op, values=values):
+            if isinstance(op, ast.And) is truth:
+                return all(_is_always(script, value, truth) for value in values)
+            return any(_is_always(script, value, truth) for value in values)
+        case ast.Name(id=name):
+            found = script.index.scope(test).find(name)
+            if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(name):
+                return False
+            given = found[1][0].value
+            return (
+                found[1][0].how == "assign"
+                and given is not None
+                and not isinstance(given, (ast.Name, ast.BoolOp))
+                and _is_always(script, given, truth)
+            )
     return False
 
 

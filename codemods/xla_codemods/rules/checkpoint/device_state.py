@@ -112,11 +112,22 @@ def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, d
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict":
         owner = call.func.value
+        if _is_new(script, owner, scope):
+            return False
         return ast.unparse(owner) != target and _may_be_a_module(script, owner)
     is_dict = isinstance(call.func, ast.Name) and call.func.id == "dict"
     if (dotted in _COPIES or is_dict) and call.args:
         return _is_on_the_device(script, call.args[0], scope, "", depth + 1)
     return False
+
+
+def _is_new(script: Script, owner: ast.expr, scope: Scope) -> bool:
+    """`Net().state_dict()`: a module that has no name is not updated, and not used again."""
+    if not isinstance(owner, ast.Call):
+        return False
+    made = script.value(owner.func, scope).definition
+    dotted = script.dotted(owner.func, scope) or ""
+    return isinstance(made, ast.ClassDef) or dotted.startswith("torch.nn.")
 
 
 def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> bool:

@@ -123,6 +123,8 @@ def add_graph(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 def _traced(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     if not script.accelerated or script.training.is_inference(call):
         return
+    if call.args and _has_no_convolution(script, call.args[0], 3):
+        return
     if not (_is_on_the_cpu(script, call) or _is_a_loss(script, call.args)):
         message = f"`{name}` fails on XLA for convolutions with gradients: call it under `torch.no_grad()`"
         yield RULE.finding(script, call, message, severity=WARNING)
@@ -138,6 +140,70 @@ def _is_a_loss(script: Script, args: list[ast.expr]) -> bool:
     value = script.value(args[0]).definition
     made = value.name if isinstance(value, (ast.ClassDef, ast.FunctionDef)) else ""
     return any(_LOSS.search(text) for text in (ast.unparse(args[0]), made))
+
+
+_CONVOLVES = Pattern(r"conv|net\b|model|backbone|encoder|decoder|module\(|self\.", re.IGNORECASE)
+
+
+def _has_no_convolution(script: Script, traced: ast.expr, depth: int) -> bool:
+    """True if `traced` is surely made of torch's layers that are none, or a function that calls no module."""
+    definition = script.value(traced).definition
+    if isinstance(traced, ast.Lambda) or isinstance(definition, (ast.FunctionDef, ast.Lambda)):
+        body = traced if isinstance(traced, ast.Lambda) else definition
+        return body is not None and _CONVOLVES.search(ast.unparse(body)) is None
+    if isinstance(definition, ast.ClassDef):
+        text = ast.unparse(definition).lower()
+        made = [n for n in walk(definition) if isinstance(n, ast.Call) and _makes(n)]
+        of_torch = all(isinstance(b, (ast.Name, ast.Attribute)) for b in definition.bases) and {
+            script.dotted(base) for base in definition.bases
+        } <= {"torch.nn.Module", "torch.nn.Sequential"}
+        return of_torch and "conv" not in text and all(_is_plain(script, n, depth) for n in made)
+    made_of = traced if isinstance(traced, ast.Call) else _value_of(script, traced)
+    return made_of is not None and _is_plain(script, made_of, depth)
+
+
+def _makes(call: ast.Call) -> bool:
+    func = call.func
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return name[:1].isupper()
+
+
+def _is_plain(script: Script, made: ast.expr, depth: int) -> bool:
+    """`nn.Linear(2, 2)`, `nn.Sequential(nn.Linear(2, 2), nn.ReLU()).to(device)`."""
+    while (
+        isinstance(made, ast.Call)
+        and isinstance(made.func, ast.Attribute)
+        and made.func.attr in {"to", "cuda", "train", "eval", "float"}
+    ):
+        made = made.func.value
+    if isinstance(made, (ast.Name, ast.Attribute)) and depth >= 0:
+        value = _value_of(script, made)
+        return value is not None and _is_plain(script, value, depth - 1)
+    if not isinstance(made, ast.Call) or depth < 0:
+        return False
+    dotted = script.dotted(made.func) or ""
+    if dotted.startswith("torch.nn.") and "conv" not in dotted.lower():
+        parts = [a for a in made.args if isinstance(a, ast.Call)]
+        opaque = dotted in _HOLDERS and len(parts) < len(made.args)
+        return not opaque and all(_is_plain(script, part, depth - 1) for part in parts)
+    return isinstance(script.value(made).definition, ast.ClassDef) and _has_no_convolution(
+        script, made, depth - 1
+    )
+
+
+_HOLDERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.DataParallel"})
+
+
+def _value_of(script: Script, node: ast.expr) -> ast.expr | None:
+    """What the name or attribute `node` is given, if that is done once."""
+    text = ast.unparse(node)
+    given = [
+        statement.value
+        for statement in walk(script.tree)
+        if isinstance(statement, ast.Assign)
+        and any(ast.unparse(target) == text for target in statement.targets)
+    ]
+    return given[0] if len(given) == 1 else None
 
 
 def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:

@@ -105,21 +105,50 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 def _choice(script: Script, call: ast.Call, first: ast.expr) -> Edit | None:
     """`xla.xla_device() if flag else torch.device("cpu")` for `torch.device("cuda" if flag else "cpu")`."""
     around = script.parent(call)
-    stands_alone = isinstance(around, (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword))
-    if not isinstance(first, ast.IfExp) or len(call.args) + len(call.keywords) != 1:
+    stands_alone = isinstance(around, (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)) or (
+        isinstance(around, ast.Call) and around.func is not call
+    )
+    if not stands_alone or len(call.args) + len(call.keywords) != 1:
         return None
-    both = [first.body, first.orelse]
-    specs = [script.devices.spec(part) for part in both]
-    cpu = [isinstance(part, ast.Constant) and part.value == "cpu" for part in both]
-    if not stands_alone or not any(specs) or not all(s or c for s, c in zip(specs, cpu)):
+    branches = list(_branches(first))
+    hidden = [b for b in branches if script.devices.spec(b) is None and _names_one(script, b)]
+    if not isinstance(first, ast.IfExp) or hidden:
         return None
-    texts = []
-    for spec in specs:
-        text, holes = script.devices.device(spec) if spec else ("", ())
-        if holes:
-            return None
-        texts.append(text or f'{script.segment(call.func)}("cpu")')
-    return Replace(call, f"{texts[0]} if {{0}} else {texts[1]}", (first.test,))
+    holes: list[ast.expr] = []
+    text = _chosen(script, first, script.segment(call.func), holes)
+    return Replace(call, text, tuple(holes))
+
+
+def _branches(node: ast.expr) -> Iterator[ast.expr]:
+    """What the conditional expressions of `node` choose from."""
+    if isinstance(node, ast.IfExp):
+        yield from _branches(node.body)
+        yield from _branches(node.orelse)
+    else:
+        yield node
+
+
+def _names_one(script: Script, node: ast.expr) -> bool:
+    return any(script.devices.spec(leaf) is not None for leaf in leaves(node))
+
+
+def _chosen(script: Script, part: ast.expr, torch_device: str, holes: list[ast.expr]) -> str:
+    """The device that `part` of a choice names; expressions that are kept go into `holes`."""
+    spec = script.devices.spec(part)
+    if spec is not None:
+        text, kept = script.devices.device(spec)
+        numbers = [f"{{{len(holes) + k}}}" for k in range(len(kept))]
+        holes += kept
+        return text.format(*numbers) if kept else text
+    if isinstance(part, ast.IfExp) and _names_one(script, part):
+        here = _chosen(script, part.body, torch_device, holes)
+        holes.append(part.test)
+        test = f"{{{len(holes) - 1}}}"
+        otherwise = _chosen(script, part.orelse, torch_device, holes)
+        here = f"({here})" if isinstance(part.body, ast.IfExp) else here
+        return f"{here} if {test} else {otherwise}"
+    holes.append(part)
+    return f"{torch_device}({{{len(holes) - 1}}})"
 
 
 def _with_index(script: Script, call: ast.Call, first: ast.expr) -> Spec | None:

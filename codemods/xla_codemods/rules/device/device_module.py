@@ -9,6 +9,9 @@ import torch
 def synchronize(device):
     torch.get_device_module(device).synchronize()  # XLA115
     getattr(torch, device.type).empty_cache()  # XLA115
+
+backend = "cuda"
+getattr(torch, backend).synchronize()  # XLA115
 ```
 
 `getattr(torch, "cuda")`, what falls back to `torch.cuda`, and a second name for the module are followed:
@@ -69,9 +72,17 @@ def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             not isinstance(name, ast.Constant) and script.dotted(owner, scope) == "torch"
         ):
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
-            if script.devices.is_device(base) and not _is_followed(script, call, scope):
+            named = script.devices.is_device(base) or _is_cuda(name, scope)
+            if named and not _is_followed(script, call, scope):
                 message = "torch has no module `torch.xla`: call the runtime's functions"
                 yield RULE.finding(script, call, message)
+
+
+def _is_cuda(name: ast.expr, scope: Scope) -> bool:
+    """True if `name` is a variable for "cuda"."""
+    found = scope.find(name.id) if isinstance(name, ast.Name) else None
+    values = [binding.value for binding in found[1]] if found else []
+    return any(isinstance(value, ast.Constant) and value.value == "cuda" for value in values)
 
 
 def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:

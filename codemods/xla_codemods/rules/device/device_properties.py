@@ -14,6 +14,18 @@ counterpart; a test for capability 8, where it chooses bfloat16, asks whether th
 +dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
 ```
 
+So does one of a name that is held for nothing else:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-major, _ = torch.cuda.get_device_capability()
+-if major < 8:
++if not xla.is_bf16_supported():
+     raise RuntimeError("bf16 needs compute capability 8")
+```
+
 Properties of anything else stay.
 
 ```python
@@ -25,13 +37,15 @@ def describe(device):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...edits import Edit, Replace, remove
-from ...finding import INFO, MEDIUM, Finding
+from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -122,10 +136,9 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     message = (
         "XLA devices have no compute capability: use `xla.is_bf16_supported()` to test for bfloat16"
     )
-    asked = _asked_for_eight(script, call)
-    if asked is not None and _chooses_bfloat16(script, asked):
-        edit = Replace(asked, f"{script.xla}.is_bf16_supported()")
-        yield RULE.finding(script, call, message, edit)
+    edits = _tests_of(script, call)
+    if edits:
+        yield RULE.finding(script, call, message, *edits)
     elif not is_guarded(script, call) and _is_only_shown(script, call):
         text, holes = script.devices.given(device_argument(call))
         edit = Replace(call, f"{script.xla}.device_name({text})", holes)
@@ -164,36 +177,90 @@ def _is_shown(script: Script, node: ast.expr) -> bool:
 def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
     """No fix; where a question for CUDA guards the place, it is not reached on XLA."""
     severity = INFO if is_guarded(script, call) else None
+    choice = next((a for a in script.ancestors(call) if isinstance(a, (ast.If, ast.IfExp))), None)
+    if severity == INFO and choice is not None and call in ast.walk(choice.test):
+        if _BFLOAT16.search(ast.unparse(choice)):
+            severity = WARNING  # reached or not, float16 is what is chosen
     return RULE.finding(script, call, message, severity=severity, effort=MEDIUM)
 
 
-def _asked_for_eight(script: Script, call: ast.Call) -> ast.expr | None:
-    """`get_device_capability()[0] >= 8` and `get_device_capability() >= (8, 0)`."""
-    node: ast.expr = call
-    parent = script.parent(call)
-    if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant):
-        if parent.slice.value != 0:
+def _tests_of(script: Script, call: ast.Call) -> list[Edit]:
+    """The edits where nothing is done with the capability but to ask whether there is bfloat16."""
+    statement = script.parent(call)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            held, is_major = {name}, False
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name()])]):
+            held, is_major = {name}, True
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Starred()])]):
+            held, is_major = {name}, True
+        case _:
+            edit = _test_of(script, call, is_major=False)
+            return [edit] if edit else []
+    uses = _only_uses(script, statement)
+    if not uses or any(use.id not in held for use in uses):
+        return []
+    edits = [_test_of(script, use, is_major=is_major) for use in uses]
+    return [remove(statement), *(e for e in edits if e)] if all(edits) else []
+
+
+def _only_uses(script: Script, statement: ast.Assign) -> list[ast.Name]:
+    """Where the names that `statement` binds are read; none where something else binds them, or may read them."""
+    scope = script.index.scope(statement)
+    names = {node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)}
+    for name in names:
+        found = scope.find(name)
+        once = name == "_" or (found is not None and len(found[1]) == 1)
+        if not once or (scope.node is script.tree and script.is_imported_elsewhere(name)):
+            return []
+    return [
+        node
+        for node, other in script.index.of(ast.Name)
+        if node.id in names - {"_"}
+        and isinstance(node.ctx, ast.Load)
+        and other.find(node.id) == scope.find(node.id)
+    ]
+
+
+def _test_of(script: Script, asked: ast.expr, *, is_major: bool) -> Edit | None:
+    """`get_device_capability()[0] >= 8` and `get_device_capability() >= (8, 0)`, where it chooses bfloat16."""
+    node, parent = asked, script.parent(asked)
+    if not is_major and isinstance(parent, ast.Subscript):
+        if not isinstance(parent.slice, ast.Constant) or parent.slice.value != 0:
             return None
         node, parent = parent, script.parent(parent)
     match parent:
         case ast.Compare(left=left, ops=[op], comparators=[other]) if left is node:
-            if isinstance(op, ast.GtE) and ast.unparse(other) in {"8", "(8, 0)"}:
-                return parent
-            if isinstance(op, ast.Gt) and ast.unparse(other) == "7":
-                return parent
+            text = {(ast.GtE, "8"): "{}", (ast.GtE, "(8, 0)"): "{}", (ast.Gt, "7"): "{}"} | {
+                (ast.Lt, "8"): "not {}",
+                (ast.Lt, "(8, 0)"): "not {}",
+                (ast.LtE, "7"): "not {}",
+            }
+            found = text.get((type(op), ast.unparse(other)))
+            if found and _is_of_bfloat16(script, parent, found == "{}"):
+                return Replace(parent, found.format(f"{script.xla}.is_bf16_supported()"))
     return None
 
 
-def _chooses_bfloat16(script: Script, test: ast.expr) -> bool:
+_BFLOAT16 = Pattern(r"bf_?16|bfloat16", re.IGNORECASE)
+_KERNELS = Pattern(r"flash|fp8|float8|triton|xformers")
+
+
+def _is_of_bfloat16(script: Script, test: ast.expr, yes: bool) -> bool:
+    """True if `test` decides about bfloat16, and about no kernels with it. What there is without it says nothing."""
     for ancestor in script.ancestors(test):
+        text = ""
         if isinstance(ancestor, (ast.IfExp, ast.If)):
-            chosen = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-            text = " ".join(script.segment(part) for part in chosen)
-            return "bf16" in text or "bfloat16" in text
-        if isinstance(ancestor, ast.Assign):
-            return any(
-                "bf16" in ast.unparse(t) or "bfloat16" in ast.unparse(t) for t in ancestor.targets
-            )
-        if isinstance(ancestor, ast.stmt):
-            return False
+            chosen: list[ast.AST] = []
+            for block in (ancestor.body, ancestor.orelse) if not yes else (ancestor.body,):
+                chosen += block if isinstance(block, list) else [block]
+            text = " ".join(ast.unparse(part) for part in (ancestor.test, *chosen))
+        elif isinstance(ancestor, ast.Assign):
+            text = " ".join(ast.unparse(target) for target in ancestor.targets)
+        elif isinstance(ancestor, ast.Return):
+            function = script.function(ancestor)
+            text = function.name if function is not None else ""
+        elif not isinstance(ancestor, ast.stmt):
+            continue
+        return _BFLOAT16.search(text) is not None and _KERNELS.search(text) is None
     return False

@@ -26,6 +26,16 @@ options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
 trainer = lightning.Trainer(**options)
 ```
 
+Settings in a file beside the script are not read here. Where they decide, a note says what they must say on XLA:
+
+```python
+import lightning
+import yaml
+
+settings = yaml.safe_load(open("train.yaml"))
+trainer = lightning.Trainer(accelerator=settings["accelerator"], strategy=settings["strategy"])  # XLA812
+```
+
 Values that XLA takes stay, and so do names that no library of these is given.
 
 ```python
@@ -45,12 +55,14 @@ trainer = lightning.Trainer(strategy=strategy)
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_arguments import ARGUMENTS, OPTIMIZERS, OTHER_OPTIMIZERS
-from ...analysis.given_values import PassedValue, field_value, given
-from ...finding import ERROR, HIGH, WARNING, Finding
+from ...analysis.given_values import PassedValue, field_value, given, given_in
+from ...analysis.inference.values import SETTINGS
+from ...analysis.syntax import keyword
+from ...finding import ERROR, HIGH, INFO, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -94,6 +106,19 @@ def _strategy(script: Script, one: PassedValue) -> str:
     return f'`{name}` fails without CUDA: use "xla_fsdp"' if name.startswith(_SHARDED) else ""
 
 
+_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
+
+
+def _device_map(script: Script, one: PassedValue) -> str:
+    """`"auto"`, and `{"": 0}`."""
+    values = [one.value]
+    if isinstance(one.node, ast.Dict):
+        values = [value.value for value in one.node.values if isinstance(value, ast.Constant)]
+    if any(value in _MAPS and value is not False for value in values):
+        return "`device_map` finds no XLA device: give one device, `xla.xla_device()`"
+    return ""
+
+
 _OF_ARGUMENTS: dict[str, Judge] = {
     "optim": _optimizer,
     "tf32": _switch("TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
@@ -111,10 +136,7 @@ _OF_FIELDS: dict[str, Judge] = {
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }
 _OF_LOADING: dict[str, Judge] = {
-    "device_map": _among(
-        ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0),
-        "`device_map` finds no XLA device: give one device, `xla.xla_device()`",
-    ),
+    "device_map": _device_map,
     "load_in_8bit": _switch(_QUANTIZED),
     "load_in_4bit": _switch(_QUANTIZED),
     "attn_implementation": _among(
@@ -149,8 +171,50 @@ _LIGHTNINGS = (
 _LOADERS = ("transformers.", "diffusers.", "peft.", "trl.")
 
 
+_READ_ELSEWHERE = "this comes from a settings file, which is not read here: on XLA it must say {}"
+_LIGHTNING_SAYS = (
+    "`accelerator: auto`, `strategy: auto` (or `xla_fsdp`) and `precision: bf16-true` (or 32)"
+)
+_TRAINER_SAYS = "`optim: adamw_torch`, and neither `fp16: true` nor `tf32: true` nor `gradient_checkpointing: true`"
+_CLIS = tuple(
+    f"{home}.cli.LightningCLI" for home in ("lightning", "lightning.pytorch", "pytorch_lightning")
+)
+
+
+@RULE.call(*_CLIS)
+def of_command_line(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`LightningCLI(Model, trainer_defaults={"accelerator": "gpu"})`, and the file of settings that it reads."""
+    for name, judge in _OF_LIGHTNING.items():
+        for one in given_in(script, keyword(call, "trainer_defaults"), name):
+            yield from _judged(script, one, judge)
+    yield _read_elsewhere(script, call, _LIGHTNING_SAYS)
+
+
+@RULE.node(
+    ast.Call, named=("parse_yaml_file", "parse_json_file"), mentions=("parse_yaml", "parse_json")
+)
+def of_files(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`HfArgumentParser(TrainingArguments).parse_yaml_file("train.yaml")`."""
+    if "HfArgumentParser" in script.source.text and isinstance(call.func, ast.Attribute):
+        yield _read_elsewhere(script, call, _TRAINER_SAYS)
+
+
+def _of_settings(
+    script: Script, call: ast.Call, names: Iterable[str], says: str
+) -> Iterator[Finding]:
+    """`Trainer(accelerator=settings["accelerator"])`, `Trainer(**settings["trainer"])`."""
+    wanted = {*names, None}
+    if any(k.arg in wanted and script.value(k.value).has(SETTINGS) for k in call.keywords):
+        yield _read_elsewhere(script, call, says)
+
+
+def _read_elsewhere(script: Script, call: ast.Call, says: str) -> Finding:
+    return RULE.finding(script, call, _READ_ELSEWHERE.format(says), severity=INFO)
+
+
 @RULE.call(*ARGUMENTS)
 def of_arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_settings(script, call, _OF_FIELDS, _TRAINER_SAYS)
     yield from _of_call(script, call, _OF_ARGUMENTS)
     yield from _of_call(script, call, _OF_FIELDS, in_dictionaries=True)
 
@@ -158,6 +222,7 @@ def of_arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 @RULE.call(*_LIGHTNINGS)
 def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _of_call(script, call, _OF_LIGHTNING)
+    yield from _of_settings(script, call, _OF_LIGHTNING, _LIGHTNING_SAYS)
 
 
 @RULE.node(ast.Call, named=("from_pretrained", "from_config"))

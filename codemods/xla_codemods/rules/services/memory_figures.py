@@ -124,9 +124,40 @@ def stats(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         ) if key in _STATS:
             new = f'{script.xla}.memory_info({text})["{_STATS[key]}"]'
             yield RULE.finding(script, call, message, Replace(entry, new, holes))
+        case ast.Assign(targets=[ast.Name()]) if keys := _keys(script, entry):
+            edits = [Replace(key, f'"{_STATS[str(key.value)]}"') for key in keys]
+            held = Replace(call, f"{script.xla}.memory_info({text})", holes)
+            yield RULE.finding(script, call, message, held, *edits)
         case _:
             message += ", which has the bytes in use, their peak and the limit"
             yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+def _keys(script: Script, statement: ast.Assign) -> list[ast.Constant]:
+    """The entries that are read of what `statement` holds; none where it is used otherwise, or has others."""
+    target, scope = statement.targets[0], script.index.scope(statement)
+    assert isinstance(target, ast.Name)
+    found = scope.find(target.id)
+    if found is None or len(found[1]) != 1:
+        return []
+    if scope.node is script.tree and script.is_imported_elsewhere(target.id):
+        return []
+    keys: list[ast.Constant] = []
+    for use, other in script.index.of(ast.Name):
+        if use.id == target.id and isinstance(use.ctx, ast.Load) and other.find(use.id) == found:
+            entry = script.parent(use)
+            match script.parent(entry) if isinstance(entry, ast.Attribute) else entry:
+                case (
+                    ast.Subscript(slice=ast.Constant(value=str(name)) as key)
+                    | ast.Call(
+                        func=ast.Attribute(attr="get"),
+                        args=[ast.Constant(value=str(name)) as key, *_],
+                    )
+                ) if name in _STATS:
+                    keys.append(key)
+                case _:
+                    return []
+    return keys
 
 
 @RULE.reference(*_everywhere(*_FIGURES, "mem_get_info", "memory_stats", "memory_summary"))

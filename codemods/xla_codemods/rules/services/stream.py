@@ -67,6 +67,7 @@ from ...analysis.devices.streams import (
     binds_a_stream,
     goes,
     is_context,
+    is_default,
     is_ordering,
     orders_streams,
 )
@@ -173,6 +174,8 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
     match parent:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             yield _kept(script, call, chosen, parent, target)
+        case ast.BoolOp(op=ast.Or(), values=[given, last]) if last is chosen:
+            yield RULE.finding(script, call, _MESSAGE, _given(script, parent, given))
         case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
             yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
@@ -212,16 +215,47 @@ def _kept(
     uses = [
         node
         for node, _ in script.index.of(type(target))
-        if isinstance(getattr(node, "ctx", None), ast.Load) and ast.unparse(node) == text
+        if isinstance(getattr(node, "ctx", None), ast.Load)
+        and ast.unparse(node) == text
+        and not any(around is value for around in script.ancestors(node))
     ]
-    left = [use for use in uses if not goes(script, use)]
-    if not left and uses:
+    left = [use for use in uses if not goes(script, use) and not _asks_for_it(script, use, text)]
+    if any(not _may_be_none(script, use) for use in left):
+        return RULE.finding(script, call, _MESSAGE)
+    given = any(_asks_for_it(script, use, text) for use in uses)
+    if is_default(script, statement, text) or (
+        not left and not given and _all_seen(script, target, uses)
+    ):
         return RULE.finding(
             script, call, _MESSAGE, remove(statement), *_without_deletion(script, text)
         )
-    if any(not _may_be_none(script, use) for use in left):
-        return RULE.finding(script, call, _MESSAGE)
     return RULE.finding(script, call, _MESSAGE, Replace(value, "None"))
+
+
+def _asks_for_it(script: Script, use: ast.expr, name: str) -> bool:
+    """`if stream is None: stream = torch.cuda.Stream()`."""
+    parent = script.parent(use)
+    while isinstance(parent, (ast.Compare, ast.UnaryOp)):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.If) and all(
+        isinstance(s, ast.Assign) and is_default(script, s, name) for s in parent.body
+    )
+
+
+def _all_seen(script: Script, target: ast.expr, uses: list[ast.expr]) -> bool:
+    """True if nobody else can use what `target` names."""
+    if uses or isinstance(target, ast.Attribute):
+        return bool(uses)
+    return isinstance(target, ast.Name) and not script.is_imported_elsewhere(target.id)
+
+
+def _given(script: Script, choice: ast.BoolOp, given: ast.expr) -> Edit:
+    """`stream or torch.cuda.current_stream()` is what was given."""
+    parent = script.parent(choice)
+    match parent:
+        case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(given):
+            return remove(parent)
+    return Replace(choice, "{0}", (given,))
 
 
 def _without_deletion(script: Script, name: str) -> Iterator[Edit]:

@@ -153,6 +153,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
     if found is None:
         return
     dim, part, alone = found
+    if _cuts_at_the_end(script, part):
+        return
     if alone and isinstance(part, ast.Slice):
         length = length_of(part)
         if length is not None and part.lower is not None:
@@ -162,6 +164,22 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
             yield RULE.finding(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
             return
     yield RULE.finding(script, node, _MESSAGE)
+
+
+def _cuts_at_the_end(script: Script, part: ast.expr) -> bool:
+    """`predictions[: total - seen]`, `predictions[: min(len(predictions), total - seen)]`: all of them, until the last."""
+    if not isinstance(part, ast.Slice) or part.lower is not None or part.step is not None:
+        return False
+    upper = part.upper
+    if isinstance(upper, ast.Name):
+        found = script.index.scope(upper).find(upper.id)
+        upper = found[1][0].value if found is not None and len(found[1]) == 1 else None
+    match upper:
+        case ast.BinOp(op=ast.Sub(), right=seen):
+            return not isinstance(seen, ast.Constant)
+        case ast.Call(func=ast.Name(id="min"), args=parts):
+            return any(isinstance(p, ast.BinOp) and isinstance(p.op, ast.Sub) for p in parts)
+    return False
 
 
 def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Finding]:

@@ -56,3 +56,36 @@ def test_a_loss_that_is_traced_has_no_convolution(traced: str) -> None:
     assert "XLA705" not in [code for _, code in findings(source)]
     kept = source.replace(f"trace({traced}", "trace(self.net")
     assert "XLA705" in [code for _, code in findings(kept)]
+
+
+@pytest.mark.parametrize(
+    ("traced", "times"),
+    [
+        ("nn.MSELoss()", 0),
+        ("objective", 0),
+        ("head.to('cuda')", 0),
+        ("lambda a: (a ** 2).mean()", 0),
+        ("energy", 0),
+        ("Plain()", 0),
+        ("nn.Sequential(nn.Linear(2, 2), Plain())", 0),
+        ("nn.Conv2d(1, 1, 1)", 1),
+        ("nn.Sequential(nn.Linear(2, 2), Net())", 1),
+        ("nn.Sequential(*layers)", 1),
+        ("Net()", 1),
+        ("Outer()", 1),
+        ("Derived()", 1),
+        ("lambda a: model(a)", 1),
+    ],
+)
+def test_what_has_no_convolution_can_be_traced(traced: str, times: int) -> None:
+    classes = "".join(
+        f"class {name}({base}):\n    def __init__(self):\n        super().__init__()\n        self.a = {layer}\n"
+        for name, base, layer in (
+            ("Plain", "nn.Module", "nn.Linear(2, 2)"),
+            ("Net", "nn.Module", "nn.Conv1d(2, 2, 1)"),
+            ("Outer", "nn.Module", "Net()"),
+            ("Derived", "Elsewhere", "nn.Linear(2, 2)"),
+        )
+    )
+    source = f"import torch\nfrom torch import nn\nfrom there import Elsewhere\n{classes}def energy(a):\n    return (a ** 2).sum()\nobjective = nn.L1Loss()\nhead = nn.Linear(2, 2)\ndef f(model, x, layers):\n    x = x.cuda()\n    torch.jit.trace({traced}, x)\n"
+    assert [code for _, code in findings(source)].count("XLA705") == times

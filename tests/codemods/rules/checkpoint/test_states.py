@@ -72,3 +72,18 @@ def test_fact_1_47_assign() -> None:
         + "with torch.device('meta'):\n    m = make()\nm.load_state_dict(state, assign=True)\n",
     ):
         assert findings(harmless) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "times"),
+    [
+        ("Net().state_dict()", 0),
+        ("nn.Linear(2, 2).state_dict()", 0),
+        ("state", 0),
+        ("teacher.state_dict()", 1),
+        ("make().state_dict()", 1),
+    ],
+)
+def test_the_state_of_a_module_that_has_no_name_is_nobody_else_s(source: str, times: int) -> None:
+    text = f"import torch\nfrom torch import nn\nclass Net(nn.Module):\n    pass\nmodel = Net().cuda()\nteacher = Net().cuda()\nstate = Net().state_dict()\nmodel.load_state_dict({source})\n"
+    assert [code for _, code in findings(text)].count("XLA703") == times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import line
 
 
@@ -78,7 +79,7 @@ def test_the_index_of_a_choice_stays() -> None:
         ),
         (
             'd = torch.device(f"cuda:{i}" if i >= 0 else "cpu")',
-            'd = torch.device(xla.xla_device(i) if i >= 0 else "cpu")',
+            'd = xla.xla_device(i) if i >= 0 else torch.device("cpu")',
         ),
         (
             'd = torch.device("cuda") if use_cuda else torch.device("cpu")',
@@ -86,7 +87,7 @@ def test_the_index_of_a_choice_stays() -> None:
         ),
         (
             'd = torch.device("mps" if mps else "cuda" if cuda else "cpu")',
-            'd = torch.device("mps" if mps else xla.xla_device() if cuda else "cpu")',
+            'd = torch.device("mps") if mps else xla.xla_device() if cuda else torch.device("cpu")',
         ),
     ],
 )
@@ -155,3 +156,37 @@ def test_fact_1_9_what_is_evaluated_at_import_does_not_touch_the_device(
 )
 def test_other_devices_and_words_stay(source: str) -> None:
     assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    ("choice", "after"),
+    [
+        (
+            '"cuda" if args.cuda else "cpu"',
+            'xla.xla_device() if args.cuda else torch.device("cpu")',
+        ),
+        (
+            'f"cuda:{args.gpu}" if args.gpu >= 0 else "cpu"',
+            'xla.xla_device(args.gpu) if args.gpu >= 0 else torch.device("cpu")',
+        ),
+        (
+            '"cuda:%d" % args.gpu if args.cuda else "cpu"',
+            'xla.xla_device(args.gpu) if args.cuda else torch.device("cpu")',
+        ),
+        (
+            "'cpu' if args.cpu else 'cuda:' + str(args.gpu)",
+            "torch.device('cpu') if args.cpu else xla.xla_device(args.gpu)",
+        ),
+        (
+            '"cuda" if torch.cuda.is_available() and args.cuda else "mps" if args.mps else "cpu"',
+            'xla.xla_device() if xla.is_available() and args.cuda else torch.device("mps" if args.mps else "cpu")',
+        ),
+        (
+            '("cuda" if args.a else "cpu") if args.b else "cuda:1"',
+            '(xla.xla_device() if args.a else torch.device("cpu")) if args.b else xla.xla_device(1)',
+        ),
+    ],
+)
+def test_no_device_of_a_device_is_made(choice: str, after: str) -> None:
+    source = f"import torch\ndevice = torch.device({choice})\nx = torch.ones(1).to(device)\n"
+    assert f"\ndevice = {after}\n" in migrated(source)

@@ -145,3 +145,17 @@ def test_a_test_beside_kernels_is_left_to_a_person() -> None:
     assert codes(launcher) == ["XLA107"]
     assert line(launcher) == launcher
     assert "xla.is_accelerator(device)" in line(launcher.replace("CudaKernel", "Loader"))
+
+
+@pytest.mark.parametrize(
+    ("test", "times"),
+    [
+        ('x.device.type == "cuda" and torch.version.hip is not None', 0),
+        ("x.is_cuda and torch.version.hip", 0),
+        ("x.is_cuda and torch.version.hip is None", 1),
+        ("x.is_cuda and ready", 1),
+    ],
+)
+def test_a_test_for_rocm_is_none_for_an_accelerator(test: str, times: int) -> None:
+    source = f"import torch\ndef f(x: torch.Tensor, ready):\n    if {test}:\n        return 1\n"
+    assert list(codes(source)).count("XLA107") == times

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import migrated
 from ..lines import codes, line
 
@@ -263,3 +265,84 @@ def test_a_capability_that_is_only_shown(before: str) -> None:
 )
 def test_a_capability_that_is_computed_with(source: str) -> None:
     assert codes(source) == ["XLA113"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "major, _ = torch.cuda.get_device_capability()\nd = torch.bfloat16 if major >= 8 else torch.float16",
+            "d = torch.bfloat16 if xla.is_bf16_supported() else torch.float16",
+        ),
+        (
+            "cc = torch.cuda.get_device_capability(0)\nd = torch.bfloat16 if cc[0] > 7 else torch.float16",
+            "d = torch.bfloat16 if xla.is_bf16_supported() else torch.float16",
+        ),
+        (
+            "d = torch.float16 if torch.cuda.get_device_capability() < (8, 0) else torch.bfloat16",
+            "d = torch.float16 if not xla.is_bf16_supported() else torch.bfloat16",
+        ),
+        (
+            "bf16 = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8",
+            "bf16 = xla.is_available() and xla.is_bf16_supported()",
+        ),
+        (
+            "if args.bf16 and torch.cuda.get_device_capability()[0] < 8:\n    raise ValueError",
+            "if args.bf16 and not xla.is_bf16_supported():\n    raise ValueError",
+        ),
+        (
+            "def supports_bf16():\n    return torch.cuda.get_device_capability()[0] >= 8",
+            "def supports_bf16():\n    return xla.is_bf16_supported()",
+        ),
+    ],
+)
+def test_a_capability_that_chooses_bfloat16(before: str, after: str) -> None:
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "major, minor = torch.cuda.get_device_capability()\nbf16 = major >= 8\nprint(minor)",
+        "major, _ = torch.cuda.get_device_capability()\nbf16 = major >= 9",
+        "major, _ = torch.cuda.get_device_capability()\nmajor = 7\nbf16 = major >= 8",
+        "major, _ = torch.cuda.get_device_capability()\nfast = major >= 8",
+        "def f():\n    return torch.cuda.get_device_capability()[0] >= 8",
+        "a = 'flash_bf16' if torch.cuda.get_device_capability()[0] >= 8 else 'sdpa'",
+    ],
+)
+def test_a_capability_that_chooses_something_else(source: str) -> None:
+    assert line(source) == source
+    assert "XLA113" in codes(source)
+
+
+def test_a_choice_of_float16_behind_a_question_for_cuda_is_no_mere_note() -> None:
+    source = 'import torch\nif torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8:\n    dtype, attention = torch.bfloat16, "flash_attention_2"\nelse:\n    dtype, attention = torch.float16, "sdpa"\n'
+    assert [(f.code, f.severity) for f in check(source.encode()) if f.code == "XLA113"] == [
+        ("XLA113", "warning")
+    ]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ['getattr(torch, "cuda")', '__import__("torch").cuda', 'importlib.import_module("torch.cuda")'],
+)
+def test_the_module_by_its_name(chosen: str) -> None:
+    assert "xla.synchronize()" in line(f"import importlib\n{chosen}.synchronize()")
+
+
+def test_import_of_a_module_by_its_package() -> None:
+    assert 'c = __import__("torch.cuda")' in line('c = __import__("torch.cuda")\nc.manual_seed(0)')
+    source = 'm = __import__("torch.cuda", fromlist=["amp"])\nm.synchronize()'
+    assert line(source).endswith("xla.synchronize()")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'name = "cuda"\ngetattr(torch, name).synchronize()',
+        'def f(kind="cuda"):\n    return getattr(torch, kind).synchronize()',
+    ],
+)
+def test_a_module_by_a_name_that_says_cuda(source: str) -> None:
+    assert "XLA115" in codes(source)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings, migrated
 
 ARGUMENTS = "from transformers import TrainingArguments\n"
@@ -103,3 +105,56 @@ def test_a_class_of_ones_own_that_names_no_optimizer_has_the_fused_default() -> 
         parser = HfArgumentParser((Model, Mine))
         """
     assert 'parser.set_defaults(optim="adamw_torch")' in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("device_map", "times"),
+    [
+        ('{"": 0}', 1),
+        ('{"": "cuda:0"}', 1),
+        ('{"": "cpu"}', 0),
+        ('{"": device}', 0),
+        ("make_map()", 0),
+        ("0", 1),
+        ("False", 0),
+    ],
+)
+def test_a_device_map_in_a_variable(device_map: str, times: int) -> None:
+    source = f"from transformers import AutoModel\nplaces = {device_map}\nmodel = AutoModel.from_pretrained('x', device_map=places)\n"
+    assert findings(source).count((2, "XLA812")) == times
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'lightning.Trainer(accelerator=settings["accelerator"])',
+        'lightning.Trainer(precision=settings["trainer"]["precision"])',
+        "lightning.Trainer(**settings)",
+        "LightningCLI(Model)",
+        'TrainingArguments("out", optim=settings["optim"])',
+        "TrainingArguments(**settings)",
+        'HfArgumentParser(TrainingArguments).parse_yaml_file("a.yaml")',
+        'HfArgumentParser(TrainingArguments).parse_json_file("a.json")',
+    ],
+)
+def test_what_a_settings_file_says_is_a_note(call: str) -> None:
+    source = f"import lightning\nimport yaml\nfrom lightning.pytorch.cli import LightningCLI\nfrom transformers import HfArgumentParser, TrainingArguments\nsettings = yaml.safe_load(open('a.yaml'))\nx = {call}\n"
+    assert [(f.line, f.severity) for f in check(source.encode()) if f.code == "XLA812"] == [
+        (6, "info")
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['lightning.Trainer(max_epochs=settings["epochs"])', "lightning.Trainer()", "make(**settings)"],
+)
+def test_other_settings_are_nobody_s_business(call: str) -> None:
+    source = (
+        f"import lightning\nimport yaml\nsettings = yaml.safe_load(open('a.yaml'))\nx = {call}\n"
+    )
+    assert "XLA812" not in [code for _, code in findings(source)]
+
+
+def test_the_defaults_of_lightning_s_command_line() -> None:
+    source = 'from lightning.pytorch.cli import LightningCLI\ndefaults = {\n    "accelerator": "gpu",\n    "strategy": "ddp",\n    "precision": 32,\n}\nLightningCLI(Model, trainer_defaults=defaults)\n'
+    assert [line for line, code in findings(source) if code == "XLA812"] == [3, 4, 7]

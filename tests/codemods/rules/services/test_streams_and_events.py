@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -131,3 +132,36 @@ def test_asking_whether_something_is_a_stream_is_worth_knowing_only() -> None:
 def test_a_stream_that_goes_with_its_context_is_found_once() -> None:
     assert codes("with torch.cuda.stream(torch.cuda.Stream()):\n    x = 1") == ["XLA123"]
     assert codes("with torch.cuda.stream(torch.cuda.Stream()), f() as g:\n    x = 1") == ["XLA123"]
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        "if stream is None:\n        stream = torch.cuda.current_stream()",
+        "if stream == None: stream = torch.cuda.Stream()",
+        "if not stream:\n        stream = torch.cuda.default_stream()",
+        "stream = stream or torch.cuda.current_stream()",
+    ],
+)
+def test_a_stream_where_none_is_given(default: str) -> None:
+    source = (
+        f"import torch\ndef f(x, stream=None):\n    {default}\n    return g(x.cuda(), stream)\n"
+    )
+    assert migrated(source).endswith(
+        "def f(x, stream=None):\n    return g(x.to(xla.xla_device()), stream)\n"
+    )
+
+
+def test_of_a_choice_what_was_given_is_left() -> None:
+    source = "import torch\ndef f(stream=None):\n    return stream or torch.cuda.Stream()\n"
+    assert migrated(source).endswith("    return stream\n")
+
+
+def test_a_stream_asked_for_by_another_test_is_left_to_a_person() -> None:
+    source = "import torch\ndef f(x, stream=None):\n    if stream is None:\n        stream = torch.cuda.Stream()\n        x = x + 1\n    return g(x, stream)\n"
+    assert "stream = torch.cuda.Stream()" in migrated(source)
+
+
+def test_a_stream_that_nobody_uses_goes() -> None:
+    source = "import torch\ndef f(x):\n    unused = torch.cuda.Stream()\n    return x.cuda()\n"
+    assert "unused" not in migrated(source)

@@ -194,7 +194,7 @@ def test_a_slice_at_the_last_step_is_one_of_an_epoch() -> None:
                 y.sum().backward()
                 optimizer.step()
                 if {test}:
-                    y = y[: len(loader.dataset) - seen]
+                    y = y[len(loader.dataset) - seen :]
                 seen += len(x)
         """
     often = findings(source.format(test="step > 3"))

@@ -1,0 +1,109 @@
+"""Compound statements whose parts were removed become what they still mean, before anything is parsed with libcst.
+
+No block is left that does nothing: `if x: pass` goes with its test, `else: pass` goes, `if x: pass` with an `else` asks
+the opposite, and a `try` in which nothing is left that could fail gives way to what stands in its other blocks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ..analysis.parsed_file import ParsedFile
+from ..analysis.syntax import is_elif, is_pure
+from ..edits import DropBranch, Edit, ReplaceStatement, Unwrap, remove, removed
+
+
+def collapsed(edits: list[Edit], script: ParsedFile) -> list[Edit]:
+    """`edits`, and those that follow from the statements which they remove."""
+    return _Collapsing(edits, script).run()
+
+
+class _Collapsing:
+    def __init__(self, edits: list[Edit], script: ParsedFile) -> None:
+        self.edits = edits
+        self.script = script
+        self.gone = removed(edits)
+        self.given = set(self.gone)
+        self.unwrapped = {e.node: e for e in edits if isinstance(e, Unwrap)}
+        self.replaced = {e.node for e in edits if isinstance(e, (ReplaceStatement, Unwrap))}
+
+    def run(self) -> list[Edit]:
+        work = list(self.gone)
+        while work:
+            parent = self.script.parent(work.pop())
+            if isinstance(parent, ast.stmt) and parent not in self.gone and self._goes(parent):
+                self.gone.add(parent)
+                work.append(parent)
+        edits = [e for e in self.edits if not (isinstance(e, Unwrap) and e.node in self.gone)]
+        edits += (remove(whole) for whole in _in_order(self.gone - self.given))
+        for block in _in_order({self.script.parent(statement) for statement in self.gone}):
+            if block not in self.gone and block not in self.replaced:
+                edits += self._reduced(block)
+        return [e for e in edits if not (_removes(e) and self._goes_with_branch(e.node))]
+
+    def _empty(self, block: list[ast.stmt]) -> bool:
+        """True if nothing is left of `block`."""
+        return all(statement in self.gone for statement in block)
+
+    def _goes(self, node: ast.stmt) -> bool:
+        """True if nothing that `node` does is left."""
+        unwrapped = self.unwrapped.get(node)  # type: ignore[call-overload]
+        if unwrapped is not None:
+            return self._empty(getattr(node, unwrapped.branch))
+        if node in self.replaced:
+            return False
+        if isinstance(node, ast.If):
+            return self._empty(node.body) and self._empty(node.orelse) and is_pure(node.test)
+        if isinstance(node, ast.For):
+            return not node.orelse and self._empty(node.body) and is_pure(node.iter)
+        if isinstance(node, ast.Try):
+            return self._empty([*node.body, *node.orelse, *node.finalbody])
+        return False
+
+    def _goes_with_branch(self, node: ast.AST) -> bool:
+        """True for an `elif`, which leaves as the branch of another `if`."""
+        parent = self.script.parent(node)
+        return (
+            isinstance(parent, ast.If)
+            and parent.orelse == [node]
+            and (parent in self.gone or parent not in self.replaced)
+        )
+
+    def _reduced(self, node: ast.AST | None) -> Iterator[Edit]:
+        """What is left of `node`, of which a block may be empty."""
+        if isinstance(node, ast.If):
+            if self._empty(node.body) and not self._empty(node.orelse):
+                if not (_is_chain(node.orelse) and is_elif(node, self.script.parents)):
+                    yield DropBranch(node, "body")
+            elif node.orelse and self._empty(node.orelse):
+                yield DropBranch(node, "orelse")
+        elif isinstance(node, ast.Try):
+            yield from self._reduced_try(node)
+
+    def _reduced_try(self, node: ast.Try) -> Iterator[Edit]:
+        otherwise, finally_ = (not self._empty(block) for block in (node.orelse, node.finalbody))
+        if self._empty(node.body):
+            if otherwise and finally_:
+                yield DropBranch(node, "body")
+            else:
+                yield Unwrap(node, "orelse" if otherwise else "finalbody")
+            return
+        if node.orelse and not otherwise:
+            yield DropBranch(node, "orelse")
+        if node.finalbody and not finally_:
+            yield DropBranch(node, "finalbody") if node.handlers else Unwrap(node)
+
+
+def _is_chain(block: list[ast.stmt]) -> bool:
+    """True for an `elif` with more behind it: it reads better beside an empty branch than inside of another."""
+    return len(block) == 1 and isinstance(block[0], ast.If) and bool(block[0].orelse)
+
+
+def _removes(edit: Edit) -> bool:
+    return isinstance(edit, ReplaceStatement) and not edit.text
+
+
+def _in_order(nodes: Iterable[ast.AST | None]) -> list[ast.stmt]:
+    statements = [node for node in nodes if isinstance(node, ast.stmt)]
+    return sorted(statements, key=lambda node: (node.lineno, node.col_offset))
