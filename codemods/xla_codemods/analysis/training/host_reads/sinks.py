@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _LEVELS = frozenset("debug info warning error critical log".split())
+_OF_THE_MOMENT = frozenset({"exc_info", "stack_info", "stacklevel"})
 _BARS = frozenset("set_postfix set_postfix_str set_description set_description_str".split())
 _LOGGER = Pattern(r"log(?:ger|ging)?$")
 _BAR = Pattern(r"tqdm|bar$|progress$")
@@ -35,12 +36,25 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
         return False
     dotted = script.dotted(func, scope) or ""
     if func.attr in _LEVELS:
+        if any(k.arg in _OF_THE_MOMENT for k in call.keywords):
+            return False
         return dotted.startswith("logging.") or (not dotted and _is_called(func.value, _LOGGER))
     if func.attr in _BARS:
         return not dotted
     if func.attr == "write":
         return _is_called(func.value, _BAR) and keyword(call, "file") is None
     return func.attr == "print" and script.value(func.value, scope).has(ACCELERATOR)
+
+
+def shown_now_and_then(script: Script, statement: ast.stmt | None) -> ast.Call | None:
+    """`print("not finite", step)`, where that is all that `if torch.isnan(loss):` does."""
+    match statement:
+        case ast.If(body=[ast.Expr(value=ast.Call() as call)], orelse=[]):
+            parent = script.parent(statement)
+            if isinstance(parent, ast.If) and statement in parent.orelse:
+                return None  # elif
+            return call if is_shown_on_a_console(script, call) else None
+    return None
 
 
 def is_tracked(script: Script, call: ast.Call) -> bool:
