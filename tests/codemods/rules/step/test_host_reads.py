@@ -569,7 +569,6 @@ def migrated_lines(line: str) -> list[str]:
         "if loss.item() > 9:\n    print(step)\n    break",
         "if names and (output - names[0]).sum().item() > 9: print(step)",
         "if np.isnan(loss.item()) or loss > 5: print(1)",
-        "if loss.item() > 9 and y > x: print(step)",
         "if (value := loss.item()) > 9: print(step)",
     ],
 )
