@@ -328,6 +328,7 @@ def test_a_step_that_returns_its_loss() -> None:
         ("value = loss.item()\nif best > value:\n    best = value", "best = xla.computed(min, best, value)"),
         ("if loss.item() < best: best = loss.item()", "best = xla.computed(min, best, xla.item(loss))"),
         ("if best <= loss.item():\n    best = loss.item()", "best = xla.computed(lambda kept, new: new if new >= kept else kept, best, xla.item(loss))"),
+        ("if loss.item() >= best: best = loss.item()", "best = xla.computed(lambda kept, new: new if new >= kept else kept, best, xla.item(loss))"),
         ("value = loss.item()\nif value <= best: best = value", "best = xla.computed(lambda kept, new: new if new <= kept else kept, best, value)"),
         ("total = loss.item() if step == 0 else 0.9 * total + 0.1 * loss.item()", "total = xla.item(loss) if step == 0 else 0.9 * total + 0.1 * xla.item(loss)"),
         ("value = loss.item()\nif best is None: best = value\nelse: best += value", "value = xla.item(loss)"),
@@ -538,6 +539,8 @@ CONDITIONS = [
     ("value = loss.item()\nif value > 10: print(value)", "xla.later(lambda value=value: print(value) if value > 10 else None)"),
     ("print('good' if loss.item() < 1 else 'bad')", "xla.later(lambda loss=loss: print('good' if loss.item() < 1 else 'bad'))"),
     ("if loss.item() > 9 and step > 3: print(step)", "print(step) if loss.item() > 9 and step > 3 else None"),
+    ("if loss.item() >= 9: print(loss.item(), step)", "print(loss.item(), step) if loss.item() >= 9 else None"),
+    ("if loss == 0: print(loss.item(), step)", "print(loss.item(), step) if value else None"),
     ("print(step, loss.item() < best)", "print(step, loss.item() < best)"),
 ]  # fmt: skip
 
@@ -569,6 +572,7 @@ def migrated_lines(line: str) -> list[str]:
         "if loss.item() > 9:\n    print(step)\n    break",
         "if names and (output - names[0]).sum().item() > 9: print(step)",
         "if np.isnan(loss.item()) or loss > 5: print(1)",
+        "if loss.item() == 0: print(loss.item(), args.get(step))",
         "if (value := loss.item()) > 9: print(step)",
     ],
 )

@@ -8,15 +8,15 @@ number, by `xla.arrived`. What decides on it in every step, or is not known, blo
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
-from ..tensors.device_tensors import is_device_tensor
+from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.running_sums import part
 from .blocked import Blocked
-from .calls import Shown
+from .calls import Shown, condition_shows
 from .collecting import collecting
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .formatted import (
@@ -149,6 +149,8 @@ class Flow:
                 return
             case ast.Compare() if origin in self.always and (found := extreme(self.script, parent)):
                 self.extremes[found.statement] = found
+                if isinstance(found.value, ast.Call):
+                    self.read.add(found.value)
                 self._name(found.target)
             case _:
                 self._shown(origin, node)
@@ -392,7 +394,7 @@ class Flow:
             return
         if origin in self.always and isinstance(statement, ast.If):
             if shown_now_and_then(self.script, statement) is not None:
-                self.later.setdefault(statement, set()).add(origin)
+                self._asked_later(statement, [origin])
                 return
         self._asked(origin, said(self.script, node, statement))
 
@@ -419,7 +421,7 @@ class Flow:
             self.together |= kept.others
             return
         if isinstance(read, ast.If) and shown_now_and_then(self.script, read) is not None:
-            self.later.setdefault(read, set()).update(tensors)
+            self._asked_later(read, tensors)
             return
         if not isinstance(call, ast.Call) or not tensors or not leads_to(self.script, read, call):
             raise Blocked(said(self.script, read, statement))
@@ -432,6 +434,17 @@ class Flow:
         if not known:
             raise Blocked("a tensor is shown as it is: give its `.item()`")
         self.later.setdefault(call, set()).update(tensors)
+
+    def _asked_later(self, statement: ast.If, asked: Iterable[ast.expr]) -> None:
+        """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
+        kept = self.later.setdefault(statement, set())
+        kept.update(asked)
+        for node in ast.walk(condition_shows(statement)):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+                    if may_be_read(self.script, owner):
+                        kept.add(node)
+                        self.read.add(node)
 
     def _asked(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""
