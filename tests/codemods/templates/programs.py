@@ -290,6 +290,8 @@ def train(loader):
             lowest = value
         history.append(loss.item())
         print(f"{step} {loss.item():.4f}")
+        if torch.isnan(loss):
+            print("nan", step)
     return total / 2, best, lowest, np.mean(history)
 print(train(torch.utils.data.DataLoader(torch.randn(6, 4), batch_size=2)))
 @torch.no_grad()

@@ -12,9 +12,12 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,6 +242,41 @@ def test_what_is_no_tensor_of_the_device_is_read_at_once() -> None:
     assert seen == [1]
 
 
+def test_other_threads_get_the_number_too(device: torch.device) -> None:
+    first = xla.item(torch.ones((), device=device))
+    total = first
+    for _ in range(2000):  # as deep as a sum of many steps
+        total = total + first
+    doubled = total + total
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend([float(doubled), f"{total + 1:.1f}"]))
+    thread.start()
+    thread.join()
+    assert found == [4002.0, "2002.0"]
+    assert doubled == 4002
+
+
+def test_logged_records_are_of_where_and_when_they_were_written(
+    device: torch.device, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    value = torch.ones((), device=device)
+    before = time.time()
+    xla.later(lambda value=value: logging.info("deferred %g", value.item()))
+    after = time.time()
+    time.sleep(0.05)
+    logging.info("at once")
+    deferred, at_once = caplog.records
+    assert deferred.getMessage() == "deferred 1"
+    assert deferred.funcName == at_once.funcName == _test_name()
+    assert before <= deferred.created <= after < at_once.created
+    assert at_once.relativeCreated - deferred.relativeCreated >= 40
+
+
+def _test_name() -> str:
+    return sys._getframe(1).f_code.co_name
+
+
 def test_several_elements_are_refused_at_once(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="Scalar"):
         xla.item(torch.ones(2, device=device))
@@ -311,8 +349,47 @@ def test_forked_workers_leave_it_alone() -> None:
         print("child", flush=True)
         os._exit(0)
     os.wait()
+    step(1)
     """
-    assert _output(body)[0] == "child\nstep 0 0.0\n"
+    assert _output(body)[0] == "step 0 0.0\nchild\nstep 1 1.0\n"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "leaving", ["os._exit(4)", "os.execv('/bin/sh', ['sh', '-c', 'echo new; exit 4'])"]
+)
+def test_nothing_is_lost_where_the_process_is_left_at_once(leaving: str) -> None:
+    out, _, status = _output(f"step(0); step(1); {leaving}")
+    assert out.removesuffix("new\n") == "step 0 0.0\nstep 1 1.0\n"
+    assert status == 4
+
+
+@pytest.mark.e2e
+def test_nothing_is_lost_where_the_thread_ends() -> None:
+    body = """
+    import threading
+    thread = threading.Thread(target=lambda: (step(0), step(1)))
+    thread.start()
+    thread.join()
+    print("joined")
+    step(2)
+    """
+    assert _output(body)[0] == "step 0 0.0\nstep 1 1.0\njoined\nstep 2 2.0\n"
+
+
+@pytest.mark.e2e
+def test_other_programs_write_behind_what_waits() -> None:
+    body = """
+    import subprocess
+    step(0)
+    subprocess.run(["echo", "run"])
+    step(1)
+    os.system("echo system")
+    step(2)
+    print(subprocess.check_output(["echo", "kept"], text=True), end="", flush=True)
+    """
+    expected = "step 0 0.0\nrun\nstep 1 1.0\nsystem\nstep 2 2.0\nkept\n"
+    assert _output(body)[0] == expected
 
 
 @pytest.mark.e2e

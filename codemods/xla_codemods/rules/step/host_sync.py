@@ -65,8 +65,34 @@ that a device loader ends. `xla.arrived` gives Python's own number to whatever m
 +    return xla.arrived(correct) / len(dataset), predictions
 ```
 
+Conditions of what is only shown are asked later, too, and extremes are kept by `xla.computed`:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+     lowest = 100.0
+-    for step, x in enumerate(DataLoader(dataset)):
++    for step, x in enumerate(xla.MpDeviceLoader(DataLoader(dataset))):
+         loss = model(x.to(device)).mean()
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+-        if loss.item() > 10:
+-            print("spike", step)
++        xla.later(lambda loss=loss, step=step: print("spike", step) if loss.item() > 10 else None)
+-        if loss.item() < lowest:
+-            lowest = loss.item()
++        lowest = xla.computed(min, lowest, xla.item(loss))
+     print(lowest)
+```
+
 What decides in every step has to be read in every step, but for gradients that are clipped by hand, where the device can
-multiply by one:
+multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 
 ```diff
  import torch
@@ -187,11 +213,15 @@ def host_sync(script: Script) -> Iterator[Finding]:
         if node not in steps and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
-        message = f"{said} in every step, and the host waits{reason}: {_advice(script, node)}"
+        message = (
+            f"{said} in every step, and the host waits{reason}: {_advice(script, node, obstacle)}"
+        )
         yield RULE.finding(script, node, message, *edits)
 
 
-def _advice(script: Script, node: ast.AST) -> str:
+def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
+    if obstacle.endswith("whether it goes on"):
+        return "ask every n-th step (`if step % 100 == 0 and ...`)"
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}

@@ -38,6 +38,8 @@ class Number:
     def wait(self) -> Any:
         """Its value, which comes now at the latest."""
         if self._place >= 0:
+            if not queue.is_ours():
+                return _read_elsewhere(self)
             queue.settle(self._place)
         if self._place == _FAILED:
             raise self._value
@@ -55,7 +57,8 @@ class Number:
                 self._value = self._operation(*map(_known, self._operands))
             except (ArithmeticError, ValueError) as error:  # raised where the number is used
                 self._value, place = error, _FAILED
-        self._source, self._operation, self._operands, self._place = None, None, (), place
+        self._place = place  # before what it was made of goes, for other threads
+        self._source, self._operation, self._operands = None, None, ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # protocols that numbers have not
@@ -85,6 +88,28 @@ class Number:
     __hash__: Any = None  # set below, with the rest
 
 
+def _read_elsewhere(number: Number) -> Any:
+    """The value of `number` for another thread than it waits in, which goes on meanwhile: what it is made of is read here."""
+    found: dict[int, Any] = {}
+    work: list[Number] = [number]
+    while work:
+        made = work[-1]
+        if id(made) in found:
+            work.pop()
+            continue
+        source, operation, operands = made._source, made._operation, made._operands
+        if made._place < 0:  # it has come; looked at last, since it is set last
+            found[id(work.pop())] = made.wait()
+        elif source is not None:
+            found[id(work.pop())] = source.read().item()
+        elif waited := [o for o in operands if type(o) is Number and id(o) not in found]:
+            work += waited
+        elif operation is not None:
+            known = [found[id(o)] if type(o) is Number else o for o in operands]
+            found[id(work.pop())] = operation(*known)
+    return found[id(number)]
+
+
 def _known(value: Any) -> Any:
     return value.wait() if type(value) is Number else value
 
@@ -92,7 +117,8 @@ def _known(value: Any) -> Any:
 def compute(operation: Callable[..., Any], *operands: Any) -> Any:
     """`operation` on numbers of which one at least is on its way, when they are there; at once with other things."""
     if all(type(operand) in _NUMBERS for operand in operands):
-        if any(type(operand) is Number and operand.waits for operand in operands):
+        waiting = any(type(operand) is Number and operand.waits for operand in operands)
+        if waiting and queue.is_ours():
             return Number(None, operation, operands)
     return operation(*map(_known, operands))
 

@@ -1,12 +1,16 @@
 """Output of others comes in its place: what waits is done before it.
 
-The methods of `sys.stdout`, `sys.stderr` and of files that deferred calls write to are watched, and so is logging.
+The methods of `sys.stdout`, `sys.stderr` and of files that deferred calls write to are watched, and so are logging and
+what starts programs or ends this one.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
+import os
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +18,7 @@ from .waiting import queue
 
 _WATCHED = "_xla_migrate_waits"
 _OF_STREAMS = ("write", "close", "getvalue")  # of files and StringIO that streams are redirected to
+_OF_PROCESSES = ("abort", "execv", "execve", "posix_spawn", "posix_spawnp", "system")
 _OF_FILES = ("write", "writelines", "close", "truncate", "seek", "detach")
 
 
@@ -55,6 +60,7 @@ def _watch(stream: Any, names: tuple[str, ...]) -> bool:
 
 
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
     def watched(*args: Any, **kwargs: Any) -> Any:
         queue.before_output()
         return method(*args, **kwargs)
@@ -64,8 +70,37 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_logging() -> None:
-    """Handlers may write elsewhere: a record is made before any of them sees it."""
-    logging.setLogRecordFactory(_watched(logging.getLogRecordFactory()))
+    """Handlers may write elsewhere: a record is made before any of them sees it. It is of the time when it was written."""
+    make = logging.getLogRecordFactory()
+
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        queue.before_output()
+        record = make(*args, **kwargs)
+        if queue.written:
+            late = record.created - queue.written
+            record.created = queue.written
+            record.msecs = int(queue.written % 1 * 1000) + 0.0
+            record.relativeCreated -= late * 1000
+        return record
+
+    logging.setLogRecordFactory(made)
 
 
-queue.at_first_use.append(_watch_logging)
+def _watch_processes() -> None:
+    """Other programs write to the same places; and behind `os._exit` nothing can be written."""
+    _watch(os, _OF_PROCESSES)
+    _watch(subprocess.Popen, ("__init__",))
+    os.register_at_fork(before=queue.before_fork)
+    leave = os._exit
+
+    @functools.wraps(leave)
+    def left(status: int) -> None:
+        try:
+            queue.before_output()
+        finally:
+            leave(status)
+
+    os._exit = left  # type: ignore[assignment]
+
+
+queue.at_first_use += [_watch_logging, _watch_processes]

@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import atexit
 import sys
+import time
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, TypeVar
 
 from .number import Number, compute
@@ -99,6 +101,7 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
         0 0
         1 0
     """
+    _called_by_its_function(call, sys._getframe(1).f_code)
     values = getattr(call, "__defaults__", None) or ()
     if not (queue.calls or any(map(has_waiting, values))) or not queue.is_ours():
         call()
@@ -109,6 +112,20 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
         call(*map(here, values))
         return
     _put(call, tuple(map(held, values)))
+
+
+def _called_by_its_function(call: Any, outer: CodeType) -> None:
+    """Have the lambda `call` named as what it stands in: logging shows it as `%(funcName)s`."""
+    code = getattr(call, "__code__", None)
+    if code is None or code.co_name != "<lambda>":
+        return
+    known = _named.get(id(code))
+    if known is None:
+        known = _named[id(code)] = code, code.replace(co_name=outer.co_name)
+    call.__code__ = known[1]
+
+
+_named: dict[int, tuple[CodeType, CodeType]] = {}  # of each lambda, which stays the same in a loop
 
 
 def _put(call: Callable[..., Any], values: tuple[Any, ...] = ()) -> None:
@@ -149,25 +166,25 @@ def flush() -> None:
 class _Call:
     """A call that waits for `values`, and prints to what were the standard streams when it was written."""
 
-    __slots__ = ("call", "streams", "values")
+    __slots__ = ("call", "streams", "values", "written")
 
     def __init__(self, call: Callable[..., Any], values: tuple[Any, ...]) -> None:
         self.call = call
         self.values = values
         self.streams = sys.stdout, sys.stderr
+        self.written = time.time()
 
     def arrive(self) -> None:
         """The values have come."""
         queue.calls -= 1
-        now = sys.stdout, sys.stderr
-        if self.streams[0] is now[0] and self.streams[1] is now[1]:
-            self.call(*map(here, self.values))
-            return
+        now, before = (sys.stdout, sys.stderr), queue.written
         sys.stdout, sys.stderr = self.streams
+        queue.written = self.written
         try:
             self.call(*map(here, self.values))
         finally:
             sys.stdout, sys.stderr = now
+            queue.written = before
 
 
 def _flush_at_exit() -> None:

@@ -40,6 +40,14 @@ class Snapshot:
         self.device: torch.Tensor | None = _copied(tensor)
         self.host: torch.Tensor | None = None
 
+    def read(self) -> torch.Tensor:
+        """The copy on the host, for a thread that nothing waits in; it does not wait for the queue."""
+        device = self.device  # the queue sets `host` first, and takes this away then
+        if device is not None:
+            return device.cpu()
+        assert self.host is not None
+        return self.host
+
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     """A copy that later changes in place do not reach.
@@ -55,11 +63,16 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Queue:
-    """Everything that waits; `owner` is the process and thread that it waits in, the first that asks."""
+    """Everything that waits; `owner` is the process and thread that it waits in, the first that asks.
+
+    Where that thread has ended, the next one that asks.
+    """
 
     def __init__(self) -> None:
         self.calls = 0  # among those that wait
         self.owner: tuple[int, int] | None = None
+        self.written = 0.0  # when the call that is made now was written
+        self._thread: threading.Thread | None = None
         self.at_first_use: list[Callable[[], None]] = []
         self._waiting: deque[Waiting] = deque()
         self._snapshots: deque[tuple[int, Snapshot]] = deque()
@@ -77,11 +90,18 @@ class Queue:
     def is_ours(self) -> bool:
         """True if this is the process and thread that everything waits in."""
         place = _here_and_now()
+        if self.owner == place:
+            return True
         if self.owner is None:
-            self.owner = place
+            self.owner, self._thread = place, threading.current_thread()
             for function in self.at_first_use:
                 function()
-        return self.owner == place
+            return True
+        assert self._thread is not None
+        if self.owner[0] == place[0] and not self._thread.is_alive():
+            self.owner, self._thread = place, threading.current_thread()
+            return True
+        return False
 
     def snapshot(self, tensor: torch.Tensor) -> Snapshot:
         """What `tensor` is now, for what is put next."""
@@ -147,16 +167,21 @@ class Queue:
 
     def settle_all(self) -> None:
         """Everything, and what it makes wait in its turn."""
-        while self._waiting and self.owner == _here_and_now():
+        while self._waiting and self.is_ours():
             self.settle()
 
     def is_waited_for_here(self) -> bool:
         """True if calls wait that come before what this thread does now."""
-        return bool(self.calls) and not self._is_settling and self.owner == _here_and_now()
+        return bool(self.calls) and not self._is_settling and self.is_ours()
 
     def before_output(self) -> None:
         """Something else is about to be written."""
         if self.is_waited_for_here():
+            self.settle()
+
+    def before_fork(self) -> None:
+        """The copy of this process cannot ask the device."""
+        if self._waiting and not self._is_settling and self.is_ours():
             self.settle()
 
     def _fetch(self, last: int) -> None:
@@ -167,7 +192,8 @@ class Queue:
             return
         on_device = [taken.device for taken in due if taken.device is not None]
         for taken, host in zip(due, _xla_transfers.fetch(on_device), strict=True):
-            taken.host, taken.device = host, None
+            taken.host = host
+            taken.device = None
         for _ in due:
             self._snapshots.popleft()
 

@@ -197,6 +197,24 @@ def test_others_get_pythons_own_numbers(line: str, last: str, after: str) -> Non
     assert after in _after(line, last)
 
 
+def test_what_is_caught_after_the_loop_is_computed_with_pythons_own_number() -> None:
+    last = "try:\n        mean = total / step\n    except ZeroDivisionError:\n        mean = 0.0\n    print(mean)"
+    assert "mean = xla.arrived(total) / step" in _after("total += loss.item()", last)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "try:\n    print(loss.item())\nexcept ValueError: pass",
+        "try:\n    print(loss.item() / 2)\nexcept KeyboardInterrupt: pass",
+        "try:\n    print(loss.item() / 2)\nfinally: names.append(step)",
+        "try:\n    names.append(1 / step)\nexcept ZeroDivisionError:\n    pass\nelse:\n    print(loss.item() / 2)",
+    ],
+)
+def test_what_nothing_catches_is_shown_later(line: str) -> None:
+    assert any("xla.later(" in after for after in _after(line))
+
+
 def test_sums_that_are_shown_in_every_step_are_shown_later() -> None:
     after = _after("total += loss.item()\nbar.set_postfix(loss=total / (step + 1))")
     assert "total += xla.item(loss)" in after
@@ -222,7 +240,7 @@ def test_trackers_are_waited_for_by_the_loader() -> None:
     ("line", "last", "why"),
     [
         ("if loss.item() < best: names.append(step)", "pass", "the script decides on it"),
-        ("value = loss.item()\nif not math.isfinite(value): sys.exit(1)", "pass", "`math.isfinite` does with it"),
+        ("value = loss.item()\nif not math.isfinite(value): sys.exit(1)", "pass", "decides on it whether it goes on"),
         ("best = min(best, loss.item())\nif best < 0.1: sys.exit()", "pass", "the script decides on it"),
         ("value = loss.item()\nif value > best:\n    best = value\n    torch.save(model, 'best')", "pass", "decides on it"),
         ("try:\n    best = math.exp(loss.item())\nexcept OverflowError: pass", "pass", "`math.exp` does with it"),
@@ -255,6 +273,14 @@ def test_trackers_are_waited_for_by_the_loader() -> None:
         ("output[0, 0] += loss.item()", "pass", "goes into the tensor"),
         ("total += loss.item() * output.mean()", "pass", "computed with a tensor"),
         ("wandb.log({'loss': loss.item()})\nwandb.log({'step': step})", "pass", "`wandb.log({'loss'"),
+        ("try:\n    print(loss.item(), 1 / (step - 3))\nexcept ZeroDivisionError: pass", "pass", "what it raises is caught"),
+        ("try:\n    print(math.exp(loss.item()))\nexcept (KeyError, OverflowError): pass", "pass", "what it raises is caught"),
+        ("try:\n    print('%d' % loss.item())\nexcept: pass", "pass", "what it raises is caught"),
+        ("with contextlib.suppress(ValueError):\n    print(int(loss.item()))", "pass", "what it raises is caught"),
+        ("try:\n    total = step / loss.item()\nexcept ZeroDivisionError: pass", "print(total)", "what its arithmetic raises"),
+        ("try:\n    total += loss.item() ** 2\nexcept OverflowError: pass", "print(total)", "what its arithmetic raises"),
+        ("logger.info('%f', loss.item(), stacklevel=2)", "pass", "`logger.info` does with it"),
+        ("logger.error('%f', loss.item(), exc_info=True)", "pass", "`logger.error` does with it"),
     ],
 )  # fmt: skip
 def test_stays(line: str, last: str, why: str) -> None:
@@ -283,7 +309,7 @@ def test_a_step_that_returns_its_loss() -> None:
                 print(f"{value:.4f}")
     """
     assert "return xla.item(loss)" in migrated(source)
-    decided = source.replace("if k % 10 == 0:", "if value > 3:")
+    decided = source.replace("k % 10 == 0", "value > 3").replace('print(f"{value:.4f}")', "break")
     assert "return loss.item()" in migrated(decided)
     handed_on = source + "\n    run(step)\n"
     assert "return loss.item()" in migrated(handed_on)
@@ -300,6 +326,12 @@ def test_a_step_that_returns_its_loss() -> None:
         ("value = loss.item()\nif value < best: best = value", "best = xla.computed(min, best, value)"),
         ("value = loss.item()\nif best < value: best = value", "best = xla.computed(max, best, value)"),
         ("value = loss.item()\nif best > value:\n    best = value", "best = xla.computed(min, best, value)"),
+        ("if loss.item() < best: best = loss.item()", "best = xla.computed(min, best, xla.item(loss))"),
+        ("if best <= loss.item():\n    best = loss.item()", "best = xla.computed(lambda kept, new: new if new >= kept else kept, best, xla.item(loss))"),
+        ("if loss.item() >= best: best = loss.item()", "best = xla.computed(lambda kept, new: new if new >= kept else kept, best, xla.item(loss))"),
+        ("value = loss.item()\nif value <= best: best = value", "best = xla.computed(lambda kept, new: new if new <= kept else kept, best, value)"),
+        ("total = loss.item() if step == 0 else 0.9 * total + 0.1 * loss.item()", "total = xla.item(loss) if step == 0 else 0.9 * total + 0.1 * xla.item(loss)"),
+        ("value = loss.item()\nif best is None: best = value\nelse: best += value", "value = xla.item(loss)"),
     ],
 )  # fmt: skip
 def test_functions_of_numbers_are_computed_later(line: str, after: str) -> None:
@@ -498,9 +530,108 @@ def test_clipping_by_hand_is_decided_on_the_device(clip: str) -> None:
     assert f"if {condition}" not in after
 
 
+CONDITIONS = [
+    ("if torch.isnan(loss): print('nan', step)", "print('nan', step) if isnan_loss else None"),
+    ("if loss != loss: logger.warning('nan')", "logger.warning('nan') if value else None"),
+    ("if not math.isfinite(loss.item()): print(step)", "print(step) if not math.isfinite(loss.item()) else None"),
+    ("if loss > 5 or np.isnan(loss.item()): print(1)", "print(1) if value or np.isnan(loss.item()) else None"),
+    ("if loss.item() > 10:\n    print('spike', step, loss.item())", "print('spike', step, loss.item()) if loss.item() > 10 else None"),
+    ("value = loss.item()\nif value > 10: print(value)", "xla.later(lambda value=value: print(value) if value > 10 else None)"),
+    ("print('good' if loss.item() < 1 else 'bad')", "xla.later(lambda loss=loss: print('good' if loss.item() < 1 else 'bad'))"),
+    ("if loss.item() > 9 and step > 3: print(step)", "print(step) if loss.item() > 9 and step > 3 else None"),
+    ("if loss.item() >= 9: print(loss.item(), step)", "print(loss.item(), step) if loss.item() >= 9 else None"),
+    ("if loss == 0: print(loss.item(), step)", "print(loss.item(), step) if value else None"),
+    ("print(step, loss.item() < best)", "print(step, loss.item() < best)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "shown"), CONDITIONS)
+def test_conditions_of_what_is_shown_are_asked_later(line: str, shown: str) -> None:
+    after = _after(line)
+    assert any(shown in text for text in after)
+    assert not [f for f in check("\n".join(migrated_lines(line)).encode()) if f.code == "XLA503"]
+
+
+def migrated_lines(line: str) -> list[str]:
+    return migrated(SCRIPT.format(line=line.replace("\n", "\n        "), last="pass")).splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if loss.item() > 9: names.append(step)",
+        "if loss.item() > 9: print(args.get(step))",  # called in other steps, too
+        "if loss.item() > 9: print(x[step])",
+        "if step > 0 and loss.item() > last: print(step)\nlast = step",  # not there in the first step
+        "if step > 0:\n    last = step\nif loss.item() > 9: print(last)",
+        "if loss.item() > 9: print(step)\nelse: names.append(step)",
+        "if step == 3: pass\nelif loss.item() > 9: print(step)",
+        "if loss.item() > 9: print(loss)",
+        "if loss.item() > 9: print(output.mean().tolist())",
+        "while loss.item() > 9: print(step)",
+        "if loss.item() > 9:\n    print(step)\n    break",
+        "if names and (output - names[0]).sum().item() > 9: print(step)",
+        "if np.isnan(loss.item()) or loss > 5: print(1)",
+        "if loss.item() == 0: print(loss.item(), args.get(step))",
+        "if (value := loss.item()) > 9: print(step)",
+    ],
+)
+def test_conditions_that_do_more_stay(line: str) -> None:
+    after = "\n".join(migrated_lines(line))
+    assert "xla.later" not in after
+    assert "if" in line.partition(" ")[0] or "while" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("if torch.isnan(loss): raise ValueError", "whether it goes on"),
+        ("if not math.isfinite(loss.item()):\n    print(1)\n    sys.exit(1)", "whether it goes on"),
+        ("assert not torch.isnan(loss)", "whether it goes on"),
+        ("if torch.isnan(loss): continue", "whether the weights change"),
+        ("if torch.isfinite(loss): optimizer.step()", "whether the weights change"),
+    ],
+)
+def test_what_is_decided_is_said(line: str, said: str) -> None:
+    (message,) = [
+        f.message for f in check("\n".join(migrated_lines(line)).encode()) if f.code == "XLA503"
+    ]
+    assert f"the script decides on it {said}" in message
+    assert ("torch.where" in message) == (said == "whether the weights change")
+
+
+@pytest.mark.parametrize(
+    ("condition", "scale"),
+    [
+        ("norm > 1.0", "1.0 / (norm + 1e-6)"),
+        ("norm > args.limit", "args.limit / norm"),
+        ("limit < norm", "limit / (norm + args.eps)"),
+        ("norm >= 5", "5 / norm * 0.5"),
+    ],
+)
+def test_gradients_scaled_where_the_norm_is_large(condition: str, scale: str) -> None:
+    clip = (
+        f"if {condition}:\n                by = {scale}\n"
+        "                for p in model.parameters():\n                    p.grad.mul_(by)"
+    )
+    after = migrated(CLIPPED.format(clip=clip))
+    assert f"by = torch.where({condition}, {scale}, torch.ones_like(norm))" in after
+    assert f"if {condition}" not in after
+
+
 @pytest.mark.parametrize(
     "clip",
     [
+        "if norm > 1:\n                by = limit(norm)\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.data.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.add_(by)",
+        "if norm > 1:\n                by = by / norm\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)\n"
+        "            print(by.size())",
+        "if norm > 1:\n                by = 1 / norm\n                count += 1\n"
+        "                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > get(1):\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm == 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)",
         "if coef < 2:\n                for p in model.parameters(): p.grad.mul_(coef)",
         "if coef > 1:\n                for p in model.parameters(): p.grad.mul_(coef)",
         "if coef < 1:\n                for p in model.parameters(): p.grad.mul_(coef)\n            print(coef.size())",

@@ -13,12 +13,15 @@ from ....hot_lines import LISTENED
 from ....patterns import Pattern
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, walk
+from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
+from .functions import is_caught
 from .sinks import STREAMS, file_of
 
 if TYPE_CHECKING:
     from ...script import Script
 
+Shown = ast.Call | ast.AugAssign | ast.If  # what is made later
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # What is built of its parts, which may come later.
 _BUILT = (
@@ -32,6 +35,7 @@ _BUILT = (
     ast.Starred,
     ast.keyword,
 )
+_BUILT_OF_READS = (ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
 _PURE = frozenset("abs dict float format int len list max min print repr round str tuple".split())
 # Methods that compute of a value on the host, whenever they are called.
 METHODS_OF_VALUES = frozenset(
@@ -45,7 +49,7 @@ _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
 def made_later(
     script: Script,
-    call: ast.Call | ast.AugAssign,
+    call: Shown,
     reads: Collection[ast.AST],
     numbers: Collection[ast.AST],
 ) -> list[Edit]:
@@ -73,7 +77,7 @@ class _Later:
     def __init__(
         self,
         script: Script,
-        call: ast.Call | ast.AugAssign,
+        call: Shown,
         reads: Collection[ast.AST],
         numbers: Collection[ast.AST],
     ) -> None:
@@ -83,18 +87,26 @@ class _Later:
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
+        self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
     def edits(self) -> list[Edit]:
         file = None
-        if isinstance(self.call, ast.AugAssign):
-            self._visit(self.call.value)
+        if is_caught(self.script, self.call) and any(map(_may_fail, walk(self.call))):
+            raise Blocked("what it raises is caught")
+        shown = self.call
+        if isinstance(shown, ast.If):
+            self._visit(shown.test)
+            self.is_conditional = True
+            shown = condition_shows(shown)
+        if isinstance(shown, ast.AugAssign):
+            self._visit(shown.value)
         else:
-            file = file_of(self.script, self.call)
-            collects = getattr(self.call.func, "attr", "") in {"append", "extend"}
+            file = file_of(self.script, shown)
+            collects = getattr(shown.func, "attr", "") in {"append", "extend"}
             if not (file or collects):  # those are the same object for as long as the loop runs
-                self._callee(self.call.func)
-            for argument in (*self.call.args, *self.call.keywords):
+                self._callee(shown.func)
+            for argument in (*shown.args, *shown.keywords):
                 if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
                     self._visit(argument)
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
@@ -107,6 +119,12 @@ class _Later:
             owner = self.script.segment(self.call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
             return [*self.inner, ReplaceStatement(self.call, text, (self.call.value,))]
+        if isinstance(self.call, ast.If):
+            text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
+            return [
+                *self.inner,
+                ReplaceStatement(self.call, text, (condition_shows(self.call), self.call.test)),
+            ]
         to = f", to={file}" if file else ""
         text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
         return [*self.inner, Replace(self.call, text, (self.call,))]
@@ -127,7 +145,7 @@ class _Later:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
             if isinstance(operand, ast.Name):
-                self.bound[operand.id] = operand.id
+                self._bind(operand)
             else:
                 self._computed_now(operand)
         elif isinstance(node, ast.Name):
@@ -142,9 +160,12 @@ class _Later:
                 below = [*node.args, *node.keywords]
                 if isinstance(node.func, ast.Attribute) and self._holds(node.func.value):
                     below.append(node.func.value)
+            before = self.is_conditional
             for child in below:
                 if isinstance(child, (ast.expr, ast.keyword)):
+                    self.is_conditional = before or _depends(node, child)
                     self._visit(child)
+            self.is_conditional = before
         elif self._holds(node):  # computed now, it would read now
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         elif not self._is_stable(node):
@@ -155,7 +176,9 @@ class _Later:
         if isinstance(node, _BUILT):
             return True
         if not isinstance(node, ast.Call):
-            return isinstance(node, (ast.IfExp, ast.Subscript)) and self._holds(node)
+            if self.is_conditional and isinstance(node, (ast.BoolOp, ast.Compare)):
+                return True
+            return isinstance(node, _BUILT_OF_READS) and self._holds(node)
         func = node.func
         if not self._holds(node):
             return False
@@ -163,12 +186,20 @@ class _Later:
             known = func.attr in {"format", "join"} and isinstance(func.value, ast.Constant)
             known = known or (self.script.dotted(func) or "").startswith(("math.", "json.dumps"))
             known = known or (func.attr in METHODS_OF_VALUES and self._holds(func.value))
+            known = known or self._is_a_test(func)
         else:
             scope = self.script.index.scope(node)
             known = isinstance(func, ast.Name) and func.id in _PURE and not scope.find(func.id)
         if not known:
             raise Blocked(f"`{ast.unparse(func)}` is called with it")
         return True
+
+    def _is_a_test(self, func: ast.Attribute) -> bool:
+        """`torch.isnan(loss)`, `np.isfinite(value)`, `.any()` of it."""
+        if func.attr in {"isnan", "isinf", "isfinite"}:
+            dotted = self.script.dotted(func) or ""
+            return dotted.startswith(("torch.", "numpy.", "math.")) or self._holds(func.value)
+        return func.attr in {"any", "all"} and self._holds(func.value)
 
     def _holds(self, node: ast.AST) -> bool:
         return any(part in self.kept for part in walk(node))
@@ -178,11 +209,37 @@ class _Later:
         found = script.index.scope(node).find(node.id)
         if found is None or all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
             return
+        if node not in self.kept and is_device_tensor(script, node):
+            raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
             if value.has(INSTANCE) or value.has(MODULE) or self._may_be_changed(node.id):
                 raise Blocked(f"`{node.id}`, which is shown with it, may change until then")
+        self._bind(node)
+
+    def _bind(self, node: ast.Name) -> None:
+        """`step=step`: it is asked for in every step then, also where the script does so under a condition."""
+        if self.is_conditional and node.id not in self.bound and not self._is_bound_before(node):
+            raise Blocked(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
+
+    def _is_bound_before(self, node: ast.Name) -> bool:
+        """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
+        found = self.script.index.scope(node).find(node.id)
+        blocks = [self.call, *self.script.ancestors(self.call)]
+        for binding in found[1] if found else ():
+            if binding.how == "parameter":
+                return True
+            made = binding.node if isinstance(binding.node, ast.stmt) else None
+            made = made or self.script.statement(binding.node)
+            if made in blocks and isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
+                return True
+            for statement in blocks:
+                if isinstance(statement, ast.stmt):
+                    block = self.script.block(statement)
+                    if made in block and block.index(made) < block.index(statement):
+                        return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
+        return False
 
     def _may_be_changed(self, name: str) -> bool:
         """True if methods of it are called, or its attributes set."""
@@ -242,6 +299,8 @@ class _Later:
 
     def _computed_now(self, node: ast.AST) -> None:
         assert isinstance(node, ast.expr)
+        if self.is_conditional:
+            raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
         if "cuda" in text or "{" in text or any(self._is_rewritten(n) for n in walk(node)):
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
@@ -272,6 +331,41 @@ class _Later:
         ):
             name, k = f"{base}_{k}", k + 1
         return name
+
+
+def condition_shows(condition: ast.If) -> ast.Call:
+    """The call that is all that `if torch.isnan(loss):` makes."""
+    (statement,) = condition.body
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    return statement.value
+
+
+def _depends(node: ast.AST, child: ast.AST) -> bool:
+    """True if `child` of `node` is computed only where another part of it says so."""
+    match node:
+        case ast.IfExp(test=test):
+            return child is not test
+        case ast.BoolOp(values=[first, *_]):
+            return child is not first
+        case ast.Compare(comparators=[first, *_], left=left):
+            return child is not left and child is not first
+    return False
+
+
+def _may_fail(node: ast.AST) -> bool:
+    """Division, powers, `math` and `int` raise for some numbers; so does `%d`, for nan."""
+    match node:
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text))):
+            return "%d" in text
+        case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod() | ast.Pow()):
+            return True
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name(id="math")))
+            | ast.Call(func=ast.Name(id="int" | "exp" | "log"))
+        ):
+            return True
+    return False
 
 
 def _is_pure(node: ast.expr) -> bool:

@@ -1,6 +1,7 @@
 """Decisions that the device can make: clipping by hand.
 
-`if coefficient < 1: ...grad.mul_(coefficient)` multiplies by one where it is not less, which changes no number.
+`if coefficient < 1: ...grad.mul_(coefficient)` multiplies by one where it is not less, which changes no number. So does
+`if norm > limit: scale = limit / norm; ...grad.mul_(scale)`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ....edits import Edit, InsertBefore, Unwrap
+from ....edits import Edit, InsertBefore, Replace, Unwrap
 from ..tensors.device_tensors import is_device_tensor
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ def decided_on_the_device(script: Script, statement: ast.AST) -> tuple[Edit, ...
             pass
         case _:
             return ()
+    block = script.block(statement)
+    parent = script.parent(statement)
+    if statement not in block or (isinstance(parent, ast.If) and statement in parent.orelse):
+        return ()
+    if isinstance(statement.body[0], ast.Assign):
+        return _scaled_on_the_device(script, statement, test)
     if isinstance(op, (ast.Lt, ast.LtE)):
         coefficient, limit = left, right
     elif isinstance(op, (ast.Gt, ast.GtE)):
@@ -30,11 +37,7 @@ def decided_on_the_device(script: Script, statement: ast.AST) -> tuple[Edit, ...
         return ()
     if not (isinstance(coefficient, ast.Name) and isinstance(limit, ast.Constant)):
         return ()
-    block = script.block(statement)
-    if limit.value != 1 or isinstance(limit.value, bool) or statement not in block:
-        return ()
-    parent = script.parent(statement)
-    if isinstance(parent, ast.If) and statement in parent.orelse:
+    if limit.value != 1 or isinstance(limit.value, bool):
         return ()
     name = coefficient.id
     if not is_device_tensor(script, coefficient) or not _is_used_here_alone(
@@ -48,6 +51,47 @@ def decided_on_the_device(script: Script, statement: ast.AST) -> tuple[Edit, ...
     ones = script.spell("torch.ones_like", scope)
     text = f"{name} = {where}({script.segment(test)}, {name}, {ones}({name}))"
     return InsertBefore(statement, text), Unwrap(statement)
+
+
+def _scaled_on_the_device(script: Script, statement: ast.If, test: ast.Compare) -> tuple[Edit, ...]:
+    """The edits for `if norm > limit:`, where a scale is computed by arithmetic alone, and gradients are multiplied by it."""
+    assigned, *rest = statement.body
+    match assigned:
+        case ast.Assign(targets=[ast.Name(id=name) as scale], value=ast.BinOp() as value):
+            pass
+        case _:
+            return ()
+    (other,) = test.comparators
+    if not isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        return ()
+    norms = [n for n in (test.left, other) if isinstance(n, ast.Name)]
+    norm = next((n for n in norms if is_device_tensor(script, n)), None)
+    if norm is None or norm.id == name or not (_is_arithmetic(test.left) and _is_arithmetic(other)):
+        return ()
+    used = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    if not _is_arithmetic(value) or norm.id not in used or name in used:
+        return ()
+    if not rest or not all(_only_multiplies(s, name) for s in rest):
+        return ()
+    if not _is_used_here_alone(script, statement, scale) or not is_device_tensor(script, value):
+        return ()
+    scope = script.index.scope(statement)
+    where = script.spell("torch.where", scope)
+    ones = script.spell("torch.ones_like", scope)
+    text = f"{where}({script.segment(test)}, {{0}}, {ones}({norm.id}))"
+    return Unwrap(statement), Replace(value, text, (value,))
+
+
+def _is_arithmetic(node: ast.expr) -> bool:
+    """True if computing `node`, of names, options and constants, does nothing else."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            return _is_arithmetic(left) and _is_arithmetic(right)
+        case ast.Attribute(value=owner):
+            return isinstance(owner, ast.Name)
+        case ast.Constant(value=int() | float()) | ast.Name():
+            return True
+    return False
 
 
 def _is_used_here_alone(script: Script, statement: ast.If, coefficient: ast.Name) -> bool:

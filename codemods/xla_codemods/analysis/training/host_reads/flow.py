@@ -8,14 +8,15 @@ number, by `xla.arrived`. What decides on it in every step, or is not known, blo
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
-from ..tensors.device_tensors import is_device_tensor
+from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.running_sums import part
 from .blocked import Blocked
+from .calls import Shown, condition_shows
 from .collecting import collecting
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .formatted import (
@@ -29,14 +30,27 @@ from .formatted import (
     made_by,
     said,
 )
-from .functions import Extreme, extreme, is_function_of_numbers, parameter, takes_values
+from .functions import (
+    Extreme,
+    extreme,
+    is_caught,
+    is_function_of_numbers,
+    parameter,
+    takes_values,
+)
 from .on_device import is_added_on_the_device
-from .sinks import is_shown_on_a_console, is_tracked, is_written_to_a_file
+from .sinks import (
+    is_shown_on_a_console,
+    is_tracked,
+    is_written_to_a_file,
+    shown_now_and_then,
+)
 
 if TYPE_CHECKING:
     from ...script import Script
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+_FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _BOUND = frozenset({"assign", "augment"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
@@ -59,7 +73,7 @@ class Flow:
         self.script = script
         self.is_known = is_known  # who imports its classes has been looked at
         self.always = always
-        self.later: dict[ast.Call | ast.AugAssign, set[ast.AST]] = {}
+        self.later: dict[Shown, set[ast.AST]] = {}
         self.wrapped: set[ast.expr] = set()
         self.computed: set[ast.Call] = set()  # functions of numbers: `min(best, value)`
         self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
@@ -80,10 +94,15 @@ class Flow:
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, _ARITHMETIC):
                 if node is parent.right and is_text(parent.left):
                     return self._shown(origin, parent)
+                if isinstance(parent.op, _FAILING) and is_caught(self.script, parent):
+                    return self._asked(origin, "what its arithmetic raises is caught")
                 self._other_side(parent.right if node is parent.left else parent.left)
             elif isinstance(parent, ast.Call) and self._is_computed_later(origin, parent):
                 self.computed.add(parent)
-            elif not (isinstance(parent, ast.UnaryOp) and not isinstance(parent.op, ast.Not)):
+            elif not (
+                (isinstance(parent, ast.UnaryOp) and not isinstance(parent.op, ast.Not))
+                or (isinstance(parent, ast.IfExp) and node is not parent.test)
+            ):
                 break
             node, parent = parent, self.script.parent(parent)
         self._used(origin, node, parent)
@@ -126,8 +145,12 @@ class Flow:
                     raise Blocked("it is asked what it is")
             case ast.Return():
                 self._returned(origin, parent)
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                return
             case ast.Compare() if origin in self.always and (found := extreme(self.script, parent)):
                 self.extremes[found.statement] = found
+                if isinstance(found.value, ast.Call):
+                    self.read.add(found.value)
                 self._name(found.target)
             case _:
                 self._shown(origin, node)
@@ -369,6 +392,10 @@ class Flow:
             return
         if origin not in self.always and is_formatted(self.script, node):
             return
+        if origin in self.always and isinstance(statement, ast.If):
+            if shown_now_and_then(self.script, statement) is not None:
+                self._asked_later(statement, [origin])
+                return
         self._asked(origin, said(self.script, node, statement))
 
     def _is_handed_to_a_function(self, node: ast.AST) -> bool:
@@ -393,6 +420,9 @@ class Flow:
             self.names.add((kept.scope, kept.name))
             self.together |= kept.others
             return
+        if isinstance(read, ast.If) and shown_now_and_then(self.script, read) is not None:
+            self._asked_later(read, tensors)
+            return
         if not isinstance(call, ast.Call) or not tensors or not leads_to(self.script, read, call):
             raise Blocked(said(self.script, read, statement))
         if is_tracked(self.script, call):
@@ -404,6 +434,17 @@ class Flow:
         if not known:
             raise Blocked("a tensor is shown as it is: give its `.item()`")
         self.later.setdefault(call, set()).update(tensors)
+
+    def _asked_later(self, statement: ast.If, asked: Iterable[ast.expr]) -> None:
+        """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
+        kept = self.later.setdefault(statement, set())
+        kept.update(asked)
+        for node in ast.walk(condition_shows(statement)):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+                    if may_be_read(self.script, owner):
+                        kept.add(node)
+                        self.read.add(node)
 
     def _asked(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""

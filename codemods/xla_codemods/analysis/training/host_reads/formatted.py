@@ -37,7 +37,7 @@ def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:
     current: ast.AST | None = node
     while current is not call:
         if current is None or isinstance(
-            current, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.Compare)
+            current, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp)
         ):
             return False
         current = script.parent(current)
@@ -81,6 +81,8 @@ def is_formatted(script: Script, node: ast.AST) -> bool:
 
 def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     """What uses `node`, as the finding says it."""
+    if isinstance(statement, (ast.If, ast.While, ast.Assert)):
+        return _decided(statement)
     parent = script.parent(node)
     while isinstance(parent, ast.keyword):
         parent = script.parent(parent)
@@ -92,6 +94,34 @@ def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
         case ast.FormattedValue() | ast.JoinedStr():
             return "the text that it is put into is kept"
     return f"it is used in `{ast.unparse(statement).partition(chr(10))[0][:60]}`"
+
+
+def _decided(statement: ast.If | ast.While | ast.Assert) -> str:
+    """What is decided on a value, as the finding says it."""
+    if isinstance(statement, ast.If):
+        inside = [n for s in (*statement.body, *statement.orelse) for n in ast.walk(s)]
+        leaves = (ast.Break, ast.Return, ast.Raise)
+        if any(isinstance(n, leaves) or _exits(n) for n in inside):
+            return "the script decides on it whether it goes on"
+        if any(isinstance(n, ast.Continue) or _steps(n) for n in inside):
+            return "the script decides on it whether the weights change"
+    elif isinstance(statement, ast.Assert):
+        return "the script decides on it whether it goes on"
+    return "the script decides on it"
+
+
+def _exits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in {"exit", "quit", "sys.exit"}
+
+
+def _steps(node: ast.AST) -> bool:
+    """`optimizer.step()`, `loss.backward()`, `optimizer.zero_grad()`."""
+    return isinstance(node, ast.Attribute) and node.attr in {
+        "backward",
+        "optimizer_step",
+        "step",
+        "zero_grad",
+    }
 
 
 def is_text(node: ast.expr) -> bool:

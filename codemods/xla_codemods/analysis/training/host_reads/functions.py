@@ -43,41 +43,82 @@ def _is_tried(script: Script, node: ast.AST) -> bool:
     return False
 
 
+# What arithmetic and formatting raise.
+_RAISED = frozenset(
+    "ArithmeticError BaseException Exception FloatingPointError OverflowError TypeError ValueError ZeroDivisionError".split()
+)
+_UP_TO = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def is_caught(script: Script, node: ast.AST) -> bool:
+    """True if the turn of the loop that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`."""
+    below = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, _UP_TO):
+            return False
+        if isinstance(ancestor, ast.Try) and below in ancestor.body:
+            if any(map(_catches, ancestor.handlers)):
+                return True
+        if isinstance(ancestor, (ast.With, ast.AsyncWith)) and below in ancestor.body:
+            if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
+                return True
+        below = ancestor
+    return False
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or getattr(kind, "id", "") in _RAISED for kind in kinds)
+
+
 class Extreme(NamedTuple):
     """`if value > best: best = value`, which is `best = max(best, value)`, also for values that are not numbers (nan)."""
 
     statement: ast.If
     function: str
     target: ast.Name
-    value: ast.Name
+    value: ast.expr
 
 
 def extreme(script: Script, test: ast.Compare) -> Extreme | None:
-    """The statement whose condition `test` is, if it keeps an extreme."""
+    """The statement whose condition `test` is, if it keeps an extreme: of a name, or of `loss.item()`, asked for twice."""
     statement = script.parent(test)
     match statement:
         case ast.If(
             test=ast.Compare(
-                left=ast.Name() as left,
-                ops=[ast.Gt() | ast.Lt() as op],
-                comparators=[ast.Name() as right],
+                left=left,
+                ops=[ast.Gt() | ast.Lt() | ast.GtE() | ast.LtE() as op],
+                comparators=[right],
             ),
-            body=[ast.Assign(targets=[ast.Name() as target], value=ast.Name() as value)],
+            body=[ast.Assign(targets=[ast.Name() as target], value=value)],
             orelse=[],
         ):
             pass
         case _:
             return None
-    if {left.id, right.id} != {target.id, value.id} or target.id == value.id:
+    sides = [ast.unparse(left), ast.unparse(right)]
+    new = ast.unparse(value)
+    if sorted(sides) != sorted([target.id, new]) or target.id == new or not _is_kept(value):
         return None
     parent = script.parent(statement)
     if isinstance(parent, ast.If) and statement in parent.orelse:
         return None  # elif
-    grows = isinstance(op, ast.Gt) == (left.id == value.id)
+    grows = isinstance(op, (ast.Gt, ast.GtE)) == (sides[0] == new)
+    if isinstance(op, (ast.GtE, ast.LtE)):  # of equal ones the last, which may be another 0
+        kept = f"lambda kept, new: new if new {'>=' if grows else '<='} kept else kept"
+        return Extreme(statement, kept, target, value)
     name = "max" if grows else "min"
     if script.index.scope(statement).find(name) is not None:
         return None
     return Extreme(statement, name, target, value)
+
+
+def _is_kept(value: ast.expr) -> bool:
+    """`value`, `loss.item()`: the same when it is asked for twice."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="item", value=ast.Name()), args=[], keywords=[]):
+            return True
+    return isinstance(value, ast.Name)
 
 
 def takes_values(script: Script, function: FunctionNode, name: str) -> bool:

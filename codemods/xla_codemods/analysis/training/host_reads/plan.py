@@ -10,7 +10,7 @@ from ....edits import Edit, Replace, ReplaceStatement
 from ...loops import BACKWARD, STEP
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
-from .calls import made_later, tensor_of
+from .calls import Shown, made_later, tensor_of
 from .deciding import decided_on_the_device
 from .flow import Flow
 from .functions import Extreme
@@ -59,6 +59,7 @@ def plan(
             flows[read] = flow
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
+    _together_with_conditions(script, flows.values())
     for group in _groups(flows, numbers):
         try:
             edits = tuple(_edits(script, group, flows, numbers))
@@ -104,7 +105,7 @@ def _is_a_count(node: ast.Call) -> bool:
 
 def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
     """The tensors that `read`, a call or formatting, shows as they are."""
-    work: list[ast.AST] = [read]
+    work: list[ast.AST] = [read.test if isinstance(read, ast.If) else read]
     while work:
         node = work.pop()
         if node is not read and isinstance(node, ast.expr) and is_device_tensor(script, node):
@@ -143,6 +144,16 @@ def _is_called_where_marked(script: Script, function: FunctionNode, depth: int =
     return True
 
 
+def _together_with_conditions(script: Script, flows: Collection[Flow]) -> None:
+    """What is shown where a condition holds that is asked later is shown with it."""
+    conditions = {shown for flow in flows for shown in flow.later if isinstance(shown, ast.If)}
+    for flow in flows:
+        for shown in list(flow.later):
+            condition = script.parent(script.statement(shown))
+            if isinstance(condition, ast.If) and condition in conditions:
+                flow.later.setdefault(condition, set()).update(flow.later.pop(shown))
+
+
 def _groups(flows: dict[ast.AST, Flow], numbers: dict[ast.AST, ast.Call]) -> list[list[ast.AST]]:
     """The reads that end up in the same names or calls, together."""
     groups: list[tuple[set[object], list[ast.AST]]] = []
@@ -166,7 +177,7 @@ def _edits(
     flows: dict[ast.AST, Flow],
     numbers: dict[ast.AST, ast.Call],
 ) -> Iterable[Edit]:
-    shown: dict[ast.Call | ast.AugAssign, set[ast.AST]] = {}
+    shown: dict[Shown, set[ast.AST]] = {}
     wrapped: dict[ast.expr, None] = {}
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
@@ -182,7 +193,8 @@ def _edits(
     reads.update(*(flows[read].read for read in group))
     in_calls = {node for nodes in shown.values() for node in nodes if node in reads}
     on_device = set().union(*(flows[read].on_device for read in group))
-    for number in sorted(reads - in_calls - on_device, key=_place):
+    asked = {node for statement in extremes for node in ast.walk(statement.test)}
+    for number in sorted(reads - in_calls - on_device - asked, key=_place):
         yield _item(script, number)
     for number in sorted(reads & on_device, key=_place):
         yield Replace(number, "{0}.detach()", (tensor_of(number),))
@@ -194,9 +206,9 @@ def _edits(
         holes = ", ".join(f"{{{k}}}" for k in range(len(call.args)))
         yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))
     for statement, kept in extremes.items():
-        target, value = kept.target.id, kept.value.id
-        text = f"{target} = {script.xla}.computed({kept.function}, {target}, {value})"
-        yield ReplaceStatement(statement, text)
+        target = kept.target.id
+        text = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
+        yield ReplaceStatement(statement, text, (kept.value,))
     for load in wrapped:
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
 

@@ -9,11 +9,13 @@ from ....patterns import Pattern
 from ...inference.values import ACCELERATOR
 from ...nodes import walk
 from ...syntax import keyword, walk_body
+from .formatted import made_by
 
 if TYPE_CHECKING:
     from ...script import Script
 
 _LEVELS = frozenset("debug info warning error critical log".split())
+_OF_THE_MOMENT = frozenset({"exc_info", "stack_info", "stacklevel"})
 _BARS = frozenset("set_postfix set_postfix_str set_description set_description_str".split())
 _LOGGER = Pattern(r"log(?:ger|ging)?$")
 _BAR = Pattern(r"tqdm|bar$|progress$")
@@ -35,12 +37,64 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
         return False
     dotted = script.dotted(func, scope) or ""
     if func.attr in _LEVELS:
-        return dotted.startswith("logging.") or (not dotted and _is_called(func.value, _LOGGER))
+        if any(k.arg in _OF_THE_MOMENT for k in call.keywords):
+            return False
+        return dotted.startswith("logging.") or (not dotted and _is_a_logger(script, call, func))
     if func.attr in _BARS:
         return not dotted
     if func.attr == "write":
         return _is_called(func.value, _BAR) and keyword(call, "file") is None
     return func.attr == "print" and script.value(func.value, scope).has(ACCELERATOR)
+
+
+def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
+    """True if `func` is called as of a logger of `logging`, and its owner is not known to be a class of the project's."""
+    if not _is_called(func.value, _LOGGER):
+        return False
+    if func.attr == "log" and not _is_a_level(script, call):
+        return False
+    if script.project is None:
+        return True
+    found = [script.project.definition(made) for made in _makers(script, func.value) if made]
+    return not any(
+        isinstance(f[0], ast.ClassDef) or "logg" not in ast.unparse(f[0]).lower()
+        for f in found
+        if f is not None
+    )
+
+
+def _makers(script: Script, owner: ast.expr) -> list[str | None]:
+    """What `logger` or `self.logger` is made by, by dotted name."""
+    if not isinstance(owner, ast.Attribute):
+        return [made_by(script, owner)]
+    made = []
+    for node, scope in script.index.of(ast.Attribute):
+        statement = script.parent(node)
+        if node.attr == owner.attr and isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            if isinstance(node.ctx, ast.Store) and isinstance(statement.value, ast.Call):
+                made.append(script.dotted(statement.value.func, scope))
+    return made
+
+
+def _is_a_level(script: Script, call: ast.Call) -> bool:
+    """`logger.log(logging.INFO, ...)`, `logger.log(20, ...)`: others of that name keep rows."""
+    match call.args:
+        case [ast.Constant(value=int()), _, *_]:
+            return True
+        case [level, _, *_]:
+            return (script.dotted(level) or "").startswith("logging.")
+    return False
+
+
+def shown_now_and_then(script: Script, statement: ast.stmt | None) -> ast.Call | None:
+    """`print("not finite", step)`, where that is all that `if torch.isnan(loss):` does."""
+    match statement:
+        case ast.If(body=[ast.Expr(value=ast.Call() as call)], orelse=[]):
+            parent = script.parent(statement)
+            if isinstance(parent, ast.If) and statement in parent.orelse:
+                return None  # elif
+            return call if is_shown_on_a_console(script, call) else None
+    return None
 
 
 def is_tracked(script: Script, call: ast.Call) -> bool:

@@ -126,3 +126,55 @@ def test_functions_that_only_show(function: str) -> None:
 def test_functions_that_do_more(function: str) -> None:
     assert "show(step, loss.item())" in _migrated("show(step, loss.item())", function=function)
     assert "xla.later" not in _migrated("show(step, loss.item())", function=function)
+
+
+OWN_LOGGER = """
+class Log:
+    def __init__(self, path=""):
+        self.rows, self.file = [], open(path, "w")
+
+    def info(self, text):
+        self.rows.append(text)
+
+    def log(self, step, **values):
+        self.rows.append((step, values))
+
+def make_keeper():
+    return Log()
+
+def get_logger():
+    import logging
+    return logging.getLogger("train")
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "later"),
+    [
+        ("logger = Log()", "logger.info(f'{loss.item()}')", False),
+        ("logger = make_keeper()", "logger.info(f'{loss.item()}')", False),
+        ("model.logger = Log('a')", "model.logger.info(f'{loss.item()}')", False),
+        ("logger = model.get()", "logger.log(step, loss=loss.item())", False),
+        ("logger = model.get()", "logger.log(logging.INFO, '%f', loss.item())", True),
+        ("logger = model.get()", "logger.log(20, '%f', loss.item())", True),
+        ("logger = get_logger()", "logger.info(f'{loss.item()}')", True),
+        ("model.logger = get_logger()", "model.logger.info(f'{loss.item()}')", True),
+        ("logger = model.get()", "logger.info(f'{loss.item()}')", True),
+    ],
+)
+def test_loggers_that_keep_what_they_are_given(made: str, line: str, later: bool) -> None:
+    source = TRAIN.format(line=line).replace("    losses =", f"    {made}\n    losses =")
+    source = source.replace(
+        "import AverageMeter", "import Log, get_logger, make_keeper, AverageMeter"
+    )
+    files = {
+        "train.py": "import logging" + source,
+        "tools/__init__.py": "",
+        "tools/utils.py": METER.format(first="pass", more="", function=SHOW) + OWN_LOGGER,
+    }
+    modules = Modules({path: text.encode() for path, text in files.items()})
+    after = migrate(
+        files["train.py"].encode(), Options(), "train.py", Project(modules, "train.py")
+    ).data.decode()
+    assert ("xla.later(" in after) is later
+    assert ("xla.item(" in after) is False
