@@ -134,7 +134,7 @@ def migrated_program(source: str) -> str:
 NAMED = {
     "conditional import": ["XLA906"],
     "dataclass": ["XLA204"],
-    "getattr dyn": ["XLA906"],
+    "getattr dyn": ["XLA115", "XLA906"],
     "match": ["XLA107"],
     "rebinding": ["XLA115"],
     "star": ["XLA906"],

@@ -31,7 +31,9 @@ Settings in a file beside the script are not read here. Where they decide, a not
 ```python
 import lightning
 import yaml
+from xla_migrate import runtime as xla
 
+xla.patch_lightning()
 settings = yaml.safe_load(open("train.yaml"))
 trainer = lightning.Trainer(accelerator=settings["accelerator"], strategy=settings["strategy"])  # XLA812
 ```
