@@ -90,13 +90,13 @@ def _is_told(call: ast.Call) -> bool:
 
 
 def _is_later(script: Script, call: ast.Call) -> bool:
-    """True if another call above it, in the same function or outside of functions, is patched for both."""
-    function = script.function(call)
+    """True if another call, which runs whenever this one does and before it, is patched for both."""
+    statements = [script.statement(call), *script.ancestors(script.statement(call))]
     return any(
         other.lineno < call.lineno
-        and script.function(other) in (function, None)
         and not _is_told(other)
         and script.dotted(other.func, scope) in _TRAINERS
+        and any(around in script.block(script.statement(other)) for around in statements)
         for name in _NAMES
         for other, scope in script.index.calls_of(name)
     )

@@ -266,3 +266,20 @@ trainer = pl.Trainer(strategy=DDPStrategy(), amp_backend="native", amp_level=Non
 def test_before_lightning_has_placed_a_module_it_is_not_asked_where_it_is() -> None:
     source = "import lightning as L\nclass N(L.LightningModule):\n    def __init__(self):\n        self.w = w.cuda()\n"
     assert "w.to(xla.xla_device())" in migrated(source)
+
+
+LIGHTNING = "import lightning as L\n\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "calls"),
+    [
+        ("def main(a):\n    if a:\n        t = L.Trainer()\n    else:\n        t = L.Trainer(max_epochs=2)\n    return t\n", 2),
+        ("def main(a):\n    for k in a:\n        L.Trainer().fit(k)\n    return L.Trainer()\n", 2),
+        ("def one():\n    return L.Trainer()\n\ndef two():\n    return L.Trainer()\n", 2),
+        ("def main(a):\n    t = L.Trainer()\n    if a:\n        t = L.Trainer(max_epochs=2)\n    return t, L.Trainer()\n", 1),
+        ("def main(a):\n    L.Trainer(accelerator='cpu').fit(a)\n    return L.Trainer()\n", 1),
+    ],
+)  # fmt: skip
+def test_lightning_is_patched_on_every_way_to_a_trainer(source: str, calls: int) -> None:
+    assert migrated(LIGHTNING + source).count("xla.patch_lightning()") == calls
