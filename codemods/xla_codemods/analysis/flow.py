@@ -110,6 +110,19 @@ def _hides(
     return any(_holds(parent, block, node) and _holds(parent, block, child) for block in _BLOCKS)
 
 
+def has_run(statement: ast.stmt, node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """True if `statement` has begun to run whenever `node` runs: it stands before it, in a block around it."""
+    owner = parents.get(statement)
+    child, current = node, parents.get(node)
+    while current is not None:
+        if current is owner:
+            return _start(statement) <= _start(child) and any(
+                _holds(owner, block, statement) and _holds(owner, block, child) for block in _BLOCKS
+            )
+        child, current = current, parents.get(current)
+    return False
+
+
 def _holds(owner: ast.AST, name: str, child: ast.AST) -> bool:
     block = getattr(owner, name, None)
     return isinstance(block, list) and child in block

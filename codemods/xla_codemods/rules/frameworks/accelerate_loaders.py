@@ -59,6 +59,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.flow import has_run
 from ...analysis.syntax import keyword
 from ...edits import InsertBefore
 from ...finding import WARNING, Finding
@@ -110,12 +111,11 @@ def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 
 def _is_later(script: Script, call: ast.Call) -> bool:
-    """True if another call above it, in the same function or outside of functions, is patched for both."""
-    function = script.function(call)
+    """True if another call, which runs whenever this one does and before it, is patched for both."""
     return any(
-        other.lineno < call.lineno
-        and script.function(other) in (function, None)
+        (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
         and script.dotted(other.func, scope) in _MADE
+        and has_run(script.statement(other), call, script.parents)
         for name in ("Accelerator", "Trainer", "Seq2SeqTrainer")
         for other, scope in script.index.calls_of(name)
     )

@@ -44,6 +44,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.flow import has_run
 from ...analysis.syntax import keyword
 from ...edits import InsertBefore
 from ...finding import Finding
@@ -91,12 +92,11 @@ def _is_told(call: ast.Call) -> bool:
 
 def _is_later(script: Script, call: ast.Call) -> bool:
     """True if another call, which runs whenever this one does and before it, is patched for both."""
-    statements = [script.statement(call), *script.ancestors(script.statement(call))]
     return any(
-        other.lineno < call.lineno
+        (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
         and not _is_told(other)
         and script.dotted(other.func, scope) in _TRAINERS
-        and any(around in script.block(script.statement(other)) for around in statements)
+        and has_run(script.statement(other), call, script.parents)
         for name in _NAMES
         for other, scope in script.index.calls_of(name)
     )

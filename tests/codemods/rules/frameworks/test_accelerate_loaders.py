@@ -90,3 +90,17 @@ def test_steps_at_other_batches_are_an_error(steps: str, severity: str) -> None:
 )
 def test_others_stay(source: str) -> None:
     assert findings(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "calls"),
+    [
+        ("def main(a):\n    if a:\n        x = Accelerator()\n    else:\n        x = Accelerator(log_with='all')\n    return x\n", 2),
+        ("def main(a):\n    for k in a:\n        Accelerator().print(k)\n    return Accelerator()\n", 2),
+        ("def main(a):\n    try:\n        return Accelerator(log_with=a)\n    except ValueError:\n        return Accelerator()\n", 2),
+        ("def main(a):\n    x = Accelerator()\n    if a:\n        x = Accelerator(log_with='all')\n    return x, Accelerator()\n", 1),
+        ("x, y = Accelerator(), Accelerator()\n", 1),
+    ],
+)  # fmt: skip
+def test_it_is_patched_on_every_way_to_an_accelerator(source: str, calls: int) -> None:
+    assert migrated(f"from accelerate import Accelerator\n\n{source}").count(PATCH) == calls
