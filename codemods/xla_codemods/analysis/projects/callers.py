@@ -1,6 +1,7 @@
 """What other modules of a project hand to the functions of one: `criterion(model(x), y)` of a class in `losses.py`.
 
-Only modules that train are asked: elsewhere it says little of where a tensor lies in a training step.
+Only modules that train are asked, or of what trains itself: elsewhere it says little of where a tensor lies in a
+training step.
 """
 
 from __future__ import annotations
@@ -55,12 +56,36 @@ class Callers:
         """True if one of them stands in a loop or function that computes gradients as well."""
         return any(_is_beside_a_backward(call) for call in self.of(function, owner))
 
+    def is_called_in_a_loop(self, function: FunctionNode, owner: str) -> bool:
+        """True if another module calls `function` in each turn of a loop; a method of a class by its name."""
+        self.project.asked = True
+        for other in sorted(self.modules.importers.get(self.path, ())):
+            index = self.modules.whole(other) if self._speaks_of(function.name, other) else None
+            if index is None:
+                continue
+            calls = (
+                ((c, s) for c, s in index.calls_of(function.name) if _is_of_an_object(c, s))
+                if owner
+                else (
+                    (call.node, call.scope) for call in self._calls_of(function.name, other, index)
+                )
+            )
+            if any(_is_in_a_loop(call, index) for call, _ in calls):
+                return True
+        return False
+
+    def _speaks_of(self, name: str, other: str) -> bool:
+        return name in self.modules.text(other)
+
+    def _trains(self, path: str) -> bool:
+        return any(word in self.modules.text(path) for word in TRAINS)
+
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
             return
         for other in sorted(self.modules.importers.get(self.path, ())):
-            text = self.modules.text(other)
-            if (owner or function) not in text or not any(word in text for word in TRAINS):
+            named = self._speaks_of(owner or function, other)
+            if not named or not (self._trains(self.path) or self._trains(other)):
                 continue
             index = self.modules.whole(other)
             if index is None:
@@ -84,6 +109,23 @@ class Callers:
                 found = self.modules.defined(dotted, other) if dotted else None
                 if found is not None and found[1] == self.path and _name(found[0]) == name:
                     yield Call(node, scope, index)
+
+
+def _is_of_an_object(call: ast.Call, scope: Scope) -> bool:
+    """`trainer.train_step(batch)`, which is no function of a library."""
+    return isinstance(call.func, ast.Attribute) and resolve(call.func, scope) is None
+
+
+def _is_in_a_loop(node: ast.AST, index: Index) -> bool:
+    """True if `node` runs in each turn of a loop; a function that is only made there does not."""
+    child, current = node, index.parents.get(node)
+    while current is not None:
+        if isinstance(current, (ast.For, ast.AsyncFor, ast.While)) and child in current.body:
+            return True
+        if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False
+        child, current = current, index.parents.get(current)
+    return False
 
 
 def _is_beside_a_backward(call: Call) -> bool:

@@ -64,7 +64,9 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     found = [
         function
         for function in left
-        if _is_called_in_a_loop(script, function.name) or _is_callable_in_a_loop(script, function)
+        if _is_called_in_a_loop(script, function.name)
+        or _is_callable_in_a_loop(script, function)
+        or _is_called_in_a_loop_elsewhere(script, function)
     ]
     work = list(found)
     while work:
@@ -87,6 +89,15 @@ def _is_called_in_a_loop(script: Script, name: str) -> bool:
         for call, _ in script.index.calls_of(name)
         for ancestor in script.ancestors(call)
     )
+
+
+def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) -> bool:
+    """`for batch in loader: train_step(model, batch)`, in another module of the project."""
+    around = script.parent(function)
+    if script.callers is None or not isinstance(around, (ast.Module, ast.ClassDef)):
+        return False
+    owner = around.name if isinstance(around, ast.ClassDef) else ""
+    return script.callers.is_called_in_a_loop(function, owner)
 
 
 def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:

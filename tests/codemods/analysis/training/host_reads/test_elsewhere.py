@@ -178,3 +178,44 @@ def test_loggers_that_keep_what_they_are_given(made: str, line: str, later: bool
     ).data.decode()
     assert ("xla.later(" in after) is later
     assert ("xla.item(" in after) is False
+
+
+STEP = """
+import torch
+
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return {"loss": loss.item()}
+"""
+LOOP = """
+import torch
+{imports}
+
+def main(model, optimizer, loader):
+    model = model.cuda()
+    {head}
+        {call}(model, optimizer, x.cuda(), y.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "head", "call", "found"),
+    [
+        ("from engine import train_step", "for x, y in loader:", "out = train_step", True),
+        ("from engine import train_step as step", "for x, y in loader:", "out = step", True),
+        ("import engine", "for k, (x, y) in enumerate(loader):", "print(engine.train_step", True),
+        ("from engine import train_step", "while True:\n        x = y = torch.ones(2)", "train_step", True),
+        ("from engine import train_step", "if True:\n        x = y = torch.ones(2)", "train_step", False),
+        ("from engine import train_step", "for x, y in loader:", "later = lambda: train_step", False),
+    ],
+)  # fmt: skip
+def test_what_a_loop_of_another_module_calls_runs_in_every_step(
+    imports: str, head: str, call: str, found: bool
+) -> None:
+    main = LOOP.format(imports=imports, head=head, call=call) + (")\n" if "print(" in call else "")
+    modules = Modules({"engine.py": STEP.encode(), "main.py": main.encode()})
+    result = migrate(STEP.encode(), Options(), project=Project(modules, "engine.py"))
+    assert ("XLA503" in {finding.code for finding in result.left}) is found
