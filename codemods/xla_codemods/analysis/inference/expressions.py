@@ -22,6 +22,7 @@ from .values import (
     GIVEN,
     HOST,
     INSTANCE,
+    MODULE,
     NONE,
     NUMBER,
     STRING,
@@ -62,6 +63,10 @@ def _joined(values: Inference, node: ast.JoinedStr, scope: Scope) -> Value:
     return of(STRING)
 
 
+# What these are of a module, or of a part of one.
+_PARAMETERS = frozenset({"bias", "grad", "weight"})
+
+
 def _attribute(values: Inference, node: ast.Attribute, scope: Scope) -> Value:
     dotted = resolve(node, scope)
     if dotted is not None:
@@ -73,7 +78,19 @@ def _attribute(values: Inference, node: ast.Attribute, scope: Scope) -> Value:
         found = values.attribute_of(base.definition, node.attr)
         if found != UNKNOWN:
             return found
+    if base == UNKNOWN and node.attr in _PARAMETERS and _is_part_of_a_module(values, node, scope):
+        return of(TENSOR, WEIGHT)
     return attribute_of(base, node.attr)
+
+
+def _is_part_of_a_module(values: Inference, node: ast.expr, scope: Scope) -> bool:
+    """`model.encoder.layers[0].linear`, of a module whose class is not this file's."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+        base = values.value(node, scope)
+        if base != UNKNOWN:
+            return base.has(MODULE) and base.definition is None
+    return False
 
 
 def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:

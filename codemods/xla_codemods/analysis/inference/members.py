@@ -21,6 +21,7 @@ from .values import (
     STRING,
     TENSOR,
     UNKNOWN,
+    WEIGHT,
     Value,
     of,
 )
@@ -43,6 +44,8 @@ def attribute_of(base: Value, name: str) -> Value:
     if base.has(MODULE):
         if name == "module":
             return base
+        if name in {"bias", "weight"} and base.definition is None:
+            return of(TENSOR, WEIGHT)
         return of(MODULE) if base.definition is None and name.startswith("model") else UNKNOWN
     if base.has(TENSOR):
         return _tensor_attribute(base, name)

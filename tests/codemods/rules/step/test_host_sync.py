@@ -516,3 +516,36 @@ def test_what_torch_computes_of_a_model_that_another_file_makes(read: str, times
         f"    optimizer.step()\n    print({read})\n"
     )
     assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("names.append(model.fc.weight.grad.norm().cpu().numpy())", 1),
+        ("names.append(model.fc.weight.data.mean().cpu().numpy())", 1),
+        ("names.append(model.fc.bias.detach().cpu().numpy())", 1),
+        ("names.append(nn.Linear(2, 2).to(device).weight.tolist())", 1),
+        ("names.append(args.weight.tolist())", 0),
+        ("names.append(scheduler.grad.tolist())", 0),
+    ],
+)  # fmt: skip
+def test_weights_and_gradients_of_a_model(line: str, times: int) -> None:
+    assert found("XLA503", loop=line) == times
+
+
+@pytest.mark.parametrize(
+    ("loop", "test", "times"),
+    [
+        ("for k in range(9):", "k == self.start", 0),
+        ("for k, layer in enumerate(self.layers):", "self.start == k", 0),
+        ("for k in range(9):", "k > self.start", 1),
+        ("for k in range(9):", "mode == self.start", 1),
+    ],
+)
+def test_what_is_joined_in_one_turn_does_not_grow(loop: str, test: str, times: int) -> None:
+    source = (
+        f"import torch\n\ndef sample(model, mode, self):\n    ids = torch.ones(2, 2, device='cuda')\n    {loop}\n"
+        f"        out = model(ids)\n        if {test}:\n            ids = torch.cat((ids, out), dim=1)\n"
+        "    out.sum().backward()\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA504") == times

@@ -29,8 +29,27 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
             if _grown(script, script.parent(call)) is call:
                 loop = script.training.loop_of(call)
                 if loop is not None and loop.effects & {FORWARD, STEP, BACKWARD}:
-                    if _is_on_device(script, call) and not _is_made_anew(script, call, loop.node):
+                    settled = _is_made_anew(script, call, loop.node) or _is_once(
+                        script, call, loop.node
+                    )
+                    if _is_on_device(script, call) and not settled:
                         yield call
+
+
+def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
+    """True if it is done in one turn: `if index == self.start:`, of what the loop counts."""
+    counted = _names(loop.target) if isinstance(loop, ast.For) else set()
+    child: ast.AST = call
+    for around in script.ancestors(call):
+        if around is loop:
+            return False
+        if isinstance(around, ast.If) and child in around.body:
+            match around.test:
+                case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                    if any(isinstance(n, ast.Name) and n.id in counted for n in (left, right)):
+                        return True
+        child = around
+    return False
 
 
 def _is_made_anew(script: Script, call: ast.Call, loop: ast.AST) -> bool:
