@@ -19,7 +19,7 @@ _BLOCKS = ("body", "orelse", "finalbody")
 # Bindings that leave something of the old value, or may not be run.
 _PARTIAL = frozenset({"augment", "delete", "except", "match"})
 
-Place = tuple[int, int]
+Place = tuple[int, int]  # a line and a column
 
 
 def reaching(
