@@ -108,3 +108,14 @@ def test_fact_3_8_clipping_before_the_reduction_is_caught(
     assert divergence.tensor in ("weight", "bias")
     assert divergence.where == "train.py:17"  # the optimizer's step
     assert "their order" in divergence.hint
+
+
+def test_what_is_stopped_amid_its_steps_does_not_fail_at_the_interpreters_end(
+    tmp_path: Path,
+) -> None:
+    """As threads of gloo do that wait for others: seen once in some thirty runs."""
+    script = tmp_path / "train.py"
+    script.write_text("import atexit, os\natexit.register(os.abort)\n" + ORIGINAL)
+    original = run(script, nproc=2, steps=STEPS - 2, folder=tmp_path / "run")
+    assert original.failure is None
+    assert [len(trace.steps) for trace in original.traces] == [STEPS - 2] * 2

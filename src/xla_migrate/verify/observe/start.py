@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -119,9 +120,26 @@ def _tap(plan: plans.RunPlan, redirected: bool) -> None:
         redirected=redirected,
     )
     manual = steps.install(_patches, tap)
+    if redirected:
+        atexit.register(lambda: _leave(tap))  # behind what is registered from here on
     _finish.append(lambda: _end(tap))
     _finish.append(lambda: None if tap.stopped else manual.close())
     at_exit(finish)
+
+
+def _leave(tap: Any) -> None:
+    """End a process that was stopped in a group: its threads of gloo, amid an epoch, may abort an interpreter that ends."""
+    import torch.distributed as dist
+
+    if not (tap.stopped and dist.is_available() and dist.is_initialized()):
+        return
+    from multiprocessing import util
+
+    util._exit_function()  # type: ignore[attr-defined]  # ends the workers of loaders
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(0)
 
 
 def at_exit(action: Any) -> None:
