@@ -179,7 +179,7 @@ _TUNABLE_QUIET = (
     "tuning_is_enabled",
     "write_file",
 )
-_TUNABLE_SETTING = (
+TUNABLE_SETTING = (
     "enable",
     "record_untuned_enable",
     "set_filename",
@@ -214,7 +214,7 @@ KERNELS: tuple[Row, ...] = (
         REMOVED,
         NONE,
         HARMLESS,
-        dict.fromkeys(_TUNABLE_SETTING, _TUNABLE),
+        dict.fromkeys(TUNABLE_SETTING, _TUNABLE),
         rule="XLA132",
         torch="2.3+",
     ),

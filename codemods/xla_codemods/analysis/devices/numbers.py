@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from .. import flow
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import statements
-from .callees import Callees, Target, View, filled, scope_of
-from .passed_arguments import PassedArgument, PassedArguments
+from .callees import Target, View, filled, scope_of
+from .passed_arguments import PassedArgument, passed_arguments
 from .places import assigned_to, default_of, entries
 from .specs import INDEX_NAME, is_device_name, is_host, last_name, leaves
-from .uses import DeviceUse, FunctionNames
+from .uses import MovedTo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,16 +48,13 @@ class Numbers:
     """The devices that are numbers, as the script sees them."""
 
     def __init__(self, script: Script) -> None:
-        project = script.project
-        modules = project.modules if project is not None else None
-        self.home = View(script.index, project.path if project is not None else "", modules)
-        self.callees = Callees(self.home)
-        self.passed = PassedArguments(self.callees)
-        self._project = project
+        self.passed = passed_arguments(script)
+        self.callees = self.passed.callees
+        self.home = self.callees.home
+        self._project = script.project
         self._kinds: dict[tuple[ast.AST, str], str | None] = {}
         self._answers: dict[ast.AST, bool] = {}
-        self._names: dict[ast.AST, FunctionNames] = {}
-        self._moved_to: dict[tuple[ast.AST, str], bool] = {}
+        self._moved_to = MovedTo(self.callees)
         # What the question that is being answered has come by: nothing is asked twice for one answer.
         self._walked: set[ast.AST | tuple[ast.AST, str]] = set()
         self._cut = False  # whether that went through more than `_MOST_HANDS`
@@ -108,7 +105,7 @@ class Numbers:
                 continue
             for name, argument in filled(handed, handed.target):
                 # Few functions do nothing but move, and that is cheap to see: first of all.
-                if self._wants_device(handed.target, name) and self._is_number(
+                if self._is_moved_to(handed.target, name) and self._is_number(
                     argument, scope, self.home, 0
                 ):
                     if self._kind(handed.target, name, 0) == DEVICE:
@@ -348,54 +345,11 @@ class Numbers:
         if not numbers and not by_default and not self._counts_processes(target, name):
             return None
         sure = not by_default and bool(numbers) and all(source.sure for source in numbers)
-        return DEVICE if sure and self._wants_device(target, name) else NUMBER
+        return DEVICE if sure and self._is_moved_to(target, name) else NUMBER
 
-    def _wants_device(self, target: Target, name: str) -> bool:
+    def _is_moved_to(self, target: Target, name: str) -> bool:
         """True if `target` does nothing with its parameter `name` but move to it, and does not call it a number."""
-        if INDEX_NAME.match(name):
-            return False
-        met: set[tuple[ast.AST, str]] = set()
-        only_moves = self._only_moves(target, name, met)
-        if only_moves:  # and so do all that it is handed to
-            self._moved_to.update(dict.fromkeys(met, True))
-        return only_moves
-
-    def _only_moves(self, target: Target, name: str, met: set[tuple[ast.AST, str]]) -> bool:
-        """True if `target` moves to its parameter `name`, and does nothing that a device would change.
-
-        As far as is known without the parameters in `met`, which are being looked at.
-        """
-        key = target.function, name
-        if key in self._moved_to or key in met:
-            return self._moved_to.get(key, True)
-        met.add(key)
-        if target.function not in self._names:
-            self._names[target.function] = FunctionNames(target.function)
-        names, scope = self._names[target.function], scope_of(target)
-        uses = list(names.uses_of(name, scope))
-        # What is only given to calls that take any device is content with a number.
-        only_moves = (
-            not names.is_rebound(name)
-            and any(u.moves or u.call is not None for u in uses)
-            and all(u.moves or u.harmless or self._hands_on(target, u, scope, met) for u in uses)
-        )
-        if not only_moves:
-            self._moved_to[key] = False
-        return only_moves
-
-    def _hands_on(
-        self, target: Target, use: DeviceUse, scope: Scope, met: set[tuple[ast.AST, str]]
-    ) -> bool:
-        """True if a function that the parameter is handed to only moves to it, too."""
-        if use.call is None:
-            return False
-        handed = self.callees.handed(target.view, use.call, scope)
-        if handed is None or handed.target is None or handed.later:
-            return False
-        return any(
-            argument is use.node and self._only_moves(handed.target, name, met)
-            for name, argument in filled(handed, handed.target)
-        )
+        return not INDEX_NAME.match(name) and self._moved_to.only(target, name)
 
     def _counts_processes(self, target: Target, name: str) -> bool:
         """True if `name` is the number that `mp.spawn` gives to each process."""

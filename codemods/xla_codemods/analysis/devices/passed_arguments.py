@@ -14,6 +14,7 @@ from .specs import INDEX_NAME, last_name
 
 if TYPE_CHECKING:
     from ..projects.project import Modules
+    from ..script import Script
 
 
 class PassedArgument(NamedTuple):
@@ -23,6 +24,18 @@ class PassedArgument(NamedTuple):
     scope: Scope
     view: View
     sure: bool
+
+
+def passed_arguments(script: Script) -> PassedArguments:
+    """What the calls of a script's program pass, as the script sees them; found once for all who ask."""
+    return script.cached(_seen_from)
+
+
+def _seen_from(script: Script) -> PassedArguments:
+    project = script.project
+    modules = project.modules if project is not None else None
+    home = View(script.index, project.path if project is not None else "", modules)
+    return PassedArguments(Callees(home))
 
 
 class PassedArguments:

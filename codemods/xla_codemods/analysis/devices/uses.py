@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..inference.library_types import RUNTIME
 from ..nodes import children, walk
 from ..scopes import FunctionNode, Scope, resolve
+from .callees import Callees, Target, filled, scope_of
 
 # Calls that take a device of any spelling: what they are given stays what it is.
 _TAKES_ANY = frozenset(
@@ -101,3 +102,54 @@ def makes_tensors(call: ast.Call, scope: Scope) -> bool:
     if dotted is not None:
         return dotted.startswith("torch.") and not dotted.startswith(("torch.cuda.", "torch.accel"))
     return isinstance(call.func, ast.Attribute) and call.func.attr.startswith(_MAKES)
+
+
+class MovedTo:
+    """The parameters that functions move to, and do nothing else with."""
+
+    def __init__(self, callees: Callees) -> None:
+        self.callees = callees
+        self._names: dict[ast.AST, FunctionNames] = {}
+        self._known: dict[tuple[ast.AST, str], bool] = {}
+
+    def only(self, target: Target, name: str) -> bool:
+        """True if `target` moves to its parameter `name`, and does nothing that a device would change."""
+        met: set[tuple[ast.AST, str]] = set()
+        only_moves = self._only(target, name, met)
+        if only_moves:  # and so do all that it is handed to
+            self._known.update(dict.fromkeys(met, True))
+        return only_moves
+
+    def _only(self, target: Target, name: str, met: set[tuple[ast.AST, str]]) -> bool:
+        """As far as is known without the parameters in `met`, which are being looked at."""
+        key = target.function, name
+        if key in self._known or key in met:
+            return self._known.get(key, True)
+        met.add(key)
+        if target.function not in self._names:
+            self._names[target.function] = FunctionNames(target.function)
+        names, scope = self._names[target.function], scope_of(target)
+        uses = list(names.uses_of(name, scope))
+        # What is only given to calls that take any device is content with a number.
+        only_moves = (
+            not names.is_rebound(name)
+            and any(u.moves or u.call is not None for u in uses)
+            and all(u.moves or u.harmless or self._hands_on(target, u, scope, met) for u in uses)
+        )
+        if not only_moves:
+            self._known[key] = False
+        return only_moves
+
+    def _hands_on(
+        self, target: Target, use: DeviceUse, scope: Scope, met: set[tuple[ast.AST, str]]
+    ) -> bool:
+        """True if a function that the parameter is handed to only moves to it, too."""
+        if use.call is None:
+            return False
+        handed = self.callees.handed(target.view, use.call, scope)
+        if handed is None or handed.target is None or handed.later:
+            return False
+        return any(
+            argument is use.node and self._only(handed.target, name, met)
+            for name, argument in filled(handed, handed.target)
+        )

@@ -59,9 +59,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.flow import has_run
+from ...analysis.framework_patches import patched_before
 from ...analysis.syntax import keyword
-from ...edits import InsertBefore
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -101,24 +100,13 @@ def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Find
 
 
 def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
-    if "patch_accelerate()" in script.source.text or _is_later(script, call):
+    edit = patched_before(script, call, "patch_accelerate", _MADE)
+    if edit is None:
         return
-    edit = InsertBefore(script.statement(call), f"{script.xla}.patch_accelerate()")
     if _accumulates(call):
         yield RULE.finding(script, call, _STEPS, edit)
     else:
         yield RULE.finding(script, call, _PRINTS, edit, severity=WARNING)
-
-
-def _is_later(script: Script, call: ast.Call) -> bool:
-    """True if another call, which runs whenever this one does and before it, is patched for both."""
-    return any(
-        (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
-        and script.dotted(other.func, scope) in _MADE
-        and has_run(script.statement(other), call, script.parents)
-        for name in ("Accelerator", "Trainer", "Seq2SeqTrainer")
-        for other, scope in script.index.calls_of(name)
-    )
 
 
 def _accumulates(call: ast.Call) -> bool:

@@ -44,9 +44,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.flow import has_run
+from ...analysis.framework_patches import patched_before
 from ...analysis.syntax import keyword
-from ...edits import InsertBefore
 from ...finding import Finding
 from ...rule import Rule
 
@@ -70,7 +69,6 @@ _TRAINERS = (
     *(f"{home}.Fabric" for home in ("lightning", "lightning.fabric", "lightning_fabric")),
     *(f"{home}.cli.LightningCLI" for home in ("lightning.pytorch", "pytorch_lightning")),
 )
-_NAMES = ("Trainer", "Fabric", "LightningCLI")
 _MESSAGE = (
     "on XLA devices other than TPUs Lightning trains on the CPU: call `xla.patch_lightning()` first"
 )
@@ -78,25 +76,13 @@ _MESSAGE = (
 
 @RULE.call(*_TRAINERS)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if _is_told(call) or "patch_lightning()" in script.source.text:
+    if _is_told(call):
         return
-    if not _is_later(script, call):
-        edit = InsertBefore(script.statement(call), f"{script.xla}.patch_lightning()")
+    edit = patched_before(script, call, "patch_lightning", _TRAINERS, _is_told)
+    if edit is not None:
         yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 def _is_told(call: ast.Call) -> bool:
     given = keyword(call, "accelerator")
     return isinstance(given, ast.Constant) and given.value in {"cpu", "tpu"}
-
-
-def _is_later(script: Script, call: ast.Call) -> bool:
-    """True if another call, which runs whenever this one does and before it, is patched for both."""
-    return any(
-        (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
-        and not _is_told(other)
-        and script.dotted(other.func, scope) in _TRAINERS
-        and has_run(script.statement(other), call, script.parents)
-        for name in _NAMES
-        for other, scope in script.index.calls_of(name)
-    )

@@ -42,7 +42,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis import nodes
+from ...analysis.syntax import is_pure
+from ...catalog.submodules import TUNABLE_SETTING
 from ...edits import remove
 from ...fallback import leftovers
 from ...finding import INFO, LOW, Finding
@@ -54,29 +55,14 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA132", "tunable", severity=INFO, effort=LOW)
 
-_HOME = "torch.cuda.tunable."
-_SETTERS = (
-    "enable",
-    "record_untuned_enable",
-    "set_filename",
-    "set_max_tuning_duration",
-    "set_max_tuning_iterations",
-    "set_rotating_buffer_size",
-    "tuning_enable",
-    "write_file_on_exit",
-)
 
-
-@RULE.call(*(f"{_HOME}{name}" for name in _SETTERS))
+@RULE.call(*(f"torch.cuda.tunable.{name}" for name in TUNABLE_SETTING))
 def setters(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = (
         f"`{ast.unparse(call.func)}` has no effect on XLA, which chooses its own kernels: remove it"
     )
-    inside = (*call.args, *(keyword.value for keyword in call.keywords))
-    computed = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
-    if script.is_statement(call) and not any(
-        isinstance(node, computed) for value in inside for node in nodes.walk(value)
-    ):
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    if script.is_statement(call) and all(map(is_pure, given)):
         yield RULE.finding(script, call, message, remove(script.statement(call)))
     else:
         yield RULE.finding(script, call, message)

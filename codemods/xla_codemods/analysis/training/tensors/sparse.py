@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import flow
-from ...devices.callees import Callees, View, scope_of
-from ...devices.passed_arguments import PassedArguments
+from ...devices.callees import View, scope_of
+from ...devices.passed_arguments import passed_arguments
 from ...devices.places import assigned_to
 from ...scopes import ITERATED, Binding, Scope, resolve
 from ...syntax import statements
@@ -67,13 +67,11 @@ class SparseTensors:
     """The sparse tensors that the script handles."""
 
     def __init__(self, script: Script) -> None:
-        project = script.project
-        modules = project.modules if project is not None else None
-        self.home = View(script.index, project.path if project is not None else "", modules)
-        self._project = project
+        self.passed = passed_arguments(script)
+        self.callees = self.passed.callees
+        self.home = self.callees.home
+        self._project = script.project
         self._here = any(word in script.source.text for word in _WORDS)
-        self.callees = Callees(self.home)
-        self.passed = PassedArguments(self.callees)
         self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
         self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
         self._cut = False  # whether that search went through more than `_MOST_HANDS`

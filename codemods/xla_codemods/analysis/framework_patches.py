@@ -1,0 +1,36 @@
+"""Where a framework is patched: once before whatever it makes, on every way that leads there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from ..edits import Edit, InsertBefore
+from .flow import has_run
+
+if TYPE_CHECKING:
+    from .script import Script
+
+
+def patched_before(
+    script: Script,
+    call: ast.Call,
+    patch: str,
+    made: Collection[str],
+    is_left: Callable[[ast.Call], bool] = lambda call: False,
+) -> Edit | None:
+    """The edit that calls the runtime's `patch` before `call`.
+
+    None where the file says so already, or where another call of `made`, by dotted name, brings it: one that is not left, and
+    has run whenever `call` runs.
+    """
+    if f"{patch}()" in script.source.text:  # not every line is indexed
+        return None
+    for name in {dotted.rpartition(".")[2] for dotted in made}:
+        for other, scope in script.index.calls_of(name):
+            comes_first = (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
+            if comes_first and script.dotted(other.func, scope) in made and not is_left(other):
+                if has_run(script.statement(other), call, script.parents):
+                    return None
+    return InsertBefore(script.statement(call), f"{script.xla}.{patch}()")
