@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ..judge.compare import Comparison, compare
 from ..judge.divergence import Divergence, Quantity
@@ -25,9 +24,18 @@ from .request import Request
 from .run import run as observe
 from .workspace import mark
 
+# For a run's name, what is called with how far it is, a few times a second; and with None at its end.
+Shower = Callable[[str], Callable[[Progress | None], None]]
 
-class RunAgain(Protocol):
+
+@dataclass(frozen=True)
+class RunAgain:
     """Runs the original, or the migrated script, once more: as asked but for what is given (see `run`)."""
+
+    request: Request
+    proposed: ProjectMigration
+    base: Path
+    shower: Shower
 
     def __call__(
         self,
@@ -41,7 +49,31 @@ class RunAgain(Protocol):
         arithmetic: Arithmetic = "as it is",
         roughness: float = 0.0,
         shake: int = 0,
-    ) -> ObservedRun: ...
+    ) -> ObservedRun:
+        request, proposed = self.request, self.proposed
+        show = self.shower(name)
+        result = observe(
+            request.script,
+            request.args,
+            side="target" if migrated else "reference",
+            replace=proposed.files if migrated else proposed.originals,
+            precision=precision or request.precision,
+            folder=self.base / name.replace(" ", "-"),
+            progress=show,
+            steps=request.steps,
+            dropout=request.dropout,
+            nproc=request.nproc,
+            data_shim=request.data_shim,
+            timeout=request.timeout,
+            explain=explain,
+            keep=keep,
+            follow=follow,
+            arithmetic=arithmetic,
+            roughness=roughness,
+            shake=shake,
+        )
+        show(None)
+        return result
 
 
 @dataclass
@@ -60,56 +92,12 @@ _ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.WEIGHTS}
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
 
 
-# For a run's name, what is called with how far it is, a few times a second; and with None at its end.
-Shower = Callable[[str], Callable[[Progress | None], None]]
-
-
 def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Comparison:
     """Run both, and whatever else it takes to judge them."""
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        return _compared(request, base, _runner(request, proposed, base, shower))
-
-
-def _runner(request: Request, proposed: ProjectMigration, base: Path, shower: Shower) -> RunAgain:
-    def run(
-        name: str,
-        *,
-        migrated: bool = False,
-        precision: Precision | None = None,
-        explain: bool = False,
-        keep: Path | None = None,
-        follow: Path | None = None,
-        arithmetic: Arithmetic = "as it is",
-        roughness: float = 0.0,
-        shake: int = 0,
-    ) -> ObservedRun:
-        show = shower(name)
-        result = observe(
-            request.script,
-            request.args,
-            side="target" if migrated else "reference",
-            replace=proposed.files if migrated else proposed.originals,
-            precision=precision or request.precision,
-            folder=base / name.replace(" ", "-"),
-            progress=show,
-            steps=request.steps,
-            dropout=request.dropout,
-            nproc=request.nproc,
-            data_shim=request.data_shim,
-            timeout=request.timeout,
-            explain=explain,
-            keep=keep,
-            follow=follow,
-            arithmetic=arithmetic,
-            roughness=roughness,
-            shake=shake,
-        )
-        show(None)
-        return result
-
-    return run
+        return _compared(request, base, RunAgain(request, proposed, base, shower))
 
 
 def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
