@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,9 +78,18 @@ ALL = [_read(path.parent) for path in sorted(TRAIN.glob("*/fixture.toml"))]
 SINGLE = [fixture for fixture in ALL if fixture.processes == 1]
 
 
-@cache
 def migrated(fixture: Fixture, unsafe: bool = False) -> dict[str, str | bytes]:
     """All its modules after migration (`unsafe`: with the unsafe fixes), by file name."""
+    with _MIGRATING:
+        return _migrated(fixture, unsafe)
+
+
+# Tests ask in threads, and CPython 3.11's `ast.parse` fails now and then in two at a time.
+_MIGRATING = threading.Lock()
+
+
+@cache
+def _migrated(fixture: Fixture, unsafe: bool) -> dict[str, str | bytes]:
     files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
     modules = Modules({path.name: path.read_bytes() for path in files})
     return {

@@ -29,6 +29,7 @@ _PLAIN = "works as the plain function that it decorates"
 _AUTOCAST = "left as it is it changes nothing: tensors of XLA stay float32"
 _SCALER = "XLA computes in bfloat16, which needs no loss scaling; left as it is it scales, and synchronises"
 
+# `torch.cuda.amp`.
 AMP: tuple[Row, ...] = (
     *rows(
         "torch.cuda.amp",
@@ -73,6 +74,7 @@ _BRANCH = (
     "one process drives one device, and reaches others through torch.distributed or `xla.launch`"
 )
 
+# `torch.cuda.comm` and `torch.cuda.nccl`.
 COMMUNICATION: tuple[Row, ...] = (
     *rows(
         "torch.cuda.comm",
@@ -125,6 +127,7 @@ COMMUNICATION: tuple[Row, ...] = (
 )
 
 
+# `torch.cuda.nvtx` and `torch.cuda.profiler`.
 PROFILING: tuple[Row, ...] = (
     *rows(
         "torch.cuda.nvtx",
@@ -179,6 +182,7 @@ _TUNABLE_QUIET = (
     "tuning_is_enabled",
     "write_file",
 )
+# Those of `torch.cuda.tunable` that only set something.
 TUNABLE_SETTING = (
     "enable",
     "record_untuned_enable",
@@ -190,6 +194,7 @@ TUNABLE_SETTING = (
     "write_file_on_exit",
 )
 
+# Kernels: `torch.cuda.tunable`, `.jiterator`, `.gds` and `.green_contexts`.
 KERNELS: tuple[Row, ...] = (
     *rows(
         "torch.cuda.tunable",
@@ -260,6 +265,7 @@ KERNELS: tuple[Row, ...] = (
     ),
 )
 
+# All of them, by every name that they are reached by.
 ROWS: tuple[Row, ...] = (
     *AMP,
     *also("torch.cuda.amp.autocast_mode", ("autocast", "custom_bwd", "custom_fwd"), AMP),

@@ -34,8 +34,6 @@ ELSEWHERE = {
     "xla.use_spmd(\0)": "runtime/replicas/test_spmd.py",
     "xla.on_cpu(\0)": "runtime/compat/test_export.py",
     "xla.gather_lists": "runtime/compat/test_accelerate_checkpoints.py",
-    "xla.patch_accelerate()": "runtime/compat/test_accelerate.py",
-    "xla.patch_lightning()": "runtime/compat/test_lightning.py",
 }
 
 

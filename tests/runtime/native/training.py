@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.fixtures import ROOT, Fixture, migrated
+from tests.runtime.rehearsal import free_port
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -145,7 +145,7 @@ def _run(
     }
     try:
         done = subprocess.run(
-            [where.python, *_launcher(fixture), "train.py", *words],
+            [where.python, *_launcher(fixture), "train.py", *words, *_port(fixture)],
             cwd=place / "project",
             env={**os.environ, **common, **own, **where.extra},
             stdout=subprocess.PIPE,
@@ -171,11 +171,14 @@ def _launcher(fixture: Fixture) -> list[str]:
     text = (fixture.folder / "fixture.toml").read_text(encoding="utf-8")
     if 'launcher = "torchrun"' not in text:
         return []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     words = [f"--nproc_per_node={fixture.processes}", "--master_addr=127.0.0.1"]
-    return ["-m", "torch.distributed.run", *words, f"--master_port={port}"]
+    return ["-m", "torch.distributed.run", *words, f"--master_port={free_port()}"]
+
+
+def _port(fixture: Fixture) -> list[str]:
+    """Where a script starts its own processes; two runs at a time must not meet at its default."""
+    takes_one = '"--port"' in fixture.script.read_text(encoding="utf-8")
+    return ["--port", str(free_port())] if takes_one else []
 
 
 def _reason(text: str) -> str:
