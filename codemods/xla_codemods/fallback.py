@@ -32,6 +32,8 @@ def leftovers(
         row = covering(use.dotted)
         if row is None or row.fate == STAYS or _is_looked_for(script, use.node):
             continue
+        if use.dotted.endswith(".__version__") and is_guarded(script, use.node, use.dotted):
+            continue
         if row.rule == rule.code or (rule.code == CATCH_ALL and row.rule not in unhandled.codes):
             yield found(rule, script, use, row, effort)
 

@@ -26,7 +26,7 @@ _NICKNAMES = {
     "nvidia": "dali",
 }
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
-_ANY_ERROR = frozenset({"Exception", "BaseException", "AttributeError", "NameError"})
+_ANY_ERROR = frozenset({"Exception", "BaseException", "AttributeError", "NameError", "OSError"})
 _ATTEMPT = 6  # statements in a `try` that is about one thing
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -92,7 +92,7 @@ def _substitutes(handler: ast.ExceptHandler) -> bool:
 
 
 def _goes_on(handler: ast.ExceptHandler, statements: int) -> bool:
-    """True if `handler` catches a failed import, and does not fail itself."""
+    """True if `handler` catches a failed import, of a package or of a shared library, and does not fail itself."""
     caught = set(_caught(handler.type))
     about_imports = bool(caught & _IMPORT_ERRORS)
     about_one_thing = bool(caught & _ANY_ERROR) and statements <= _ATTEMPT

@@ -1,14 +1,44 @@
-"""Optimizer steps that are not this place's to mark."""
+"""Which calls of `step` are torch's, and which are not this place's to mark."""
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
+
+from ..inference.values import CLASS, FUNCTION, NONE, OPTIMIZER
+from ..scopes import Scope
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
+_CLOSURE_NAME = re.compile(r"closure|func|fn|callback", re.IGNORECASE)
 _REMOTE = frozenset({"rpc_sync", "rpc_async", "remote"})
+
+
+def takes_only_a_closure(
+    script: ParsedFile, call: ast.Call, optimizer: ast.expr, scope: Scope
+) -> bool:
+    """True unless `call` hands an optimizer of an unknown class what `step` of torch.optim does not take: a closure it is.
+
+    `optimizer.step(loss)` is a class's own method, which computes the gradients itself.
+    """
+    if script.value(optimizer).has(OPTIMIZER):
+        return True
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return all(_may_be_a_closure(script, argument, scope) for argument in given)
+
+
+def _may_be_a_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> bool:
+    match argument:
+        case ast.Lambda() | ast.Starred():
+            return True
+        case ast.Call(func=function):
+            return bool(_CLOSURE_NAME.search(ast.unparse(function)))
+    value = script.value(argument, scope)
+    if value.kinds:
+        return bool(value.kinds & {FUNCTION, CLASS, NONE})
+    return bool(_CLOSURE_NAME.search(ast.unparse(argument)))
 
 
 def is_marked_elsewhere(script: ParsedFile, call: ast.Call, optimizer: ast.expr) -> bool:

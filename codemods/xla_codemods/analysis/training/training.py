@@ -34,7 +34,7 @@ from ..syntax import keyword
 from .batches import Batches
 from .lightning import is_lightnings
 from .loaders import Driver, Feeding
-from .steps import is_marked_elsewhere
+from .steps import is_marked_elsewhere, takes_only_a_closure
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -55,7 +55,7 @@ _RUNTIME_STEPS = frozenset(
 
 
 class Step(NamedTuple):
-    """One optimizer step: the call, and the optimizer it steps."""
+    """One optimizer step: the call, and the optimizer it steps; None where its class does so in a way of its own."""
 
     call: ast.Call
     optimizer: ast.expr | None
@@ -176,7 +176,10 @@ class Training:
                 call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
             )
         if func.attr == "step" and self.script.is_optimizer(owner):
-            return None if is_marked_elsewhere(self.script, call, owner) else Step(call, owner)
+            if is_marked_elsewhere(self.script, call, owner):
+                return None
+            is_torchs = takes_only_a_closure(self.script, call, owner, scope)
+            return Step(call, owner if is_torchs else None)
         return None
 
     # Loops around a place.

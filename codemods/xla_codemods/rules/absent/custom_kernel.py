@@ -26,6 +26,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...fallback import leftovers
@@ -89,11 +90,11 @@ def extension_chosen(script: Script, node: ast.expr, scope: Scope) -> Iterator[F
 def library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), *_] if _LIBRARY.search(name):
-            yield RULE.finding(
-                script,
-                call,
-                f"`{name}` is a library of CUDA, which an XLA host does not have: remove what needs it",
-            )
+            message = f"`{name}` is a library of CUDA, which an XLA host does not have: remove what needs it"
+            if is_guarded(script, call, name):
+                yield RULE.finding(script, call, message, severity=INFO, effort=LOW)
+            else:
+                yield RULE.finding(script, call, message)
 
 
 @RULE.fallback

@@ -14,6 +14,18 @@ def add(x, y, out, n, BLOCK: tl.constexpr):  # XLA903
     tl.store(out + offsets, tl.load(x + offsets, mask) + tl.load(y + offsets, mask), mask)
 ```
 
+A kernel whose decorator is the program's own is known by what it calls:
+
+```python
+import triton.language as tl
+from .compiling import jit
+
+@jit
+def double(x, n):  # XLA903
+    i = tl.program_id(0)
+    tl.store(x + i, 2 * tl.load(x + i))
+```
+
 Other decorators of the same name are none of ours:
 
 ```python
@@ -37,7 +49,7 @@ from ...finding import HIGH, INFO, LOW, Finding
 from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
+    from ...analysis.scopes import FunctionNode, Scope
     from ...analysis.script import Script
 
 RULE = Rule("XLA903", "triton-kernel", effort=HIGH)
@@ -49,7 +61,7 @@ _JIT = "triton.jit"
 def kernel(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
     if isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
-        yield from _kernel(script, parent)
+        yield from _kernel(script, parent, node)
 
 
 @RULE.call(_JIT, "triton.runtime.jit.jit", mentions=("triton",))
@@ -57,19 +69,29 @@ def kernel_with_options(script: Script, call: ast.Call, scope: Scope) -> Iterato
     yield from kernel(script, call, scope)
 
 
-def _kernel(script: Script, function: ast.FunctionDef) -> Iterator[Finding]:
+def _kernel(script: Script, function: FunctionNode, by: ast.AST) -> Iterator[Finding]:
+    """The finding at a kernel, which `by`, a use of triton, shows to be one."""
     message = (
         f"the kernel `{function.name}` does not run on XLA: write it with torch's operations, "
         "or as a Pallas or NKI kernel"
     )
-    if is_guarded(script, function.decorator_list[0], _JIT):
+    if is_guarded(script, by, _JIT):
         yield RULE.finding(script, function, message, severity=INFO, effort=LOW)
     else:
         yield RULE.finding(script, function, message)
 
 
 @RULE.fallback
-def triton_kernel(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    """What else is used of triton, in files that define no kernel (launch grids and the like)."""
-    if not any(finding.code == RULE.code for finding in unhandled.found):
-        yield from leftovers(RULE, script, unhandled, HIGH)
+def other_kernels(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    """Kernels under decorators of the program's own, and in files without a kernel what else is used of triton."""
+    if any(finding.code == RULE.code for finding in unhandled.found):
+        return
+    kernels: dict[FunctionNode, ast.AST] = {}
+    for use in unhandled.uses:
+        function = script.function(use.node)
+        if function and use.called and use.dotted.startswith("triton.language."):
+            kernels.setdefault(function, use.node)
+    for function, node in kernels.items():
+        yield from _kernel(script, function, node)
+    others = [use for use in unhandled.uses if script.function(use.node) not in kernels]
+    yield from leftovers(RULE, script, unhandled._replace(uses=others), HIGH)

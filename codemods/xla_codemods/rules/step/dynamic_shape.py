@@ -212,6 +212,7 @@ def masked(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
 
 
+_SUMS = frozenset({"nansum", "sum"})
 _MEANS = frozenset({"mean", "nanmean"})
 _SPREADS = frozenset(
     {"amax", "amin", "argmax", "argmin", "max", "median", "min", "prod", "std", "var"}
@@ -231,6 +232,10 @@ def _instead(script: Script, selection: ast.expr) -> str:
             node = around
             continue
         else:
+            return (
+                "compute with the whole, with a value that does not count where the mask is False"
+            )
+        if name in _SUMS:
             return "use `torch.where(mask, x, 0)`"
         if name in _MEANS:
             return "divide the sum of `torch.where(mask, x, 0)` by `mask.sum()`"

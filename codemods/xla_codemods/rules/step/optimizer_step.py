@@ -63,6 +63,26 @@ and this one is a function's parameter, comes from another module or is handed t
 on what is wrapped that changes nothing, and the runtime refuses to average parameters that differ at the first step.
 An optimizer over both kinds averages nothing in its step: the wrapper has averaged its own.
 
+A class's own `step` that takes more than a closure is called as before. Where the gradients are computed beside it, it is
+named, and nothing is said where it computes them itself:
+
+```python
+import torch
+
+def fit(model, batches, lr):
+    optimizer = make_optimizer(model)
+    for batch in batches:
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step(lr)  # XLA501
+        optimizer.zero_grad()
+
+def fit_by_loss(model, batches):
+    optimizer = make_optimizer(model)
+    for batch in batches:
+        optimizer.step(model(batch).sum())
+```
+
 What is no optimizer keeps its `step`:
 
 ```python
@@ -77,6 +97,7 @@ def play(env, scheduler, profiler):
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -97,13 +118,22 @@ RULE = Rule(
     shows_accelerator=False,
 )
 
+_OWN = (
+    "on several XLA devices each would step with its own gradients, and this `step` takes more than a closure: "
+    "call `xla.reduce_gradients` of the optimizer before it"
+)
+
 
 @RULE.file(mentions=IN_TRAINING)
 def optimizer_step(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate:
         return
     for step in script.training.steps:
-        if step.migrated or step.optimizer is None or step.scaled:
+        if step.migrated or step.scaled:
+            continue
+        if step.optimizer is None:
+            if _follows_backward(script, step.call):
+                yield RULE.finding(script, step.call, _OWN)
             continue
         arguments = [*step.call.args, *(k.value for k in step.call.keywords)]
         names = ["", *(f"{k.arg}=" if k.arg else "**" for k in step.call.keywords)]
@@ -118,3 +148,9 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
             step.call, f"{script.xla}.optimizer_step({{0}}{text})", (step.optimizer, *arguments)
         )
         yield RULE.finding(script, step.call, message, edit)
+
+
+def _follows_backward(script: Script, step: ast.Call) -> bool:
+    """True if gradients are computed in the function of the step."""
+    home = script.function(step)
+    return any(script.function(call) is home for call, _ in script.index.calls_of("backward"))

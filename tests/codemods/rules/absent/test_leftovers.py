@@ -109,3 +109,49 @@ def test_paths_of_tools_below_triton_are_no_kernels() -> None:
 def test_whether_something_is_a_name_of_torch_cuda_is_worth_knowing_only() -> None:
     (finding,) = check(b"import torch\ndef f(x):\n    return x is torch.cuda.device\n")
     assert finding.severity == "info"
+
+
+@pytest.mark.parametrize(
+    ("handler", "severity"),
+    [("OSError", "info"), ("Exception", "info"), ("KeyError", "error"), ("OSError as e", "info")],
+)
+def test_a_library_that_may_be_missing_is_told(handler: str, severity: str) -> None:
+    source = f"""
+import ctypes
+import torch
+
+try:
+    cudart = ctypes.CDLL("libcudart.so")
+except {handler}:
+    cudart = None
+"""
+    assert [(f.code, f.severity) for f in check(source.encode())] == [("XLA902", severity)]
+
+
+KERNELS = """
+import torch
+{imports}
+
+{decorator}
+def double(x, y, n):
+    i = tl.program_id(0)
+    tl.store(y + i, 2 * tl.load(x + i))
+
+def dtype_of(x):
+    return tl.float32
+"""
+
+
+@pytest.mark.parametrize("decorator", ["@_jit", "@maybe.jit(cache=True)", "@jit\n@logged", ""])
+def test_a_kernel_is_known_by_what_it_calls(decorator: str) -> None:
+    source = KERNELS.format(imports="import triton.language as tl", decorator=decorator)
+    named = [f.message for f in check(source.encode()) if f.code == "XLA903"]
+    assert ["`double`" in message for message in named] == [True, False]
+
+
+def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
+    guarded = "try:\n    import deepspeed\nexcept ImportError:\n    deepspeed = None\n"
+    source = f"import torch\n{guarded}print(deepspeed.__version__)\n"
+    assert check(source.encode()) == []
+    plain = "import torch\nimport deepspeed\nprint(deepspeed.__version__)\n"
+    assert [f.code for f in check(plain.encode())] == ["XLA804"]

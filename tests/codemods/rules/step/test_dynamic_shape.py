@@ -208,3 +208,32 @@ for x in batches:
     loss.backward()
 """
     assert found(source) == lines
+
+
+PIPELINE = """import torch
+from transformers import CLIPTokenizer
+
+tokenizer = CLIPTokenizer.from_pretrained("x")
+
+def encode(prompt, encoder, device):
+    ids = tokenizer(prompt, padding="max_length", return_tensors="pt").input_ids
+    whole = tokenizer(prompt, padding="longest", return_tensors="pt").input_ids
+    {}
+    return encoder(ids.to(device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "lines"),
+    [
+        ("assert whole.shape[-1] >= ids.shape[-1] and not torch.equal(ids, whole)", []),
+        ("print(tokenizer.batch_decode(whole[:, 76:-1]), len(whole))", []),
+        ("assert whole.ndim == 2", []),
+        ("return encoder(whole.to(device))", [8]),
+        ("print(whole.shape, encoder(whole))", [8]),
+        ("return encoder(whole[:, :77])", [8]),
+        ("return whole", [8]),
+    ],
+)
+def test_texts_that_are_only_looked_at_may_have_any_length(use: str, lines: list[int]) -> None:
+    assert found(PIPELINE.format(use)) == lines

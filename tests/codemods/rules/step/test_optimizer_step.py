@@ -250,3 +250,45 @@ def test_the_rest_of_the_program_is_asked(others: dict[str, str], expected: str)
     files = {path: text.encode() for path, text in {"loop.py": LOOP, **others}.items()}
     result = migrate(files["loop.py"], path="loop.py", project=Project(Modules(files), "loop.py"))
     assert expected.format("opt") in result.data.decode()
+
+
+OWN_STEP = """
+import torch
+
+def fit(model, batches, closure, scaler, epoch, lr):
+    optimizer = make_optimizer(model)
+    for batch in batches:
+        loss = model(batch).sum()
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "optimizer.step(loss)",
+        "optimizer.step(loss=loss)",
+        "optimizer.step(model(batch).sum())",
+        "optimizer.step(loss, retain_graph=True)",
+        "optimizer.step(epoch)",
+        "optimizer.step(scaler)",
+    ],
+)
+def test_a_step_of_its_own_class_is_called_as_before(step: str) -> None:
+    assert f"        {step}\n        xla.mark_step()\n" in migrated(OWN_STEP.format(step))
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["step()", "step(closure)", "step(closure=closure)", "step(lambda: loss)", "step(None)"],
+)
+def test_a_step_that_takes_a_closure_averages(step: str) -> None:
+    assert "xla.optimizer_step(optimizer" in migrated(OWN_STEP.format(f"optimizer.{step}"))
+
+
+def test_gradients_beside_a_step_of_its_own_class_are_named() -> None:
+    alone = OWN_STEP.format("optimizer.step(lr)")
+    beside = alone.replace("        optimizer", "        loss.backward()\n        optimizer")
+    told = [f for f in check(beside.encode()) if "reduce_gradients" in f.message]
+    assert [f.code for f in told] == ["XLA501"]
+    assert not [f for f in check(alone.encode()) if f.code == "XLA501"]

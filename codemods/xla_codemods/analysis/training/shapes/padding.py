@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, Replace
+from ...nodes import walk
 from ...scopes import Scope
 from ...syntax import keyword
 from ..collating import batch_lengths, collating
@@ -23,6 +24,7 @@ _COLLATORS = frozenset(
         "data.data_collator.DataCollatorWithPadding",
     )
 )
+_DONE_ON_THE_HOST = frozenset({"batch_decode", "decode", "equal", "len"})
 _MESSAGE = "XLA compiles once for every length that batches are padded to"
 _MAXIMUM = 'pad to one length: `padding="max_length", max_length=...`'
 
@@ -42,7 +44,7 @@ def paddings(script: ParsedFile) -> Iterator[Padding]:
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _COLLATORS:
             yield from _of_collator(call)
-        elif _is_tokenizer(script, call.func, scope):
+        elif _is_tokenizer(script, call.func, scope) and not _stays_on_the_host(script, call):
             yield from _of_tokenizer(call)
     for function in collating(script):
         for node, message in batch_lengths(script, function):
@@ -70,6 +72,37 @@ def _of_tokenizer(call: ast.Call) -> Iterator[Padding]:
         yield Padding(padding, f"{_MESSAGE}: {_MAXIMUM}")
     else:
         yield Padding(padding, f"{_MESSAGE}: pad to `max_length`", Replace(padding, '"max_length"'))
+
+
+def _stays_on_the_host(script: ParsedFile, call: ast.Call) -> bool:
+    """True if what the tokenizer gives gets a name, and is only measured, compared and decoded under it."""
+    match script.parent(_part_of(script, call)), script.function(call):
+        case ast.Assign(targets=[ast.Name(id=name)]), function if function is not None:
+            reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name]
+            reads = [n for n in reads if isinstance(n.ctx, ast.Load) and n.lineno > call.lineno]
+            return all(_is_looked_at(script, read) for read in reads)
+    return False
+
+
+def _is_looked_at(script: ParsedFile, read: ast.Name) -> bool:
+    part = _part_of(script, read)
+    match part, script.parent(part):
+        case ast.Attribute(attr="shape" | "ndim"), _:
+            return True
+        case _, ast.Call(func=func, args=args) if part in args:
+            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            return last in _DONE_ON_THE_HOST
+    return False
+
+
+def _part_of(script: ParsedFile, node: ast.expr) -> ast.expr:
+    """`node` with the attributes and elements that are taken of it, up to its shape."""
+    while not (isinstance(node, ast.Attribute) and node.attr in {"shape", "ndim"}):
+        around = script.parent(node)
+        if not (isinstance(around, (ast.Attribute, ast.Subscript)) and around.value is node):
+            break
+        node = around
+    return node
 
 
 def _is_longest(node: ast.expr | None) -> bool:
