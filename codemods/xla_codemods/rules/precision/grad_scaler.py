@@ -133,7 +133,8 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.values import SCALER
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
-from ...analysis.training.scalers.uses import MAKERS, Creation, Uses, classify, idle_bindings
+from ...analysis.training.scalers.creations import MAKERS, Creation, idle_bindings
+from ...analysis.training.scalers.uses import Uses, classify
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule

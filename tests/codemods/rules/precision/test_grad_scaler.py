@@ -293,3 +293,67 @@ def test_scalers_that_are_kept_as_entries(made: str, scaler: str) -> None:
 def test_a_scaler_for_a_class_that_is_not_seen_does_nothing() -> None:
     source = "import torch\ntrainer = Trainer(model, scaler=torch.cuda.amp.GradScaler())\n"
     assert migrated(source).endswith(f"trainer = Trainer(model, scaler={OFF})\n")
+
+
+KEPT = """\
+import torch
+from torch.cuda.amp import GradScaler
+
+class Callback:
+    def before_fit(self):
+        {made}
+
+    def after_backward(self):
+        self.learn.scaler.step(self.opt)
+
+    def after_step(self):
+        {read}
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.learn.scaler = GradScaler()",
+        "self.learn.loss, self.learn.scaler = None, GradScaler()",
+        "self.learn.scaler = self.learn.amp = GradScaler()",
+        'setattr(self.learn, "scaler", GradScaler())',
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        "self.scaler.update()",
+        'getattr(self.learn, "scaler").update()',
+        "print(self.trainer.scaler)",
+        "self.scales.append(self.scaler.get_scale())",
+    ],
+)
+def test_a_scaler_that_is_read_from_elsewhere_stays_as_one_that_does_nothing(
+    made: str, read: str
+) -> None:
+    after = migrated(KEPT.format(made=made, read=read))
+    assert made.replace("GradScaler()", OFF) in after
+    assert read in after
+
+
+def test_an_attribute_of_its_name_that_is_known_to_be_another_thing_is_none() -> None:
+    source = """\
+import torch
+from torch.cuda.amp import GradScaler
+
+class Net:
+    def __init__(self):
+        self.scaler = torch.ones(2)
+    def forward(self, x):
+        return x * self.scaler
+
+class Trainer:
+    def __init__(self):
+        self.scaler = GradScaler()
+    def step(self, loss, optimizer):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+"""
+    assert "GradScaler" not in migrated(source)

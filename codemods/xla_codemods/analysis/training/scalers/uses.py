@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, remove
 from ....patterns import Pattern
@@ -15,39 +15,26 @@ from ...scopes import Scope
 from ...syntax import keyword
 from ..replication import Replication
 from .branches import Changes, vanishes
+from .creations import (
+    Creation,
+    bound_names,
+    bound_to,
+    creations,
+    in_a_scaler,
+    last_name,
+    leaves_the_file,
+    targets_of,
+)
 from .scale import fold_scales
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
 
-# What makes a GradScaler.
-MAKERS = tuple(
-    f"{home}.{name}"
-    for home, names in {
-        "torch.amp": ("GradScaler",),
-        "torch.amp.grad_scaler": ("GradScaler",),
-        "torch.cuda.amp": ("GradScaler",),
-        "torch.cuda.amp.grad_scaler": ("GradScaler",),
-        "torch.cpu.amp": ("GradScaler",),
-        "torch.distributed.fsdp.sharded_grad_scaler": ("ShardedGradScaler",),
-        "fairscale.optim.grad_scaler": ("GradScaler", "ShardedGradScaler"),
-    }.items()
-    for name in names
-)
-_OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia"})
 _NAME = Pattern("scaler", re.IGNORECASE)
 _DROPPED = frozenset(
     "unscale_ update set_growth_factor set_backoff_factor set_growth_interval".split()
 )
 _ASKING = frozenset({"isinstance", "print", "repr", "str", "id", "type", "hasattr"})
-
-
-class Creation(NamedTuple):
-    """`call` makes a scaler; `whole` is it, or the `... if amp else None` around it; `statement` only binds it."""
-
-    call: ast.Call
-    whole: ast.expr
-    statement: ast.stmt | None
 
 
 class Uses:
@@ -72,10 +59,10 @@ class Uses:
         """True if another file may use it: it is returned, or kept in a module or object and not used here."""
         if leaves_the_file(script, creation.whole):
             return True
-        targets = _targets(creation.statement)
+        targets = targets_of(creation.statement)
         kept = [t for t in targets if isinstance(t, ast.Attribute) or script.function(t) is None]
         return any(
-            _last(target) not in self.names or _is_wanted_elsewhere(script, target)
+            last_name(target) not in self.names or _is_wanted_elsewhere(script, target)
             for target in kept
         )
 
@@ -92,114 +79,52 @@ def _is_wanted_elsewhere(script: ParsedFile, target: ast.expr) -> bool:
     """True if another module of the project has a use for it."""
     if isinstance(target, ast.Attribute):
         return script.project is not None and script.project.uses_attribute(target.attr)
-    return script.is_imported_elsewhere(_last(target))
+    return script.is_imported_elsewhere(last_name(target))
 
 
 def classify(script: ParsedFile) -> Uses:
     """All uses of scalers in `script`."""
     finder = _Finder(script)
-    for creation in _creations(script):
+    for creation in creations(script):
         finder.uses.creations.append(creation)
+    seen = set()
     for node, scope in _references(script, finder.uses.creations):
         finder.use(node, scope)
+        seen.add(node)
+    if _is_read_otherwise(script, finder.uses.creations, seen):
+        finder.uses.handed_out = True
     for place, edits in fold_scales(script, finder.scales, finder.uses.changes):
         finder.fix(place, *edits)
     return finder.uses
 
 
-def leaves_the_file(script: ParsedFile, node: ast.expr) -> bool:
-    """True if `node` is returned by a function that nothing in this file calls."""
-    statement = script.statement(node)
-    function = script.function(statement)
-    return (
-        isinstance(statement, ast.Return)
-        and function is not None
-        and not script.index.calls_of(function.name)
-    )
-
-
-def in_a_scaler(script: ParsedFile, node: ast.AST) -> bool:
-    """True if `node` stands in a class that derives from GradScaler."""
-    return any(
-        isinstance(a, ast.ClassDef)
-        and SCALER in script.inference.base_kind(a, script.index.scope(a))
-        for a in script.ancestors(node)
-    )
-
-
-def _creations(script: ParsedFile) -> Iterator[Creation]:
-    names = {"GradScaler", "ShardedGradScaler"}
-    names |= {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
-    for call, scope in script.index.of(ast.Call):
-        func = call.func
-        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if last not in names or script.dotted(func, scope) not in MAKERS:
-            continue
-        if not in_a_scaler(script, call) and not _is_for_another_device(call):
-            yield _creation(script, call)
-
-
-def _is_for_another_device(call: ast.Call) -> bool:
-    device = call.args[0] if call.args else keyword(call, "device")
-    return isinstance(device, ast.Constant) and device.value in _OTHERS
-
-
-def _creation(script: ParsedFile, call: ast.Call) -> Creation:
-    whole: ast.expr = call
-    above = script.parent(call)
-    while isinstance(above, (ast.IfExp, ast.BoolOp)) and _chooses(above, whole):
-        whole, above = above, script.parent(above)
-    if isinstance(above, ast.Tuple) and all(_makes(script, e) for e in above.elts):
-        above = script.parent(above)  # `scaler_g, scaler_d = GradScaler(), GradScaler()`
-    statement = above if isinstance(above, (ast.Assign, ast.AnnAssign)) else None
-    if not all(isinstance(t, (ast.Name, ast.Attribute)) for t in _targets(statement)):
-        statement = None
-    return Creation(call, whole, statement)
-
-
-def idle_bindings(script: ParsedFile, creation: Creation) -> Iterator[ast.stmt]:
-    """`scaler = None` beside the statement that makes it."""
-    targets = {_place(script, target) for target in _targets(creation.statement)}
-    for statement, _ in script.index.of(ast.Assign):
-        if isinstance(statement.value, ast.Constant) and statement.value.value is None:
-            if all(_place(script, target) in targets for target in statement.targets):
-                yield statement
-
-
-def _targets(statement: ast.stmt | None) -> list[ast.expr]:
-    if isinstance(statement, ast.Assign):
-        return [
-            element
-            for target in statement.targets
-            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
-        ]
-    return [statement.target] if isinstance(statement, ast.AnnAssign) else []
-
-
-def _place(script: ParsedFile, target: ast.expr) -> tuple[str, ast.AST]:
-    """Which variable `target` is: its text, in its class or its function."""
-    kinds: tuple[type[ast.AST], ...] = (ast.ClassDef, ast.Module)
-    if isinstance(target, ast.Name):
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
-    owner = next((a for a in script.ancestors(target) if isinstance(a, kinds)), script.tree)
-    return ast.unparse(target), owner
-
-
-def _makes(script: ParsedFile, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and script.dotted(node.func) in MAKERS
-
-
-def _chooses(parent: ast.IfExp | ast.BoolOp, node: ast.expr) -> bool:
-    """`node if amp else None`, `amp and node`."""
-    if isinstance(parent, ast.BoolOp):
-        return isinstance(parent.op, ast.And) and parent.values[-1] is node
-    other = parent.orelse if node is parent.body else parent.body
-    return node is not parent.test and isinstance(other, ast.Constant) and other.value is None
+def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[ast.expr]) -> bool:
+    """True if the file reads an attribute that a scaler is kept in from an object that is not known to have it:
+    `self.learn.scaler = GradScaler()` here, and `self.scaler.update()` there.
+    """
+    names = {
+        target.attr
+        for creation in creations
+        for target in bound_to(script, creation)
+        if isinstance(target, ast.Attribute)
+    }
+    if not names:
+        return False
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr in names and isinstance(node.ctx, ast.Load) and node not in seen:
+            kinds = script.value(node, scope).kinds
+            if (not kinds or SCALER in kinds) and not in_a_scaler(script, node):
+                return True
+    for call, _ in script.index.calls_of("getattr"):
+        match call.args:
+            case [_, ast.Constant(value=str(name)), *_] if name in names:
+                return True
+    return False
 
 
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
     """Names, attributes and subscripts that stand for a scaler where they are read (or deleted)."""
-    bound = {name for creation in creations for name in _bound_names(creation)}
+    bound = {name for creation in creations for name in bound_names(creation)}
     bound |= {text.rpartition(".")[2] for text in script.scalers_by_use}
     index = script.index
     nodes: list[tuple[ast.Name | ast.Attribute | ast.Subscript, Scope]] = [
@@ -208,7 +133,7 @@ def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple
         *index.of(ast.Subscript),
     ]
     for node, scope in nodes:
-        last = _last(node)
+        last = last_name(node)
         if last not in bound and not _NAME.search(last) and not _is_entry(node):
             continue
         if isinstance(node.ctx, ast.Store) or not script.is_scaler(node):
@@ -225,16 +150,6 @@ def _is_entry(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
 
 
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):
-        return _last(node.value)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _bound_names(creation: Creation) -> Iterator[str]:
-    yield from (_last(target) for target in _targets(creation.statement))
-
-
 class _Finder:
     def __init__(self, script: ParsedFile) -> None:
         self.script = script
@@ -246,7 +161,7 @@ class _Finder:
 
     def use(self, node: ast.expr, scope: Scope) -> None:
         """One reference, by what stands around it."""
-        self.uses.names.add(_last(node))
+        self.uses.names.add(last_name(node))
         parent = self.script.parent(node)
         if isinstance(parent, ast.Attribute):
             outer = self.script.parent(parent)
