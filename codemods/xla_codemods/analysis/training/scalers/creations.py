@@ -39,6 +39,7 @@ class Creation(NamedTuple):
 
 
 def creations(script: ParsedFile) -> Iterator[Creation]:
+    """Where the file makes scalers for CUDA, in its order."""
     names = {"GradScaler", "ShardedGradScaler"}
     names |= {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
     for call, scope in script.index.of(ast.Call):
@@ -99,6 +100,7 @@ def _place(script: ParsedFile, target: ast.expr) -> tuple[str, ast.AST]:
 
 
 def targets_of(statement: ast.stmt | None) -> list[ast.expr]:
+    """What an assignment binds; nothing where there is none."""
     if isinstance(statement, ast.Assign):
         return [
             element
@@ -122,6 +124,7 @@ def bound_to(script: ParsedFile, creation: Creation) -> list[ast.expr]:
 
 
 def bound_names(creation: Creation) -> Iterator[str]:
+    """The names and attributes that a scaler alone is bound to."""
     yield from (last_name(target) for target in targets_of(creation.statement))
 
 
