@@ -33,6 +33,23 @@ Among several kinds, the other accelerators are meant as well; the host is asked
 +    return xla.is_accelerator(xla.xla_device(device))
 ```
 
+So are tests of several devices at once:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def is_fast(x, y):
+-    return "cuda" in (x.device.type, y.device.type)
++    return (xla.is_accelerator(x.device) or xla.is_accelerator(y.device))
+
+ def move(x, device):
+     x = x.to(device)
+-    print("cuda" not in [device])
++    print(not xla.is_accelerator(device))
+     return x
+```
+
 Tests for the host, and words that are no devices, stay:
 
 ```python
@@ -95,11 +112,14 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 @RULE.node(ast.Compare)
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    if len(node.ops) != 1 or not _speaks_of_cuda(node):
+    if not _speaks_of_cuda(node):
         return
     if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
     if _is_beside_xla(script, node):
+        return
+    if len(node.ops) != 1:
+        yield from _chained(script, node)
         return
     left, op, right = node.left, node.ops[0], node.comparators[0]
     if isinstance(op, (ast.Eq, ast.NotEq)):
@@ -117,7 +137,9 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
     elif isinstance(op, (ast.In, ast.NotIn)):
         negated = isinstance(op, ast.NotIn)
         if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
-            if not isinstance(right, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+            if isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+                yield from _any_of(script, node, right.elts, negated)
+            elif not isinstance(right, ast.Dict):
                 yield from _test(script, node, right, negated, unknown=False)
         elif isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             yield from _among(script, node, left, right.elts, negated)
@@ -183,6 +205,33 @@ def _among(
         yield RULE.finding(
             script, node, 'XLA is not among these devices: add "xla"', severity=WARNING
         )
+
+
+def _any_of(
+    script: Script, node: ast.expr, elements: list[ast.expr], negated: bool
+) -> Iterator[Finding]:
+    """`"cuda" in (a.type, b.type)`."""
+    asked = [_asked(script, element) for element in elements]
+    devices = [device for device, sure in asked if device is not None and sure]
+    if not devices:
+        return
+    if len(devices) < len(elements):
+        yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
+        return
+    tests = [f"{script.xla}.is_accelerator({{{k}}})" for k in range(len(devices))]
+    text = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+    yield _finding(script, node, f"{'not ' if negated else ''}{text}", tuple(devices))
+
+
+def _chained(script: Script, node: ast.Compare) -> Iterator[Finding]:
+    """`a.type == b.type == "cuda"`."""
+    parts = [node.left, *node.comparators]
+    if all(isinstance(op, ast.Eq) for op in node.ops) and any(_says_cuda(script, p) for p in parts):
+        asked = [_asked(script, p) for p in parts if not _says_cuda(script, p)]
+        if any(sure for _, sure in asked):
+            yield RULE.finding(script, node, _MESSAGE)
+        elif any(device is not None for device, _ in asked):
+            yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 
 
 def _is_beside_xla(script: Script, node: ast.expr) -> bool:

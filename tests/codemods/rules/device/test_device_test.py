@@ -53,6 +53,9 @@ def test_negated(test: str) -> None:
         ('args.device.lower() == "cuda"', "xla.is_accelerator(args.device.lower())"),
         ('torch.device(d).type == "cuda"', "xla.is_accelerator(xla.xla_device(d))"),
         ('device in ("cuda", "cpu")', '(xla.is_accelerator(device) or device == "cpu")'),
+        ('"cuda" in (x.device.type, device)', "(xla.is_accelerator(x.device) or xla.is_accelerator(device))"),
+        ('"cuda" not in {x.device.type}', "not xla.is_accelerator(x.device)"),
+        ('"cuda" in [str(device), device]', "(xla.is_accelerator(device) or xla.is_accelerator(device))"),
         ('device.type not in ["cuda", "cpu"]', 'not (xla.is_accelerator(device) or device.type == "cpu")'),
     ],
 )  # fmt: skip
@@ -84,6 +87,9 @@ def test_a_variable_and_its_tests_change_together() -> None:
         'y = device.type in ("cuda", "xla")',
         'y = "cuda" in ["cuda", "cpu"]',
         'y = self.type == "cuda"',
+        'y = "cuda" in (backend, "rocm")',
+        'y = backend == kind == "cuda"',
+        'y = 1 < n < "cuda"',
     ],
 )
 def test_other_tests_stay(source: str) -> None:
@@ -95,6 +101,10 @@ def test_other_tests_stay(source: str) -> None:
     "source",
     [
         'y = device == "cuda:1"',
+        'y = device == x.device.type == "cuda"',
+        'y = "cuda" == device == kind',
+        'y = thing.type == other.type == "cuda"',
+        'y = "cuda" in (device, thing.type)',
         'y = thing.type == "cuda"',
         'y = device in ("cuda", "cpu", "tpu")',
         'match device.type:\n    case "cuda":\n        pass',
