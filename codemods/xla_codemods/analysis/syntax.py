@@ -151,22 +151,26 @@ def is_elif(node: ast.If, parents: Mapping[ast.AST, ast.AST]) -> bool:
 
 
 def used_names(tree: ast.Module) -> set[str]:
-    """Names that are read anywhere, in string annotations and `__all__` too."""
+    """Names that are read anywhere, in string annotations, casts and `__all__` too."""
     used: set[str] = set()
     for node in walk(tree):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Store):
+        match node:
+            case ast.Name(ctx=ast.Load() | ast.Del()):
                 used.add(node.id)
-        elif isinstance(node, (ast.arg, ast.AnnAssign)) and isinstance(
-            node.annotation, ast.Constant
-        ):
-            used.update(re.findall(r"\w+", str(node.annotation.value)))
-        elif isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
-        ):
-            used.update(
-                n.value
-                for n in walk(node.value)
-                if isinstance(n, ast.Constant) and isinstance(n.value, str)
-            )
+            case ast.arg(annotation=ast.expr() as told) | ast.AnnAssign(annotation=told):
+                used |= _words(told)
+            case ast.FunctionDef(returns=ast.expr() as told):
+                used |= _words(told)
+            case ast.AsyncFunctionDef(returns=ast.expr() as told):
+                used |= _words(told)
+            case ast.Call(func=ast.Name(id="cast") | ast.Attribute(attr="cast"), args=[told, _]):
+                used |= _words(told)
+            case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=told):
+                used |= _words(told)
     return used
+
+
+def _words(node: ast.expr) -> set[str]:
+    """The words in the strings of an annotation, or of a list of names."""
+    texts = (part.value for part in walk(node) if isinstance(part, ast.Constant))
+    return {word for text in texts if isinstance(text, str) for word in re.findall(r"\w+", text)}

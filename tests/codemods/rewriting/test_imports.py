@@ -204,3 +204,22 @@ def test_blank_lines_where_the_first_import_was(before: str, after: str) -> None
 )
 def test_only_code_takes_the_name_of_the_runtime(line: str) -> None:
     assert IMPORT in migrated(f"import torch\n{line}\n{USE}")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'def f(scaler: "GradScaler"): ...',
+        'def f(scaler: Optional["GradScaler"] = None): ...',
+        'def f() -> "GradScaler": ...',
+        'async def f() -> list["GradScaler"]: ...',
+        'scaler: "dict[str, GradScaler]" = {}',
+        'scaler = cast("GradScaler", None)',
+        '__all__ = ["GradScaler"]',
+    ],
+)
+def test_an_import_that_a_string_needs_stays(use: str) -> None:
+    source = f"import torch\nfrom torch.cuda.amp import GradScaler\n{use}\ns = GradScaler()\ns.update()\n"
+    assert "from torch.cuda.amp import GradScaler\n" in migrated(source)
+    other = source.replace(use, 'print("GradScaler")')
+    assert "from torch.cuda.amp import GradScaler\n" not in migrated(other)

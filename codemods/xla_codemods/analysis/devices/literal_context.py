@@ -36,7 +36,11 @@ ENGINE = "engine"  # handed to a library with devices of its own
 ELSEWHERE = "elsewhere"  # another rule's, or nothing of ours
 
 _ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
-_GIVES_DEVICE = Pattern(r"device", re.IGNORECASE)
+# `get_device`, `device_and_dtype`; not what tells something of a device.
+_GIVES_DEVICE = Pattern(
+    r"device(?!.*(?:capab|count|descr|info|key|label|memory|propert|report|stat|summar))",
+    re.IGNORECASE,
+)
 _NOT_VALUES = frozenset({"choices", "help", "metavar", "desc", "description", "doc", "action"})
 _LISTS = (ast.List, ast.Tuple)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)

@@ -31,6 +31,7 @@ from ..lines import codes, line
         ('config = {"device": "cuda", "lr": 1}', 'config = {"device": xla.device_type(), "lr": 1}'),
         ('config = dict(device="cuda")', "config = dict(device=xla.device_type())"),
         ('def get_device():\n    return "cuda"', "def get_device():\n    return xla.device_type()"),
+        ('def device_and_dtype():\n    return "cuda", torch.half', "def device_and_dtype():\n    return xla.device_type(), torch.half"),
         ('def pick():\n    return "cuda"\nx.to(pick())', "def pick():\n    return xla.device_type()\nx.to(pick())"),
         ('p.add_argument("--device", default="cuda")', 'p.add_argument("--device", default=xla.device_type(), type=xla.device_type)'),
         ('p.add_argument("-d", "--dev", default="cuda:0", choices=["cuda:0", "cpu"])',
@@ -86,6 +87,9 @@ def test_fields_of_dataclasses() -> None:
     [
         'class Backend(Enum):\n    DEVICE = "cuda"',
         'backend = "cuda"',
+        'def device_properties():\n    return "cuda", 8',
+        'def device_key(n):\n    return f"cuda/{n}"',
+        'def describe_device_count():\n    return "cuda"',
         'DEVICES = {"a": ("cuda", "xpu"), "b": ("cuda",)}',
         'def only_cuda(test):\n    return only_on("cuda")(test)',
         'def build(backend="cuda"): pass',

@@ -357,3 +357,18 @@ class Trainer:
         self.scaler.update()
 """
     assert "GradScaler" not in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
+        ("self.loss = scaler.scale(self.loss)\nself.loss.backward()", "self.loss.backward()"),
+        ("scaled = scaler.scale(loss)\nscaled.backward()", "scaled = loss\nscaled.backward()"),
+        ("if amp:\n    loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
+        ("loss = y = scaler.scale(loss)\ny.backward()", "loss = y = loss\ny.backward()"),
+    ],
+)
+def test_a_loss_that_keeps_its_name_is_not_assigned_to_itself(before: str, after: str) -> None:
+    source = f"import torch\nscaler = torch.cuda.amp.GradScaler()\n{before}\nscaler.update()\n"
+    assert migrated(source).replace("\nxla.mark_step()", "").strip().endswith(after)

@@ -213,8 +213,7 @@ class _Finder:
         changes = self.uses.changes
         changes.changed.add(call)
         if name == "scale" and (argument := _only_argument(call)) is not None:
-            changes.replaced[call] = argument
-            self.fix(call, Replace(call, "{0}", (argument,)))
+            self.scaled(call, argument)
         elif name == "step":
             self.step(call)
         elif name in _DROPPED:
@@ -225,6 +224,17 @@ class _Finder:
             self.enabled(call, scope)
         else:
             self.uses.unclear.append(call)
+
+    def scaled(self, call: ast.Call, argument: ast.expr) -> None:
+        """`scaler.scale(loss)`: the loss itself, and nothing where it keeps its name."""
+        statement = self.script.parent(call)
+        match statement:
+            case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(argument):
+                self.uses.changes.removed.add(statement)
+                self.fix(call, remove(statement))
+            case _:
+                self.uses.changes.replaced[call] = argument
+                self.fix(call, Replace(call, "{0}", (argument,)))
 
     def step(self, call: ast.Call) -> None:
         """`scaler.step(optimizer, ...)`: what XLA501 makes of `optimizer.step(...)`."""
