@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from .catalog.families import NAMES, PACKAGES, PARTS, is_cuda_only, may_lead_to_one
+from .patterns import Pattern
 from .prefilter import SUPPRESSION
 from .source import Source
 
@@ -29,15 +30,13 @@ _TRAINS = (
     ".backward(",
     ".zero_grad(",
     "DataLoader(",
-    "optimizer.step(",
-    "optim.step(",
-    "opt.step(",
     "TrainingArguments(",
     "TrainingArguments):",
     "autograd.grad(",
     "torch.func",
     "functorch",
 )
+_STEPS = Pattern(r"opt(?:im\w*)?(?:_\w{1,8})?(?:\[[^\]\n]*\])?\.step\(", re.IGNORECASE)
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment
 
 
@@ -230,12 +229,16 @@ def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
 
 def _trains(source: Source) -> bool:
     text = source.text
-    for word in _TRAINS:
-        for place in _places(word, text):
-            line = text[text.rfind("\n", 0, place) + 1 : place]
-            if not line.lstrip().startswith(_QUOTED):
-                return True
-    return False
+    if any(_is_code(place, text) for word in _TRAINS for place in _places(word, text)):
+        return True
+    if ".step(" not in text:
+        return False
+    return any(_is_code(match.start(), text) for match in _STEPS.compiled.finditer(text))
+
+
+def _is_code(place: int, text: str) -> bool:
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return not line.lstrip().startswith(_QUOTED)
 
 
 def _places(word: str, text: str) -> Iterator[int]:

@@ -17,6 +17,7 @@ from ..source import Source
 from .accelerators import speaks_of_an_accelerator
 from .index import Index, build
 from .inference import library_types
+from .inference.bases import derives_from_unknown
 from .inference.values import (
     ACCEL,
     CLASS,
@@ -281,6 +282,19 @@ class ParsedFile:
             return False
         return self.inference.method(definition, method) is not None
 
+    def is_neither_tensor_nor_module(self, node: ast.expr, scope: Scope | None = None) -> bool:
+        """True if `node` is of a class that is known to be neither, and inherits nothing from one that is not known."""
+        value = self.value(node, scope)
+        if not value.kinds & {INSTANCE, CLASS} or value.kinds & {MODULE, TENSOR}:
+            return False
+        return not self._inherits_unknown(value)
+
+    def _inherits_unknown(self, value: Value) -> bool:
+        definition = value.definition
+        return isinstance(definition, ast.ClassDef) and derives_from_unknown(
+            self.inference, definition
+        )
+
     def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
         """The method of a local class that `obj.method` names."""
         if not isinstance(func, ast.Attribute):
@@ -382,7 +396,7 @@ class ParsedFile:
         value = self.value(node)
         if value.has(OPTIMIZER):
             return True
-        if value.kinds & {MODULE, SCALER, INSTANCE, CLASS, TENSOR} or value.kinds:
+        if value.kinds and not (value.kinds == {INSTANCE} and self._inherits_unknown(value)):
             return False
         dotted = self.dotted(node)
         if dotted is not None and not (self.project and self.project.holds(dotted)):

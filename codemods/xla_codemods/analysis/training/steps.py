@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..inference.values import CLASS, FUNCTION, NONE, OPTIMIZER
+from ..nodes import walk
 from ..scopes import Scope
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def takes_only_a_closure(
     """
     if script.value(optimizer).has(OPTIMIZER):
         return True
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg)]
     return all(_may_be_a_closure(script, argument, scope) for argument in given)
 
 
@@ -39,6 +40,27 @@ def _may_be_a_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> b
     if value.kinds:
         return bool(value.kinds & {FUNCTION, CLASS, NONE})
     return bool(_CLOSURE_NAME.search(ast.unparse(argument)))
+
+
+def is_element_of(script: ParsedFile, loop: ast.For, optimizer: ast.expr) -> bool:
+    """True if each turn of `loop` has another `optimizer`: its variable, or what the turn looks up or makes by it."""
+    turns = _names_in(loop.target)
+    names = _names_in(optimizer)
+    if names & turns:
+        return True
+    made = [_made_in(script, loop, name) for name in names]
+    return any(values and all(turns & _names_in(value) for value in values) for values in made)
+
+
+def _made_in(script: ParsedFile, loop: ast.For, name: str) -> list[ast.expr]:
+    """What `name` is bound to in the turns of `loop`."""
+    found = script.index.scope(loop).find(name)
+    bindings = found[1] if found else []
+    return [b.value for b in bindings if b.value and loop in script.ancestors(b.node)]
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def is_marked_elsewhere(script: ParsedFile, call: ast.Call, optimizer: ast.expr) -> bool:

@@ -34,7 +34,7 @@ from ..syntax import keyword
 from .batches import Batches
 from .lightning import is_lightnings
 from .loaders import Driver, Feeding
-from .steps import is_marked_elsewhere, takes_only_a_closure
+from .steps import is_element_of, is_marked_elsewhere, takes_only_a_closure
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -61,6 +61,12 @@ class Step(NamedTuple):
     optimizer: ast.expr | None
     migrated: bool = False  # already through a runtime
     scaled: bool = False  # through a GradScaler
+
+    @property
+    def stepped(self) -> ast.expr:
+        """The optimizer, or what stands for it."""
+        assert isinstance(self.call.func, ast.Attribute)
+        return self.optimizer or self.call.func.value
 
 
 class Loop:
@@ -198,13 +204,11 @@ class Training:
         """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
         if loop is None or not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
             return False
-        names = {n.id for n in walk(loop.node.target) if isinstance(n, ast.Name)}
-        for step in self.steps:
-            if step.optimizer is None or loop.node not in self.script.ancestors(step.call):
-                continue
-            if names & {n.id for n in walk(step.optimizer) if isinstance(n, ast.Name)}:
-                return True
-        return False
+        return any(
+            loop.node in self.script.ancestors(step.call)
+            and is_element_of(self.script, loop.node, step.stepped)
+            for step in self.steps
+        )
 
     def anchor(self, node: ast.AST, owner: ast.AST) -> ast.stmt:
         """The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program

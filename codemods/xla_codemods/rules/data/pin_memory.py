@@ -48,7 +48,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.values import CLASS, INSTANCE, LOADER, TENSOR
+from ...analysis.inference.values import LOADER, TENSOR
 from ...edits import DropArgument, DropEntry, Replace, remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -73,8 +73,7 @@ _LOADER_ARGUMENTS = frozenset(
 def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    kinds = script.value(owner, scope).kinds
-    if kinds & {INSTANCE, CLASS} and TENSOR not in kinds:
+    if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
         return
     statement = script.parent(call)
     if script.is_statement(call) or (

@@ -76,7 +76,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
-from ...analysis.inference.values import CLASS, INSTANCE, MODULE, TENSOR
+from ...analysis.inference.values import MODULE
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
@@ -222,9 +222,7 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
         return not value.has(MODULE) or _inherits_it(script, value.definition)
-    return script.defines(owner, "cuda") or (
-        bool(value.kinds & {INSTANCE, CLASS}) and not value.kinds & {MODULE, TENSOR}
-    )
+    return script.defines(owner, "cuda") or script.is_neither_tensor_nor_module(owner, scope)
 
 
 def _inherits_it(script: Script, definition: ast.AST | None) -> bool:

@@ -104,7 +104,7 @@ from ...analysis.devices.specs import (
     named_like_a_device,
 )
 from ...analysis.devices.uses import makes_tensors
-from ...analysis.inference.values import CLASS, DATASET, DTYPE, INSTANCE, MODULE, TENSOR
+from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import IN_TRAINING, Rule
@@ -133,8 +133,11 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     found = list(_numbered(script, index)) or list(_followed(script, index))
     if found:
-        kinds = script.value(call.func.value, scope).kinds
-        if not kinds & {INSTANCE, CLASS, DATASET} or kinds & {MODULE, TENSOR}:
+        owner = call.func.value
+        kinds = script.value(owner, scope).kinds
+        has_its_own = DATASET in kinds or script.defines(owner, call.func.attr)
+        has_its_own = has_its_own or script.is_neither_tensor_nor_module(owner, scope)
+        if kinds & {MODULE, TENSOR} or not has_its_own:
             yield from found
 
 

@@ -43,7 +43,6 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.literal_context import NAME, SINK
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
-from ...analysis.inference.values import CLASS, INSTANCE, MODULE, TENSOR
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...finding import HIGH, Finding
@@ -129,10 +128,7 @@ def _called(
 
 def _is_anothers(script: Script, owner: ast.expr) -> bool:
     """True if `owner` is of a local class that is no tensor and no module, or has its own `cuda`."""
-    kinds = script.value(owner).kinds
-    return script.defines(owner, "cuda") or (
-        bool(kinds & {INSTANCE, CLASS}) and not kinds & {MODULE, TENSOR}
-    )
+    return script.defines(owner, "cuda") or script.is_neither_tensor_nor_module(owner)
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:

@@ -66,21 +66,23 @@ An optimizer over both kinds averages nothing in its step: the wrapper has avera
 A class's own `step` that takes more than a closure is called as before. Where the gradients are computed beside it, it is
 named, and nothing is said where it computes them itself:
 
-```python
-import torch
+```diff
+ import torch
++from xla_migrate import runtime as xla
 
-def fit(model, batches, lr):
-    optimizer = make_optimizer(model)
-    for batch in batches:
-        loss = model(batch).sum()
-        loss.backward()
-        optimizer.step(lr)  # XLA501
-        optimizer.zero_grad()
+ def fit(model, batches, lr):
+     optimizer = make_optimizer(model)
+     for batch in batches:
+         loss = model(batch).sum()
+         loss.backward()
+         optimizer.step(lr)  # XLA501
++        xla.mark_step()
 
-def fit_by_loss(model, batches):
-    optimizer = make_optimizer(model)
-    for batch in batches:
-        optimizer.step(model(batch).sum())
+ def fit_by_loss(model, batches):
+     optimizer = make_optimizer(model)
+     for batch in batches:
+         optimizer.step(model(batch).sum())
++        xla.mark_step()
 ```
 
 What is no optimizer keeps its `step`:
@@ -135,19 +137,30 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
             if _follows_backward(script, step.call):
                 yield RULE.finding(script, step.call, _OWN)
             continue
-        arguments = [*step.call.args, *(k.value for k in step.call.keywords)]
-        names = ["", *(f"{k.arg}=" if k.arg else "**" for k in step.call.keywords)]
-        names = [""] * len(step.call.args) + names[1:]
-        text = "".join(f", {name}{{{k + 1}}}" for k, name in enumerate(names))
+        given = list(_handed_through(step.call))
+        text = "".join(f", {name}{{{k}}}" for k, (name, _) in enumerate(given, 1))
         averages = script.cached(Replication).averages(step.optimizer)
         message = "on several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
         if not averages:
             text += ", average=False"
             message = NOT_REPLICATED.format(script.segment(step.optimizer))
         edit = Replace(
-            step.call, f"{script.xla}.optimizer_step({{0}}{text})", (step.optimizer, *arguments)
+            step.call,
+            f"{script.xla}.optimizer_step({{0}}{text})",
+            (step.optimizer, *(value for _, value in given)),
         )
         yield RULE.finding(script, step.call, message, edit)
+
+
+def _handed_through(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call, with what stands before each: `*`, `closure=`, `**`."""
+    for argument in call.args:
+        if isinstance(argument, ast.Starred):
+            yield "*", argument.value
+        else:
+            yield "", argument
+    for keyword in call.keywords:
+        yield (f"{keyword.arg}=" if keyword.arg else "**"), keyword.value
 
 
 def _follows_backward(script: Script, step: ast.Call) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -40,3 +41,37 @@ def test_called_by_its_name_with_what_torch_does_not_take() -> None:
 def test_flags_and_others_of_that_name(source: str) -> None:
     assert line(source) == source
     assert codes(source) == []
+
+
+UNKNOWN = """\
+import abc
+import torch
+from elsewhere import Base
+from torch_geometric.nn import MessagePassing
+
+class Conv(MessagePassing):
+    def setup(self):
+        self.cuda()
+
+class Deep(Conv): ...
+class Odd(Base): ...
+class Own(Base):
+    def cuda(self):
+        return self
+class Plain(abc.ABC): ...
+
+{}
+"""
+
+
+@pytest.mark.parametrize("made", ["Conv()", "Deep()", "Odd(3)", "Deep().eval()"])
+def test_classes_that_inherit_from_elsewhere_may_be_modules(made: str) -> None:
+    after = migrated(UNKNOWN.format(f"net = {made}.cuda()\nnet.to(0)"))
+    assert "        self.to(xla.xla_device())\n" in after
+    assert f"net = {made}.to(xla.xla_device())\nnet.to(xla.xla_device())\n" in after
+
+
+@pytest.mark.parametrize("made", ["Own()", "Plain()"])
+def test_classes_with_a_cuda_of_their_own_or_without_any_keep_theirs(made: str) -> None:
+    use = f"net = {made}.cuda()\n"
+    assert use in migrated(UNKNOWN.format(use))

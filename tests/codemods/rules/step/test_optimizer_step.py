@@ -279,11 +279,45 @@ def test_a_step_of_its_own_class_is_called_as_before(step: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "step",
-    ["step()", "step(closure)", "step(closure=closure)", "step(lambda: loss)", "step(None)"],
+    "given",
+    [
+        "()",
+        "(closure)",
+        "(closure=closure)",
+        "(lambda: loss)",
+        "(None)",
+        "(*batch)",
+        "(*batch, **lr)",
+        "(**lr)",
+    ],
 )
-def test_a_step_that_takes_a_closure_averages(step: str) -> None:
-    assert "xla.optimizer_step(optimizer" in migrated(OWN_STEP.format(f"optimizer.{step}"))
+def test_a_step_that_takes_a_closure_averages(given: str) -> None:
+    after = migrated(OWN_STEP.format(f"optimizer.step{given}"))
+    assert f"xla.optimizer_step(optimizer{', ' if given != '()' else ''}{given[1:]}\n" in after
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for optimizer in optimizers:\n            optimizer.step()",
+        "for k in optimizers:\n            optimizers[k].step()",
+        "for k, p in params:\n            optimizer = optimizers[k]\n            optimizer.step()",
+        "for p in params:\n            optimizer = torch.optim.SGD([p])\n            optimizer.step()",
+        "for part, optimizer in optimizers:\n            optimizer.step(loss, part)",
+    ],
+)
+def test_the_step_over_several_optimizers_is_marked_behind_them(loop: str) -> None:
+    after = migrated(f"import torch\ndef step(optimizers, params, loss):\n        {loop}\n")
+    assert after.endswith("\n        xla.mark_step()\n")
+
+
+def test_a_step_of_a_class_with_an_unknown_base_is_one() -> None:
+    head = "import torch\nfrom others import Adan, Base\n"
+    body = "optimizer = {}(p)\nloss.backward()\noptimizer.step()\n"
+    averaged = migrated(f"{head}class Own(Adan):\n    pass\n{body.format('Own')}")
+    assert "xla.optimizer_step(optimizer)" in averaged
+    plain = migrated(f"{head}class Own:\n    pass\n{body.format('Own')}")
+    assert "optimizer.step()" in plain
 
 
 def test_gradients_beside_a_step_of_its_own_class_are_named() -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...inference.values import CLASS, HOST, INSTANCE, MODULE, TENSOR
+from ...inference.values import HOST
 from ...syntax import keyword
 
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def may_be_on_the_device(script: ParsedFile, node: ast.expr, scope: Scope) -> bo
     value = script.value(node, scope)
     if value.has(HOST):
         return False
-    return bool(value.kinds & {TENSOR, MODULE}) or not value.kinds & {INSTANCE, CLASS}
+    return not script.is_neither_tensor_nor_module(node, scope)
