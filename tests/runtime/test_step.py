@@ -270,3 +270,23 @@ def test_a_training_on_the_device_or_without_one_is_no_news(
             monkeypatch.setattr(room, "_is_warned", False)
             parameter = nn.Parameter(torch.ones(2, device=where))
             xla.optimizer_step(torch.optim.SGD([parameter], lr=0.5))
+
+
+def test_a_class_of_its_own_that_has_a_step_alone_is_stepped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stepper:
+        steps = 0
+
+        def step(self) -> None:
+            self.steps += 1
+
+    stepper = Stepper()
+    monkeypatch.setattr(room, "_is_warned", False)
+    xla.optimizer_step(stepper)
+    assert stepper.steps == 1
+    monkeypatch.setattr(room, "world_size", lambda: 2)
+    with pytest.raises(TypeError, match="no param_groups"):
+        xla.optimizer_step(stepper)
+    xla.optimizer_step(stepper, average=False)
+    assert stepper.steps == 2

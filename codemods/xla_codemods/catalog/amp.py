@@ -103,5 +103,6 @@ ROWS: tuple[Row, ...] = (
         ("autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
         AMP,
     ),
+    *also("torch", ("GradScaler",), AMP),
     *also("torch.amp.grad_scaler", ("GradScaler",), AMP),
 )

@@ -56,7 +56,7 @@ class _Collapsing:
         if isinstance(node, ast.If):
             return self._empty(node.body) and self._empty(node.orelse) and is_pure(node.test)
         if isinstance(node, ast.For):
-            return not node.orelse and self._empty(node.body) and is_pure(node.iter)
+            return not node.orelse and self._empty(node.body) and _only_yields(node.iter)
         if isinstance(node, ast.Try):
             return self._empty([*node.body, *node.orelse, *node.finalbody])
         return False
@@ -93,6 +93,16 @@ class _Collapsing:
             yield DropBranch(node, "orelse")
         if node.finalbody and not finally_:
             yield DropBranch(node, "finalbody") if node.handlers else Unwrap(node)
+
+
+def _only_yields(node: ast.expr) -> bool:
+    """True if going through `node` does nothing else: a variable, `d.values()`, `zip(a, b)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="items" | "keys" | "values"), args=[]):
+            return is_pure(owner)
+        case ast.Call(func=ast.Name(id="enumerate" | "range" | "reversed" | "zip"), args=given):
+            return all(map(_only_yields, given))
+    return is_pure(node)
 
 
 def _is_chain(block: list[ast.stmt]) -> bool:

@@ -41,6 +41,11 @@ def to_average(optimizer: Any) -> list[torch.Tensor]:
 
 
 def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"the gradients of {type(optimizer).__name__} cannot be averaged: it has no param_groups;"
+            " give the torch.optim optimizer inside it, or average=False"
+        )
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter.requires_grad:

@@ -40,7 +40,7 @@ def optimizer_step(
     Does not mark the step: a device loader does, or ``mark_step`` (fact 1.20).
 
     Args:
-        optimizer: Anything with ``step`` and ``param_groups``.
+        optimizer: Anything with ``step``, and, where there are several replicas, ``param_groups``.
         closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
             runs, not those from before (fact 1.23).
         average: False for parameters that are each replica's own, as in model parallelism: their
@@ -51,6 +51,7 @@ def optimizer_step(
         What ``optimizer.step`` returned.
 
     Raises:
+        TypeError: there are several replicas, and `optimizer` has no ``param_groups``.
         RuntimeError: at the first step, where the parameters differ between replicas: averages would
             train them wrong; and where a ``DistributedDataParallel`` has not averaged all gradients.
 
@@ -82,7 +83,8 @@ def _warn_of_the_host(optimizer: Any) -> None:
     if _is_warned:
         return
     _is_warned = True
-    kinds = {p.device.type for group in optimizer.param_groups for p in group["params"]}
+    groups = getattr(optimizer, "param_groups", ())  # a class of its own need not have them
+    kinds = {p.device.type for group in groups for p in group["params"]}
     if kinds == {"cpu"} and device_type() != "cpu":
         warnings.warn(
             f"this training runs on the CPU, not on the {device_type()!r} device that is there: the script put its"

@@ -123,3 +123,25 @@ def test_a_block_that_gets_something_in_the_place_of_what_goes_stays() -> None:
     after = migrated(before)
     assert "    if last:\n        xla.optimizer_step(optimizer)\n" in after
     assert "pass" not in after
+
+
+@pytest.mark.parametrize(
+    ("over", "is_left"),
+    [
+        ("opts", False),
+        ("opts.values()", False),
+        ("self.opts.items()", False),
+        ("zip(opts, names)", False),
+        ("enumerate(opts.values(), 1)", False),
+        ("next(opts)", True),
+        ("opts.pop()", True),
+        ("zip(opts, make())", True),
+    ],
+)
+def test_a_loop_in_which_nothing_is_left_goes_where_its_elements_only_come(
+    over: str, is_left: bool
+) -> None:
+    loop = f"for o in {over}:\n    scaler.unscale_(o)\n"
+    source = f"import torch\nscaler = torch.GradScaler('cuda')\nscaler.scale(x).backward()\n{loop}"
+    assert (f"for o in {over}:\n    pass\n" in migrated(source)) == is_left
+    assert "unscale_" not in migrated(source)

@@ -395,6 +395,7 @@ _TAKES_FIRST = frozenset(
         "torch.device",
         "torch.autocast",
         "torch.amp.autocast",
+        "torch.GradScaler",
         "torch.amp.GradScaler",
         "torch.cuda.set_device",
         "torch.cuda.device",

@@ -84,6 +84,7 @@ _RESULTS: dict[str, Value] = {
     # mixed precision
     "torch.cuda.amp.GradScaler": of(SCALER),
     "torch.cuda.amp.grad_scaler.GradScaler": of(SCALER),
+    "torch.GradScaler": of(SCALER),
     "torch.amp.GradScaler": of(SCALER),
     "torch.amp.grad_scaler.GradScaler": of(SCALER),
     "torch.cpu.amp.GradScaler": of(SCALER),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAKERS = tuple(
     f"{home}.{name}"
     for home, names in {
+        "torch": ("GradScaler",),
         "torch.amp": ("GradScaler",),
         "torch.amp.grad_scaler": ("GradScaler",),
         "torch.cuda.amp": ("GradScaler",),
