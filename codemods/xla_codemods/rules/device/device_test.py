@@ -334,12 +334,18 @@ def _is_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):
         if "is_cuda" in script.inference.class_attributes(value.definition):
             return True
-        return not value.kinds & {MODULE, TENSOR} or isinstance(owner, ast.Name)
-    return isinstance(owner, ast.Name) and owner.id in {
-        "self",
-        "cls",
-        "args",
-        "opt",
-        "cfg",
-        "config",
-    }
+        is_named = isinstance(owner, ast.Name) and value.has(MODULE)
+        return is_named or script.is_neither_tensor_nor_module(owner, scope)
+    return (
+        not value.has(TENSOR)
+        and isinstance(owner, ast.Name)
+        and owner.id
+        in {
+            "self",
+            "cls",
+            "args",
+            "opt",
+            "cfg",
+            "config",
+        }
+    )

@@ -169,3 +169,13 @@ def test_a_test_beside_kernels_is_left_to_a_person() -> None:
 def test_a_test_for_rocm_is_none_for_an_accelerator(test: str, times: int) -> None:
     source = f"import torch\ndef f(x: torch.Tensor, ready):\n    if {test}:\n        return 1\n"
     assert list(codes(source)).count("XLA107") == times
+
+
+def test_a_class_that_inherits_from_elsewhere_may_have_torchs() -> None:
+    head = "import torch\nfrom elsewhere import Base\nclass Data(Base): ...\n"
+    assert "y = xla.is_accelerator(Data())\n" in migrated(head + "y = Data().is_cuda\n")
+    own = head.replace("...", "is_cuda = True") + "y = Data().is_cuda\n"
+    assert migrated(own) == own
+    assert "y = xla.is_accelerator(opt)" in migrated(
+        head + "opt = torch.ones(2)\ny = opt.is_cuda\n"
+    )
