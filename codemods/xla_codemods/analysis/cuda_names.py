@@ -46,7 +46,7 @@ def left_over(
     ]
     if not left:
         return []
-    covered = _Covered(script, found)
+    covered = Covered(script, found)
     return [
         use
         for use in left
@@ -242,7 +242,7 @@ def _is_second_name(parent: ast.AST, node: ast.expr, dotted: str, scope: Scope) 
     )
 
 
-class _Covered:
+class Covered:
     """True if a finding speaks of a place already, or an edit takes the place away."""
 
     def __init__(self, script: ParsedFile, found: list[Finding]) -> None:

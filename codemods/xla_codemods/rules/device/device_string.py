@@ -72,6 +72,21 @@ envs = gymnasium.make("Ant-v4", sim_device="cuda:0", num_envs=64)  # XLA105
 model = torch.nn.Linear(2, 2).to(xla.xla_device())
 ```
 
+A name that becomes a device on a way that is not followed is named, and rewritten with `--unsafe`:
+
+```diff
+ import os
+ import torch
++from xla_migrate import runtime as xla
+
+-where = os.environ.get("WHERE", "cuda")
++where = os.environ.get("WHERE", xla.device_type())
+-kind = "cuda"
++kind = xla.device_type()
+ x = torch.ones(2).to(where)
+ y = torch.ones(2, device=":".join([kind, "0"]))
+```
+
 Words that are no devices stay: members of an enumeration, keys, choices, file names, messages.
 
 ```python
@@ -92,21 +107,28 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
 from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
 from ...analysis.devices.non_device_calls import is_of_an_engine
+from ...analysis.devices.reached import reaching
 from ...analysis.host_programs import is_program_without_torch
 from ...analysis.inference.values import DEVICE, HOST
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, Edit, Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import IN_TRAINING, Rule, Unhandled
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
 RULE = Rule("XLA105", "device-string")
+
+_REACHED = (
+    "the name of a CUDA device fails on an XLA host, and it becomes the device of a call on a way that is not followed: "
+    "use `xla.device_type()`"
+)
 
 _ENGINE = (
     "this names a device to a library that has devices of its own, and none of XLA's: give it one that this host has "
@@ -146,6 +168,20 @@ def device_string(script: Script) -> Iterator[Finding]:
         elif placed.place == KEPT and spec.ordinal is not None:
             message = "the name of a CUDA device fails on an XLA host where it is used as a device: use `xla.device_type()`"
             yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
+
+
+@RULE.fallback
+def reached(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    """`torch.zeros(2, device=":".join(["cuda", rank]))`: what all other checks leave and torch takes."""
+    nodes = reaching(script)
+    if not nodes or is_program_without_torch(script):
+        return
+    covered = Covered(script, unhandled.found)
+    for node in nodes:
+        spec = script.device_literals.spec(node)
+        if spec is not None and not covered(node) and not chooses_tests(script, node):
+            edit = Replace(node, *script.devices.string(spec))
+            yield RULE.finding(script, node, _REACHED, edit, safety=UNSAFE)
 
 
 @RULE.node(ast.keyword, named=("device", "rl_device", "sim_device"), mentions=IN_TRAINING)

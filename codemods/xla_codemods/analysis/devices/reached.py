@@ -1,0 +1,136 @@
+"""Names of CUDA devices that reach a call of torch's on ways on which they are not rewritten: made of parts, taken from
+the environment, put into a list that is gone through.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..scopes import Binding, FunctionNode, Scope
+from ..syntax import argument_for
+from .literal_context import ELSEWHERE, KEPT, SINK, place
+from .specs import TENSOR_METHODS
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+_UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodcaller"})
+_BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
+_DEEPEST = 12  # steps from a call to a string
+
+
+def reaching(script: Script) -> list[ast.expr]:
+    """The strings that are left as they are and become the device of a tensor or module, in source order."""
+    literals = script.device_literals.all
+    left = {
+        found.spec.node
+        for found in literals
+        if found.place == ELSEWHERE or (found.place == KEPT and found.spec.ordinal is None)
+    }
+    if not left:
+        return []
+    trace = _Trace(script)
+    found = {node for sink, scope in _sinks(script) for node in trace.parts(sink, scope)}
+    return sorted(found & left, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _sinks(script: Script) -> Iterator[tuple[ast.expr, Scope]]:
+    """What calls take for a device."""
+    for call, scope in script.index.of(ast.Call):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        dotted = script.dotted(call.func, scope) or ""
+        if not (name in TENSOR_METHODS or dotted.startswith("torch.") or dotted in _UNBOUND):
+            continue
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            if dotted in _UNBOUND:
+                is_one = argument is not call.args[0]
+            elif isinstance(argument, ast.Starred):
+                is_one = dotted == "torch.device" or name == "to"
+            else:
+                is_one = not isinstance(argument, ast.Constant) and place(script, argument) == SINK
+            if is_one:
+                yield argument, scope
+
+
+class _Trace:
+    """The expressions that a value may be made of; each name is followed once."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.seen: set[tuple[Scope, str]] = set()
+
+    def parts(self, node: ast.expr, scope: Scope, depth: int = 0) -> Iterator[ast.expr]:
+        """`node`, and what it is made of."""
+        if depth > _DEEPEST:
+            return
+        yield node
+        if isinstance(node, ast.Name):
+            yield from self._bound(node.id, scope, depth)
+            return
+        for part in self._values(node, scope):
+            yield from self.parts(part, scope, depth + 1)
+
+    def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
+        match node:
+            case ast.IfExp(body=first, orelse=second) | ast.BinOp(left=first, right=second):
+                yield from (first, second)
+            case ast.BoolOp(values=parts) | ast.JoinedStr(values=parts):
+                yield from parts
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+                yield from parts
+            case ast.Dict(values=parts):
+                yield from parts
+            case ast.Subscript(value=part) | ast.Starred(value=part) | ast.NamedExpr(value=part):
+                yield part
+            case ast.FormattedValue(value=part):
+                yield part
+            case ast.Call():
+                yield from self._given(node, scope)
+
+    def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
+        """What a call may make its result of; calls of torch's have had their devices, and functions of the file choose."""
+        dotted = self.script.dotted(call.func, scope) or ""
+        if dotted.startswith("torch.") and dotted != "torch.device":
+            return
+        if self.script.value(call.func, scope).definition is not None:
+            return
+        args = call.args
+        if isinstance(call.func, ast.Attribute):
+            if call.func.attr in _BY_KEY:
+                args = args[1:]
+            yield call.func.value
+        yield from args
+        yield from (keyword.value for keyword in call.keywords)
+
+    def _bound(self, name: str, scope: Scope, depth: int) -> Iterator[ast.expr]:
+        found = scope.find(name)
+        if found is None or (found[0], name) in self.seen:
+            return
+        home, bindings = found
+        self.seen.add((home, name))
+        for binding in bindings:
+            if binding.how == "parameter":
+                yield from self._passed(binding, home, depth)
+            elif binding.value is not None and binding.how != "import":
+                yield from self.parts(binding.value, home, depth + 1)
+
+    def _passed(self, binding: Binding, home: Scope, depth: int) -> Iterator[ast.expr]:
+        """What the file's calls of a function give for one of its parameters."""
+        function = home.node
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return
+        assert isinstance(binding.node, ast.arg)
+        for call, scope in self.script.index.calls_of(function.name):
+            for given in self._arguments(binding.node.arg, function, call):
+                yield from self.parts(given, scope, depth + 1)
+
+    def _arguments(self, name: str, function: FunctionNode, call: ast.Call) -> Iterator[ast.expr]:
+        is_method = isinstance(self.script.parent(function), ast.ClassDef)
+        given = argument_for(name, function, call, skip_self=is_method)
+        if given is not None:
+            yield given
+        else:
+            yield from (a for a in call.args if isinstance(a, ast.Starred))
+            yield from (k.value for k in call.keywords if k.arg is None)

@@ -1,0 +1,70 @@
+"""Names of CUDA devices that reach torch on ways which are not followed are named."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import Options, check, migrate
+
+HEAD = """\
+import os, operator
+import torch
+from torch import nn
+
+def put(t, where): return t.to(where)
+def entry(t, c): return t.to(c["w"])
+def pick(kind): return torch.device("cpu") if "u" in kind else torch.device("meta")
+class Mover:
+    def go(self, t, where): return t.to(where)
+
+def run(x, rank, m):
+"""
+WAYS = """
+w = ":".join(["cuda", str(rank)]); x.to(w)
+base = "cuda"; w = base + ":" + str(rank); x.to(w)
+base = "cuda"; w = "%s:%d" % (base, rank); x.to(w)
+base = "cuda"; x.to("{}:{}".format(base, rank))
+w = "cpu"; w = w.replace("cpu", "cuda"); x.to(w)
+(w, n), k = ("cuda", 2), 3; x.to(w)
+x.to(next(iter(["cuda"])))
+w = os.environ.get("W", "cuda"); x.to(w)
+w = os.environ.setdefault("W", "cuda"); torch.zeros(2, device=w)
+put(x, *["cuda"])
+put(**{"t": x, "where": "cuda"})
+entry(x, {"w": "cuda"})
+Mover().go(x, *("cuda",))
+torch.Tensor.to(x, "cuda")
+nn.Module.to(m, "cuda:0")
+operator.methodcaller("to", "cuda")(x)
+torch.device(*("cuda", 0))
+for i, w in enumerate(["cpu", "cuda"]): x.to(w)
+for w, k in zip(["cuda", "cpu"], [1, 2]): x.to(w)
+for w, k in [("cuda", 1), ("cpu", 2)]: torch.ones(2, device=w)
+"""
+OTHERS = """
+w = {"cuda": "cpu"}[rank]; x.to(w)
+w = "cpu" if rank == "cuda" else "meta"; x.to(w)
+w = os.environ.get("cuda", "cpu"); x.to(w)
+w = "cuda"; print(w, x.to("cpu"))
+x.to(pick("cuda"))
+names = ["cuda", "cpu"]; print(names); x.to("cpu")
+"""
+
+
+def _program(line: str) -> str:
+    lines = [line] if line.startswith("for") else line.split("; ")
+    return HEAD + textwrap.indent("\n".join(lines), "    ") + "\n"
+
+
+@pytest.mark.parametrize("line", WAYS.strip().splitlines())
+def test_ways(line: str) -> None:
+    source = _program(line).encode()
+    assert [f.code for f in check(source)] == ["XLA105"]
+    assert b'"cuda' not in migrate(source, Options(unsafe=True)).data
+
+
+@pytest.mark.parametrize("line", OTHERS.strip().splitlines())
+def test_others(line: str) -> None:
+    assert check(_program(line).encode()) == []
