@@ -84,12 +84,16 @@ from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
 from ...analysis.training.process_groups import COLLECTIVES
-from ...analysis.training.rank_divergence import has_replicas, reads_averages
+from ...analysis.training.rank_divergence import (
+    functions_of_some,
+    has_replicas,
+    reads_averages,
+)
 from ...analysis.training.ranks import Guard, guard
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -98,6 +102,10 @@ if TYPE_CHECKING:
 RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
 
 _HOMES = ("torch.distributed.", f"{library_types.RUNTIME}.", "torch_xla.core.xla_model.")
+_AVERAGE_IS_READ = (
+    "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
+    "before it"
+)
 _JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
@@ -126,6 +134,42 @@ def _is_of_a_mode(test: ast.expr) -> bool:
     )
 
 
+@RULE.file(mentions=IN_TRAINING)
+def within_a_call(script: Script) -> Iterator[Finding]:
+    """`for callback in callbacks: callback.on_backward_end(self)`, one of which reads gradients on one replica alone."""
+    if not script.trains or script.uses_accelerate or not has_replicas(script):
+        return
+    cut: set[ast.stmt] = set()
+    for function in functions_of_some(script):
+        if not (reads_averages(script, function) and _READS.search(ast.unparse(function))):
+            continue
+        for call, _ in script.index.calls_of(function.name):
+            statement = _between_backward_and_step(script, script.statement(call))
+            guarded = isinstance(statement, ast.If) and guard(statement.test) is not None
+            if statement is not None and statement not in cut and not guarded:
+                cut.add(statement)
+                edit = InsertBefore(statement, f"{script.xla}.mark_step()")
+                yield RULE.finding(script, statement, _AVERAGE_IS_READ, edit)
+
+
+def _between_backward_and_step(script: Script, statement: ast.stmt) -> ast.stmt | None:
+    """`statement`, or what holds it, that stands between a backward pass and the step, with no mark since."""
+    node: ast.AST | None = statement
+    while isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
+        block = script.block(node)
+        before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
+        effects = [script.training.effects_of([s]) for s in before]
+        since = max((i for i, found in enumerate(effects) if BACKWARD in found), default=None)
+        if since is not None:
+            if any(found & {MARK, STEP} for found in effects[since:]):
+                return None
+            stepped = any(STEP in script.training.effects_of([s]) for s in behind)
+            return node if stepped else None
+        node = script.parents.get(node)
+    return None
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 
@@ -152,11 +196,8 @@ def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
     if since is None or any(MARK in found for found in effects[since:]):
         return
     if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):
-        message = (
-            "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
-            "before it"
-        )
-        yield RULE.finding(script, node, message, InsertBefore(node, f"{script.xla}.mark_step()"))
+        edit = InsertBefore(node, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, node, _AVERAGE_IS_READ, edit)
 
 
 def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
