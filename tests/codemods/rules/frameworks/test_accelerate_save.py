@@ -23,18 +23,63 @@ def test_accelerate_saves(before: str, after: str) -> None:
     assert migrated(HEAD + before) == HEAD + after
 
 
+EMA = """model = accelerator.prepare(torch.nn.Linear(4, 4))
+class EMA:
+    def __init__(self, model):
+        self.weights = {k: v.clone() for k, v in model.state_dict().items()}
+        self.on_host = {k: v.cpu() for k, v in model.state_dict().items()}
+        self.steps = 3
+ema = EMA(model)
+"""
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        "model",
+        "accelerator.unwrap_model(model)",
+        "list(model.parameters())",
+        "{'<tok>': model.weight[3].detach()}",
+        "ema.weights",
+        "{'step': 1, 'ema': ema.shadow_params}",
+    ],
+)
+def test_what_accelerates_save_would_leave_on_the_device(saved: str) -> None:
+    before = HEAD + EMA + f"torch.save({saved}, p)"
+    assert migrated(before).endswith(f"\nxla.save({saved}, p)")
+
+
+@pytest.mark.parametrize(
+    ("path", "guard", "added"),
+    [
+        ("p", "True", ""),
+        ("p", "accelerator.is_main_process", ""),
+        ("p", "accelerator.is_local_main_process", ", master_only=False"),
+        ("f'{accelerator.process_index}.pt'", "True", ", master_only=False"),
+    ],
+)
+def test_what_others_than_the_first_write(path: str, guard: str, added: str) -> None:
+    before = HEAD + EMA + f"if {guard}:\n    torch.save(model, {path})"
+    assert migrated(before).endswith(f"xla.save(model, {path}{added})")
+
+
 @pytest.mark.parametrize(
     "call",
     [
         "torch.save(args, p)",
+        "torch.save(ema.on_host, p)",
+        "torch.save(ema.steps, p)",
+        "torch.save({'<tok>': model.weight[3].detach().cpu()}, p)",
+        "torch.save([w.cpu() for w in model.parameters()], p)",
         "torch.save(lr_scheduler.state_dict(), p)",
         "torch.save([1.0], p)",
         "torch.save(losses, p)",
     ],
 )
 def test_what_holds_no_states_stays(call: str) -> None:
-    assert migrated(HEAD + call) == HEAD + call
-    assert findings(HEAD + call) == []
+    source = HEAD + EMA + call
+    assert migrated(source) == source
+    assert findings(source) == []
 
 
 def test_without_a_name_for_it_a_person_decides() -> None:
