@@ -83,6 +83,7 @@ from typing import TYPE_CHECKING
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES
 from ...analysis.training.rank_divergence import (
     functions_of_some,
@@ -252,8 +253,14 @@ def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Cal
             if isinstance(node, ast.Call):
                 dotted = script.dotted(node.func) or ""
                 home, _, name = dotted.rpartition(".")
-                if name in _JOINED and f"{home}." in _HOMES:
+                if name in _JOINED and f"{home}." in _HOMES and not _averages_nothing(node):
                     yield node, name
+
+
+def _averages_nothing(call: ast.Call) -> bool:
+    """`xla.optimizer_step(optimizer, average=False)`: a step of one replica's own."""
+    given = keyword(call, "average")
+    return isinstance(given, ast.Constant) and given.value is False
 
 
 def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:

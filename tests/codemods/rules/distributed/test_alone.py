@@ -262,7 +262,16 @@ def test_one_replica_that_is_all_needs_no_cut() -> None:
     ],
 )
 def test_collectives_that_some_replicas_never_reach_are_errors(body: str, hangs: bool) -> None:
-    source = f"import torch\nimport torch.distributed as dist\ndef f(x, y, rank, world_size, args):\n    {body}\n"
+    source = f"import torch\nimport torch.distributed as dist\nfrom xla_migrate import runtime as xla\ndef f(x, y, rank, world_size, args):\n    {body}\n"
     assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs
     migrated = migrate(source.encode())
     assert ("XLA606" in {f.code for f in migrated.left}) is hangs
+
+
+@pytest.mark.parametrize(("average", "hangs"), [("", True), (", average=False", False)])
+def test_a_step_of_one_replica_hangs_where_it_averages(average: str, hangs: bool) -> None:
+    source = (
+        "from xla_migrate import runtime as xla\ndef f(loss, optimizer, rank):\n    loss.backward()\n"
+        f"    if rank == 0:\n        xla.optimizer_step(optimizer{average})\n    xla.mark_step()\n"
+    )
+    assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs
