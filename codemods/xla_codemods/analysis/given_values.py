@@ -151,6 +151,10 @@ def _entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr
         yield from script.cached(_entries_set_later).get((node.id, name), ())
         return
     match node:
+        case ast.IfExp(body=body, orelse=orelse):
+            for branch in (body, orelse):
+                if not isinstance(branch, ast.Name):
+                    yield from _entries(script, branch, name)
         case ast.Dict(keys=keys, values=values):
             for entry, value in zip(keys, values):
                 if isinstance(entry, ast.Constant) and entry.value == name:

@@ -45,10 +45,11 @@ def has_replicas(script: ParsedFile) -> bool:
 
 def may_be_alone(script: ParsedFile, statement: ast.stmt) -> bool:
     """True if some replicas may run a part of `statement` that others do not."""
-    return any(_separates(script, node) for node in walk(statement))
+    return any(separates(script, node) for node in walk(statement))
 
 
-def _separates(script: ParsedFile, node: ast.AST) -> bool:
+def separates(script: ParsedFile, node: ast.AST) -> bool:
+    """True if `node` is a test, or a call, that some replicas pass, or do something in, and others do not."""
     match node:
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             return _lets_some_pass(script, test) or _asks_for_a_writer(test)

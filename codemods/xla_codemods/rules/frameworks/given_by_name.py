@@ -97,6 +97,16 @@ def _switch(message: str) -> Judge:
     return lambda script, one: message if one.value is True else ""
 
 
+def _set(message: str) -> Judge:
+    """What says where settings are, or holds them, and not `""`, None or False."""
+
+    def judge(script: Script, one: PassedValue) -> str:
+        is_given = bool(one.value) or isinstance(one.node, ast.Dict)
+        return message if is_given else ""
+
+    return judge
+
+
 def _among(values: tuple[object, ...], message: str) -> Judge:
     return lambda script, one: message if one.value in values else ""
 
@@ -131,6 +141,12 @@ _OF_FIELDS: dict[str, Judge] = {
     "fp16_full_eval": _switch(_HALF),
     "gradient_checkpointing": _switch(
         "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
+    ),
+    "fsdp": _set(
+        "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+    ),
+    "deepspeed": _set(
+        "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
     ),
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }

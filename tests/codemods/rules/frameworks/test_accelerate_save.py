@@ -91,3 +91,43 @@ def test_without_a_name_for_it_a_person_decides() -> None:
 def test_fabric_has_a_save_of_its_own() -> None:
     source = "import torch\nfrom lightning import Fabric\nfabric = Fabric(accelerator='tpu')\nmodel = fabric.setup(m)\ntorch.save(model.state_dict(), p)\n"
     assert migrated(source) == source
+
+
+LOOP = """import torch
+from accelerate import Accelerator
+from torch import nn
+
+def train(loader, logger, bar):
+    accelerator = Accelerator()
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for step, x in enumerate(loader):
+        with accelerator.accumulate(model):
+            loss = model(x).mean()
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        BEHIND
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "marked"),
+    [
+        ("if accelerator.is_main_process:\n            accelerator.save_state('x')", True),
+        ("if step % 9 == 0:\n            if accelerator.is_main_process:\n                keep(model)", True),
+        ("if accelerator.sync_gradients and accelerator.is_local_main_process:\n            keep(model)", True),
+        ("save_checkpoint(accelerator, model)", True),
+        ("accelerator.log({'loss': loss.item()})", False),
+        ("accelerator.print(loss)", False),
+        ("accelerator.save_state('x')", False),
+        ("bar.update(1)", False),
+        ("bar.set_postfix(loss=loss.item())", False),
+    ],
+)  # fmt: skip
+def test_the_step_is_marked_before_what_one_process_does(behind: str, marked: bool) -> None:
+    lines = [line.strip() for line in migrated(LOOP.replace("BEHIND", behind)).splitlines()]
+    assert ("xla.mark_step()" in lines) is marked
+    if marked:
+        assert lines[lines.index("xla.mark_step()") - 1] == "optimizer.zero_grad()"
