@@ -117,6 +117,7 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
         return
     yield from _averages_read(script, node)
     yield from _cut_alone(script, node)
+    yield from _in_a_callback(script, node)
     rest = node.orelse
     if not rest and isinstance(node.body[-1], _LEAVES):
         block = script.block(node)
@@ -224,6 +225,31 @@ def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
             yield RULE.finding(script, node, message, edit)
 
 
+def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
+    """`if state.is_world_process_zero: torch.save(...)` in a Trainer's callback: its step is marked at the next batch."""
+    function = script.function(node)
+    owner = script.parent(function) if function is not None else None
+    if function is None or function.name not in _DURING_A_STEP:
+        return
+    if not isinstance(owner, ast.ClassDef) or not any(
+        script.dotted(base) in _CALLBACKS for base in owner.bases
+    ):
+        return
+    block = script.block(node)
+    at = block.index(node)
+    marked = any(MARK in script.training.effects_of([s]) for s in block[:at])
+    acts = _READS.search(ast.unparse(function)) or "save" in ast.unparse(function)
+    if acts and not marked:
+        message = (
+            "what one process reads or saves here launches the averages of the step there alone, and all wait: mark the "
+            "step before it in all of them"
+        )
+        edit = InsertBefore(node, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, node, message, edit)
+
+
+_CALLBACKS = ("transformers.TrainerCallback", "transformers.trainer_callback.TrainerCallback")
+_DURING_A_STEP = frozenset({"on_step_end", "on_optimizer_step", "on_pre_optimizer_step"})
 _WAITS = ("torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize")
 _EVENT = Pattern(r"event|start|end|begin|stop|tic|toc|timer", re.IGNORECASE)
 
