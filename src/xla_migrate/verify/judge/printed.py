@@ -44,7 +44,8 @@ _WAITED_BEFORE = re.compile(r"\bdata['\"]?[\s:=]*$", re.IGNORECASE)
 # "Time 0.171 (0.163)", "1.2/1.4 s": the meter's average is of the same kind as the number before it.
 _SAME_KIND = re.compile(r"\s*(?:[(\[/]|\(?(?:avg|mean|average)[:=\s])\s*")
 _ASIDE_AFTER = re.compile(
-    r"^\s*(?:(?:ns|us|ms|s|secs?|seconds?|min|minutes?|hours?|[kKMG]i?B|bytes)\b"
+    r"^[GM](?=[\s,|)\]]|$)"  # "0.661G": of memory
+    r"|^\s*(?:(?:ns|us|ms|s|secs?|seconds?|min|minutes?|hours?|[kKMG]i?B|bytes)\b"
     r"|[\w ]{0,12}/\s?(?:s|sec|second|it|min|ms)\b|(?:\w+ )?per sec)",
     re.IGNORECASE,
 )
