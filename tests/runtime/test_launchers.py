@@ -77,16 +77,17 @@ def test_what_a_script_says_is_what_the_environment_says(monkeypatch: pytest.Mon
 def test_under_torchrun_replicas_meet_at_its_agent(
     eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At an address of the script's own all would call, and none listen."""
+    """At an address of the script's own all would call, and none listen; a file that each has made is another one."""
     asked: list[dict[str, object]] = []
     monkeypatch.setattr(dist, "init_process_group", lambda **options: asked.append(options))
     for name in TORCHRUNS:
         monkeypatch.setenv(name, "")
-    for agent, address in (("True", "env://"), ("", "tcp://localhost:1")):
-        monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", agent)
-        xla.init_process_group("nccl", "tcp://localhost:1", rank=1, world_size=2)
-        assert asked[-1]["init_method"] == address
-        assert (asked[-1]["rank"], asked[-1]["world_size"]) == (1, 2)
+    for given in ("tcp://localhost:1", "file:///tmp/shared"):
+        for agent, address in (("True", "env://"), ("", given)):
+            monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", agent)
+            xla.init_process_group("nccl", given, rank=1, world_size=2)
+            assert asked[-1]["init_method"] == address
+            assert (asked[-1]["rank"], asked[-1]["world_size"]) == (1, 2)
 
 
 def test_addresses_may_name_them() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from .nodes import walk
-from .syntax import keyword
+from .syntax import keyword, walk_body
 
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
@@ -29,8 +29,10 @@ def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
     """What the keyword argument `name` of `call` may be, but for a literal in the call itself."""
     written = keyword(call, name)
     if written is not None:
-        in_the_call = isinstance(written, (ast.Constant, ast.Call))
-        return [] if in_the_call else list(_values(script, written, True))
+        in_the_call = isinstance(written, (ast.Constant, ast.Call, ast.List, ast.Tuple))
+        if in_the_call and not _hands_on(script, written):
+            return []
+        return list(_values(script, written, True))
     found: list[PassedValue] = []
     for argument in call.keywords:
         if argument.arg is None:
@@ -70,7 +72,10 @@ def _values(
 ) -> Iterator[PassedValue]:
     if isinstance(node, ast.Constant):
         yield PassedValue(node, node.value, sure)
-    elif isinstance(node, (ast.Call, ast.Dict)):
+    elif hands and isinstance(node, ast.Call) and _hands_on(script, node):
+        for handed in _handed_on(script, node):
+            yield from _values(script, handed, False, hands - 1)
+    elif isinstance(node, (ast.Call, ast.Dict, ast.List, ast.Tuple)):
         yield PassedValue(node, None, sure)
     elif isinstance(node, ast.IfExp):
         for branch in (node.body, node.orelse):
@@ -91,6 +96,48 @@ def _values(
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         for entry in _entries(script, node.value, str(node.slice.value)):
             yield from _values(script, entry, sure, hands - 1)
+    elif hands and isinstance(node, ast.Subscript):
+        for entry in _all_entries(script, node.value):
+            yield from _values(script, entry, False, hands - 1)
+
+
+def _hands_on(script: ParsedFile, node: ast.expr) -> bool:
+    """True if a call gives what is written elsewhere: a function of this file, or `table.get(name, other)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        return bool(node.args) and not isinstance(node.args[0], ast.Starred)
+    return isinstance(_function(script, node), ast.FunctionDef)
+
+
+def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
+    definition = _function(script, call)
+    if isinstance(definition, ast.FunctionDef):
+        for node in walk_body(definition.body):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield node.value
+    elif isinstance(call.func, ast.Attribute):
+        key = call.args[0]
+        if isinstance(key, ast.Constant):
+            yield from _entries(script, call.func.value, str(key.value))
+        else:
+            yield from _all_entries(script, call.func.value)
+        yield from call.args[1:2]
+
+
+def _function(script: ParsedFile, call: ast.Call) -> ast.AST | None:
+    return script.value(call.func).definition if isinstance(call.func, ast.Name) else None
+
+
+def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
+    """Every value of a dictionary that is written out: `TABLE[name]` may be each."""
+    if isinstance(node, ast.Name):
+        found = script.index.scope(node).find(node.id)
+        for binding in found[1] if found else ():
+            if binding.how == "assign" and not binding.path and isinstance(binding.value, ast.Dict):
+                yield from binding.value.values
+    elif isinstance(node, ast.Dict):
+        yield from node.values
 
 
 def _entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
@@ -101,19 +148,49 @@ def _entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr
             if binding.how == "assign" and binding.value is not None and not binding.path:
                 if not isinstance(binding.value, ast.Name):
                     yield from _entries(script, binding.value, name)
-        for statement, _ in script.index.of(ast.Assign):
-            match statement.targets:
-                case [ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=key))]:
-                    if owner == node.id and key == name:
-                        yield statement.value
+        yield from script.cached(_entries_set_later).get((node.id, name), ())
         return
     match node:
+        case ast.IfExp(body=body, orelse=orelse):
+            for branch in (body, orelse):
+                if not isinstance(branch, ast.Name):
+                    yield from _entries(script, branch, name)
         case ast.Dict(keys=keys, values=values):
             for entry, value in zip(keys, values):
                 if isinstance(entry, ast.Constant) and entry.value == name:
                     yield value
         case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
             yield from (k.value for k in keywords if k.arg == name)
+
+
+def _entries_set_later(script: ParsedFile) -> dict[tuple[str, str], list[ast.expr]]:
+    """(Name of a dictionary, key) -> what `d["key"] = value` and `d.update(key=value)` set."""
+    found: dict[tuple[str, str], list[ast.expr]] = {}
+    for node in walk(script.tree):
+        match node:
+            case ast.Assign(
+                targets=[
+                    ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key)))
+                ],
+                value=value,
+            ):
+                found.setdefault((owner, key), []).append(value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="update")):
+                for key, value in _written_out(node):
+                    found.setdefault((owner, key), []).append(value)
+    return found
+
+
+def _written_out(update: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The entries of `update({"a": 1}, b=2)`."""
+    for argument in update.args:
+        if isinstance(argument, ast.Dict):
+            for key, value in zip(argument.keys, argument.values):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value
+    for keyword_ in update.keywords:
+        if keyword_.arg is not None:
+            yield keyword_.arg, keyword_.value
 
 
 def _defaults(script: ParsedFile) -> dict[str, list[ast.expr]]:

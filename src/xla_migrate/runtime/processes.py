@@ -177,7 +177,7 @@ def init_process_group(
     if size == 1:
         options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
     else:
-        if _launchers.has_agent() and (init_method or "").startswith("tcp://"):
+        if _launchers.has_agent() and (init_method or "").startswith(("tcp://", "file://")):
             init_method = "env://"
         options |= {"init_method": init_method, "rank": rank, "world_size": given}
         if rank >= 0 and given > 0:

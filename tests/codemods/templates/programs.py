@@ -137,6 +137,14 @@ gs = [torch.Generator(device="cuda") for _ in range(2)]
 print(torch.backends.cudnn.enabled, torch.backends.cudnn.is_available(), f(x))
 (x.requires_grad_() * 2).sum().backward()
 """,
+    "timm's norms": """
+import torch
+from timm.layers import BatchNormAct2d, convert_sync_batchnorm
+model = convert_sync_batchnorm(torch.nn.Sequential(BatchNormAct2d(3)).cuda())
+x = torch.randn(2, 3, 4, 4).cuda()
+assert (model(x) >= 0).all()
+model(x).sum().backward()
+""",
     "collectives": GROUP
     + """
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)).cuda(), device_ids=[0])

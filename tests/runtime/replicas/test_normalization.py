@@ -35,6 +35,34 @@ def test_one_replica_has_the_statistics_of_a_batch_norm(
     assert isinstance(ours, nn.SyncBatchNorm)
 
 
+class Activated(nn.SyncBatchNorm):
+    """A library's, with an activation of its own, as timm's."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).relu()
+
+
+@pytest.mark.parametrize("backend", ["device", "eager"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_librarys_layer_keeps_its_activation(
+    backend: str, replicas: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.getfixturevalue(backend)
+    device = xla.xla_device()
+    model = nn.Sequential(nn.Sequential(Activated(3)), nn.BatchNorm1d(3)).to(device)
+    before = list(model.state_dict())
+    monkeypatch.setattr(normalization, "world_size", lambda: replicas)
+    converted = xla.convert_sync_batchnorm(model)
+    assert isinstance(converted[0][0], Activated)
+    assert isinstance(converted[0][0], xla.SyncBatchNorm)
+    assert isinstance(converted[1], xla.SyncBatchNorm) is (replicas > 1)
+    assert list(converted.state_dict()) == before
+    monkeypatch.undo()
+    x = torch.randn(4, 3, 2, generator=torch.Generator().manual_seed(0)).to(device)
+    assert torch.equal(converted[0](x).cpu(), nn.BatchNorm1d(3).to(device)(x).relu().cpu())
+    assert type(xla.convert_sync_batchnorm(converted)[0][0]) is type(converted[0][0])
+
+
 def test_conversion_leaves_one_replicas_norms(device: torch.device) -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))
     assert xla.convert_sync_batchnorm(model) is model

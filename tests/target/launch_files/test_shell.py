@@ -96,6 +96,8 @@ def test_without_a_machine_what_depends_on_it_stays() -> None:
         ("torchrun --nproc-per-node gpu t.py", ["XLA956"]),
         ("python -m torch.distributed.run --nproc_per_node=auto t.py", ["XLA956"]),
         ("torchrun --nproc_per_node=$N t.py", []),
+        ("srun torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py", ["XLA956"]),
+        ("torchrun --nproc-per-node ${SLURM_GPUS_PER_NODE:-4} t.py", ["XLA956"]),
         ("python3 -m pip install apex", ["XLA953"]),
         ("uv pip install cupy-cuda12x", ["XLA953"]),
         ("conda install pytorch-cuda=12.4 -c pytorch", ["XLA952"]),

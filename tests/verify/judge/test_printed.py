@@ -47,6 +47,10 @@ def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
         ("Data  0.025 ( 0.025)\tLoss 2.0", "Data  3.375 ( 1.692)\tLoss 2.0"),
         ("time: 1.2/1.4, loss 2.0", "time: 7.2/9.4, loss 2.0"),
         ("batch time 1.2 (avg: 1.3) loss 2.0", "batch time 2.2 (avg: 9.3) loss 2.0"),
+        ("0/1 0.661G 0.2227", "0/1 0.874G 0.2227"),  # memory
+        ("loss 2.0 scale 65536.0", "loss 2.0 scale 1.0"),  # a loss scaler's, which is gone
+        ("loss 2.0 loss_scale: 1024", "loss 2.0 loss_scale: 1"),
+        ("{'loss': 2.0, 'amp_scale': 32768.0}", "{'loss': 2.0, 'amp_scale': 1.0}"),
     ],
 )
 def test_alike(theirs: str, ours: str) -> None:
@@ -67,6 +71,10 @@ def test_alike(theirs: str, ours: str) -> None:
         ("ppl 1,234.5", "ppl 1,274.5"),
         ("Time 0.171 ( 0.171) Loss 2.00 (2.00)", "Time 0.193 ( 0.171) Loss 2.00 (2.17)"),
         ("data loss 0.5", "data loss 0.7"),
+        ("loss 2.0 scale 65536.0", "loss 2.0 scale 32768.0"),
+        ("loss 2.0 scale 3.0", "loss 2.0 scale 1.0"),
+        ("scale: loss 2.0", "scale: loss 1.0"),
+        ("1.5 Good, loss 2.0", "1.6 Good, loss 2.0"),
     ],
 )
 def test_other_numbers(theirs: str, ours: str) -> None:

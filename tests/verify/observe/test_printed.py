@@ -11,6 +11,7 @@ SCRIPT = """\
 import atexit
 import logging
 import sys
+import warnings
 
 def late():
     print("late", 3)
@@ -21,6 +22,7 @@ print("line 7")
 atexit.register(late)
 logging.basicConfig(stream=sys.stderr)
 logging.warning("logged 4")
+warnings.warn("strides do not match\\nsizes = [1, 32]")
 print()
 """
 ATTACH = """
@@ -50,10 +52,10 @@ def noted(folder: Path, trains: bool) -> list[list[str]]:
 
 def test_lines_with_their_places_in_order(tmp_path: Path) -> None:
     assert noted(tmp_path, trains=True) == [
-        ["loss 0.5", "train.py:8"],
-        ["half a line 7", "train.py:9"],
-        ["WARNING:root:logged 4", "train.py:13"],
-        ["late 3", "train.py:6"],
+        ["loss 0.5", "train.py:9"],
+        ["half a line 7", "train.py:10"],
+        ["WARNING:root:logged 4", "train.py:14"],
+        ["late 3", "train.py:7"],
     ]
 
 

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
+from ..bindings import FunctionNode
 from ..nodes import walk
 from .ranks import guard, mentions_rank
 
@@ -44,13 +45,14 @@ def has_replicas(script: ParsedFile) -> bool:
 
 def may_be_alone(script: ParsedFile, statement: ast.stmt) -> bool:
     """True if some replicas may run a part of `statement` that others do not."""
-    return any(_separates(script, node) for node in walk(statement))
+    return any(separates(script, node) for node in walk(statement))
 
 
-def _separates(script: ParsedFile, node: ast.AST) -> bool:
+def separates(script: ParsedFile, node: ast.AST) -> bool:
+    """True if `node` is a test, or a call, that some replicas pass, or do something in, and others do not."""
     match node:
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
-            return guard(test) is not None or _asks_for_a_writer(test)
+            return _lets_some_pass(script, test) or _asks_for_a_writer(test)
         case ast.BoolOp():
             return guard(node) is not None
         case ast.Match(subject=subject):
@@ -72,35 +74,133 @@ def _asks_for_a_writer(test: ast.expr) -> bool:
 
 def _hides_something(script: ParsedFile, func: ast.expr) -> bool:
     """A function of the program's that returns early on some replicas, or that is called for what one of them does."""
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    name = _name(func)
     if (script.dotted(func) or "").startswith(_COMPUTE) or name in _BUILTINS:
         return False
     if _ACTS.search(name):
         return True
+    sure, methods = _called(script, func)
+    if any(definition.decorator_list for definition in sure):
+        return True
+    return any(acts_alone(script, definition) for definition in (*sure, *methods))
+
+
+def _name(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+
+
+def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], list[FunctionNode]]:
+    """The functions of this file that are called: those known, or else methods of that name, of whatever class.
+
+    `for callback in callbacks: callback.on_step(self)` calls one of the latter.
+    """
     scope = script.index.scope(func)
-    method = script.local_method(func, scope)
-    definition = method or script.value(func, scope).definition
-    if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return False
-    return bool(definition.decorator_list) or any(
-        isinstance(part, ast.If) and guard(part.test) is not None for part in walk(definition)
-    )
+    definition = script.local_method(func, scope) or script.value(func, scope).definition
+    if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [definition], []
+    if definition is not None or not isinstance(func, ast.Attribute) or script.dotted(func):
+        return [], []
+    return [], script.cached(_methods).get(func.attr, [])
+
+
+def functions_of_some(script: ParsedFile) -> list[FunctionNode]:
+    """The functions of this file, and its methods, with something in them that is for some replicas only."""
+    defined: list[FunctionNode] = [function for function, _ in script.index.of(ast.FunctionDef)]
+    defined += [function for function, _ in script.index.of(ast.AsyncFunctionDef)]
+    return [function for function in defined if acts_alone(script, function)]
+
+
+def _methods(script: ParsedFile) -> dict[str, list[FunctionNode]]:
+    """The methods of the classes of this file, by name."""
+    found: dict[str, list[FunctionNode]] = {}
+    for owner, _ in script.index.of(ast.ClassDef):
+        for node in owner.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.setdefault(node.name, []).append(node)
+    return found
+
+
+class _Answers:
+    """Of which functions it is known whether they do something on some replicas only, and whether they read averages."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.alone: dict[ast.AST, bool] = {}
+        self.reads: dict[ast.AST, bool] = {}
+
+
+def acts_alone(script: ParsedFile, definition: FunctionNode) -> bool:
+    """True if a part of the function `definition`, or of what it calls in this file, is for some replicas only."""
+    known = script.cached(_Answers).alone
+    if definition not in known:
+        known[definition] = False  # while it is looked at: functions may call each other
+        known[definition] = any(_is_for_some(script, node) for node in walk(definition))
+    return known[definition]
+
+
+def _is_for_some(script: ParsedFile, node: ast.AST) -> bool:
+    if isinstance(node, ast.If):
+        return _lets_some_pass(script, node.test)
+    if isinstance(node, ast.Call):
+        sure, methods = _called(script, node.func)
+        return any(acts_alone(script, definition) for definition in (*sure, *methods))
+    return False
+
+
+def _lets_some_pass(script: ParsedFile, test: ast.expr) -> bool:
+    """A test of the rank, or of a name that holds the answer to one: `if not self.enabled:`."""
+    return guard(test) is not None or _asks_for_a_flag(script.cached(_flags), test)
+
+
+def _asks_for_a_flag(flags: frozenset[str], test: ast.expr) -> bool:
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_asks_for_a_flag(flags, value) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=tested):
+            return _asks_for_a_flag(flags, tested)
+        case ast.Compare(left=tested, ops=[ast.Is() | ast.IsNot()]):
+            return _asks_for_a_flag(flags, tested)
+    return isinstance(test, (ast.Name, ast.Attribute)) and _name(test) in flags
+
+
+def _flags(script: ParsedFile) -> frozenset[str]:
+    """Names that tell replicas apart: `enabled = rank == 0`, `file = open(path) if rank == 0 else None`."""
+    found: set[str] = set()
+    for node, _ in script.index.of(ast.Assign):
+        value = node.value
+        tests = isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call))
+        chooses = isinstance(value, ast.IfExp) and guard(value.test) is not None
+        if chooses or (tests and guard(value) is not None):
+            found.update(filter(None, map(_name, node.targets)))
+    return frozenset(found)
 
 
 _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)
 
 
 def reads_averages(script: ParsedFile, statement: ast.stmt) -> bool:
-    """True if `statement` has to do with gradients, or with a norm that was taken of them."""
+    """True if `statement`, or what it calls in this file, has to do with gradients, or with a norm taken of them."""
     for node in walk(statement):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return True
-        if isinstance(node, ast.Call) and _NORM.search(ast.unparse(node.func)):
-            return True
+        if isinstance(node, ast.Call):
+            if _NORM.search(ast.unparse(node.func)) or _calls_a_reader(script, node.func):
+                return True
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found = script.index.scope(node).find(node.id)
             for binding in found[1] if found is not None else ():
                 value = binding.value
                 if isinstance(value, ast.Call) and _NORM.search(ast.unparse(value.func)):
                     return True
+    return False
+
+
+def _calls_a_reader(script: ParsedFile, func: ast.expr) -> bool:
+    known = script.cached(_Answers).reads
+    sure, methods = _called(script, func)
+    for definition in (*sure, *methods):
+        if definition not in known:
+            known[definition] = False  # while it is looked at
+            known[definition] = reads_averages(script, definition)
+        if known[definition]:
+            return True
     return False

@@ -10,11 +10,14 @@ from ...patterns import Pattern
 from ..nodes import walk
 
 _RANK = Pattern(
-    r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^process_index$|^global_ordinal$", re.IGNORECASE
+    r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
+    re.IGNORECASE,
 )
+_OF_WHAT = r"(?:_(?:process|rank|worker|node|proc|ordinal|gpu|device))?"
 _MASTER = Pattern(
-    r"^(?:is_|ddp_)?(?:main|master|chief|leader|rank_?(?:0|zero)|global_zero)"
-    r"(?:_(?:process|rank|worker|node|proc|ordinal))?$|^is_global_zero$",
+    r"^(?:is_|am_|i_am_|ddp_)?(?:local_|global_|world_)?"
+    rf"(?:main|master|chief|leader|rank_?(?:0|zero)|(?:process_)?zero_rank|process_(?:0|zero)){_OF_WHAT}$"
+    rf"|^(?:is_)?global_zero$|^is_(?:local_|global_)?(?:root|primary|coordinator){_OF_WHAT}$",
     re.IGNORECASE,
 )
 
@@ -76,7 +79,7 @@ def is_of_host(test: ast.expr) -> bool:
         _is_rank_of_host(part)
         or (
             isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
-            and _is_rank(part)
+            and (_is_rank(part) or _MASTER.search(_last(part)) is not None)
             and "local" in _last(part).lower()
         )
         for part in ast.walk(test)

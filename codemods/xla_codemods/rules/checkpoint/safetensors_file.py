@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 from ...analysis.syntax import keyword
 from ...edits import Replace
 from ...finding import MEDIUM, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def save_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if tensors is None or not script.accelerated or ".cpu()" in script.segment(tensors):
         return
     on_host = isinstance(tensors, ast.Name) and _has_host_copy(script, tensors, scope)
-    if _is_state_dict(tensors) or (isinstance(tensors, ast.Name) and not on_host):
+    named = isinstance(tensors, ast.Name) and not on_host
+    if named or _is_state_dict(tensors) or _is_made_of_states(script, tensors):
         edit = Replace(tensors, "{{k: v.cpu() for k, v in {0}.items()}}", (tensors,))
         yield RULE.finding(
             script, call, "safetensors fails on XLA tensors: move them to the CPU first", edit
@@ -67,11 +69,13 @@ def load_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     device = keyword(call, "device")
     if device is None and len(call.args) > 1:
         device = call.args[-1]
-    if script.devices.spec(device) is not None and device is not None:
-        edit = Replace(device, f"{script.xla}.device_type()")
-        yield RULE.finding(
-            script, device, "a CUDA device fails on an XLA host: load to the CPU", edit
-        )
+    branches = [device.body, device.orelse] if isinstance(device, ast.IfExp) else [device]
+    for branch in branches:
+        if branch is not None and script.devices.spec(branch) is not None:
+            edit = Replace(branch, f"{script.xla}.device_type()")
+            yield RULE.finding(
+                script, branch, "a CUDA device fails on an XLA host: load to the CPU", edit
+            )
 
 
 def _is_state_dict(node: ast.expr) -> bool:
@@ -82,6 +86,18 @@ def _is_state_dict(node: ast.expr) -> bool:
     )
 
 
+def _is_made_of_states(script: Script, node: ast.expr) -> bool:
+    """`{k: v.contiguous() for k, v in model.state_dict().items()}`, `{"head": model.head.weight}`."""
+    written = isinstance(node, (ast.Dict, ast.DictComp)) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
+    )
+    text = script.segment(node)
+    return written and _OF_STATES.search(text) is not None and ".cpu()" not in text
+
+
+_OF_STATES = Pattern(r"\.(?:state_dict|(?:named_)?parameters)\(|\.(?:weight|bias)\b")
+
+
 def _has_host_copy(script: Script, node: ast.Name, scope: Scope) -> bool:
     """True if the name is bound to something that already went to the CPU, or to nothing that is seen."""
     found = scope.find(node.id)
@@ -89,5 +105,7 @@ def _has_host_copy(script: Script, node: ast.Name, scope: Scope) -> bool:
         return True
     values = [b.value for b in found[1] if b.value is not None]
     return not values or any(
-        ".cpu()" in script.segment(value) or not _is_state_dict(value) for value in values
+        ".cpu()" in script.segment(value)
+        or not (_is_state_dict(value) or _is_made_of_states(script, value))
+        for value in values
     )

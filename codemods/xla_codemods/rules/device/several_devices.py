@@ -37,6 +37,7 @@ def copy(x, y):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,9 @@ from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
+from ...analysis.training.ranks import mentions_rank
 from ...finding import HIGH, Finding
+from ...patterns import Pattern
 from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
@@ -57,12 +60,18 @@ RULE = Rule("XLA114", "several-devices", effort=HIGH)
 _SETS = frozenset({"torch.cuda.set_device", f"{RUNTIME}.set_device"})
 
 
+_SECOND = "this uses a second device in one process, and an XLA process has one: put everything on one device, or use SPMD"
+
+
 @RULE.file(mentions=IN_TRAINING)
 def several_devices(script: Script) -> Iterator[Finding]:
     first: dict[int, ast.expr] = {}
+    together: dict[ast.AST | None, dict[int, ast.expr]] = {}
     for node, index in _placements(script):
         if isinstance(index, int):
             first.setdefault(index, node)
+            if not _is_in_a_branch(script, node):
+                together.setdefault(script.function(node), {}).setdefault(index, node)
         elif _counts_devices(script, index):
             yield RULE.finding(
                 script,
@@ -70,15 +79,48 @@ def several_devices(script: Script) -> Iterator[Finding]:
                 "this uses several devices in one process, and an XLA process has one: start one process per device, or use SPMD",
             )
             return
-    if len(first) > 1 and not any(
-        script.dotted(c.func, s) in _SETS for c, s in script.index.of(ast.Call)
-    ):
-        node = first[max(first)]
-        yield RULE.finding(
-            script,
-            node,
-            "this uses a second device in one process, and an XLA process has one: put everything on one device, or use SPMD",
-        )
+    chosen = [c for c, s in script.index.of(ast.Call) if script.dotted(c.func, s) in _SETS]
+    if chosen:
+        # Each process has a device of its own: what stands in different places may be for different processes.
+        by_number = any(isinstance(a, ast.Constant) for c in chosen for a in c.args)
+        several = (found for found in together.values() if len(found) > 1 and not by_number)
+        first = next(several, {})
+    second = first[max(first)] if len(first) > 1 else _second_by_rank(script)
+    if second is not None:
+        yield RULE.finding(script, second, _SECOND)
+
+
+def _is_in_a_branch(script: Script, node: ast.expr) -> bool:
+    for around in script.ancestors(node):
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        if isinstance(around, (ast.If, ast.IfExp, ast.Match, ast.Dict, ast.Try)):
+            return True
+    return False
+
+
+def _second_by_rank(script: Script) -> ast.expr | None:
+    """`dev1 = rank * 2 + 1`: each process has two devices."""
+    for node, _ in script.index.of(ast.BinOp):
+        match node:
+            case (
+                ast.BinOp(
+                    left=ast.BinOp(left=rank, op=ast.Mult(), right=ast.Constant(value=int(each))),
+                    op=ast.Add(),
+                    right=ast.Constant(value=int(index)),
+                )
+                | ast.BinOp(
+                    left=ast.BinOp(left=ast.Constant(value=int(each)), op=ast.Mult(), right=rank),
+                    op=ast.Add(),
+                    right=ast.Constant(value=int(index)),
+                )
+            ) if 0 < index < each and mentions_rank(rank):
+                if _DEVICE.search(ast.unparse(script.statement(node))):
+                    return node
+    return None
+
+
+_DEVICE = Pattern(r"(?:^|[^a-z])(?:dev\d|devices?\b|device_|gpus?\b|gpu_?\d|cuda)", re.IGNORECASE)
 
 
 def _placements(script: Script) -> Iterator[tuple[ast.expr, int | ast.expr]]:

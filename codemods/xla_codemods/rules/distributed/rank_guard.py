@@ -83,13 +83,18 @@ from typing import TYPE_CHECKING
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
+from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES
-from ...analysis.training.rank_divergence import has_replicas, reads_averages
+from ...analysis.training.rank_divergence import (
+    functions_of_some,
+    has_replicas,
+    reads_averages,
+)
 from ...analysis.training.ranks import Guard, guard
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import IN_TRAINING, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -98,6 +103,10 @@ if TYPE_CHECKING:
 RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
 
 _HOMES = ("torch.distributed.", f"{library_types.RUNTIME}.", "torch_xla.core.xla_model.")
+_AVERAGE_IS_READ = (
+    "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
+    "before it"
+)
 _JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
@@ -108,6 +117,7 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
         return
     yield from _averages_read(script, node)
     yield from _cut_alone(script, node)
+    yield from _in_a_callback(script, node)
     rest = node.orelse
     if not rest and isinstance(node.body[-1], _LEAVES):
         block = script.block(node)
@@ -126,6 +136,42 @@ def _is_of_a_mode(test: ast.expr) -> bool:
     )
 
 
+@RULE.file(mentions=IN_TRAINING)
+def within_a_call(script: Script) -> Iterator[Finding]:
+    """`for callback in callbacks: callback.on_backward_end(self)`, one of which reads gradients on one replica alone."""
+    if not script.trains or script.uses_accelerate or not has_replicas(script):
+        return
+    cut: set[ast.stmt] = set()
+    for function in functions_of_some(script):
+        if not (reads_averages(script, function) and _READS.search(ast.unparse(function))):
+            continue
+        for call, _ in script.index.calls_of(function.name):
+            statement = _between_backward_and_step(script, script.statement(call))
+            guarded = isinstance(statement, ast.If) and guard(statement.test) is not None
+            if statement is not None and statement not in cut and not guarded:
+                cut.add(statement)
+                edit = InsertBefore(statement, f"{script.xla}.mark_step()")
+                yield RULE.finding(script, statement, _AVERAGE_IS_READ, edit)
+
+
+def _between_backward_and_step(script: Script, statement: ast.stmt) -> ast.stmt | None:
+    """`statement`, or what holds it, that stands between a backward pass and the step, with no mark since."""
+    node: ast.AST | None = statement
+    while isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
+        block = script.block(node)
+        before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
+        effects = [script.training.effects_of([s]) for s in before]
+        since = max((i for i, found in enumerate(effects) if BACKWARD in found), default=None)
+        if since is not None:
+            if any(found & {MARK, STEP} for found in effects[since:]):
+                return None
+            stepped = any(STEP in script.training.effects_of([s]) for s in behind)
+            return node if stepped else None
+        node = script.parents.get(node)
+    return None
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 
@@ -152,11 +198,8 @@ def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
     if since is None or any(MARK in found for found in effects[since:]):
         return
     if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):
-        message = (
-            "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
-            "before it"
-        )
-        yield RULE.finding(script, node, message, InsertBefore(node, f"{script.xla}.mark_step()"))
+        edit = InsertBefore(node, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, node, _AVERAGE_IS_READ, edit)
 
 
 def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -182,6 +225,31 @@ def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
             yield RULE.finding(script, node, message, edit)
 
 
+def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
+    """`if state.is_world_process_zero: torch.save(...)` in a Trainer's callback: its step is marked at the next batch."""
+    function = script.function(node)
+    owner = script.parent(function) if function is not None else None
+    if function is None or function.name not in _DURING_A_STEP:
+        return
+    if not isinstance(owner, ast.ClassDef) or not any(
+        script.dotted(base) in _CALLBACKS for base in owner.bases
+    ):
+        return
+    block = script.block(node)
+    at = block.index(node)
+    marked = any(MARK in script.training.effects_of([s]) for s in block[:at])
+    acts = _READS.search(ast.unparse(function)) or "save" in ast.unparse(function)
+    if acts and not marked:
+        message = (
+            "what one process reads or saves here launches the averages of the step there alone, and all wait: mark the "
+            "step before it in all of them"
+        )
+        edit = InsertBefore(node, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, node, message, edit)
+
+
+_CALLBACKS = ("transformers.TrainerCallback", "transformers.trainer_callback.TrainerCallback")
+_DURING_A_STEP = frozenset({"on_step_end", "on_optimizer_step", "on_pre_optimizer_step"})
 _WAITS = ("torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize")
 _EVENT = Pattern(r"event|start|end|begin|stop|tic|toc|timer", re.IGNORECASE)
 
@@ -211,8 +279,14 @@ def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Cal
             if isinstance(node, ast.Call):
                 dotted = script.dotted(node.func) or ""
                 home, _, name = dotted.rpartition(".")
-                if name in _JOINED and f"{home}." in _HOMES:
+                if name in _JOINED and f"{home}." in _HOMES and not _averages_nothing(node):
                     yield node, name
+
+
+def _averages_nothing(call: ast.Call) -> bool:
+    """`xla.optimizer_step(optimizer, average=False)`: a step of one replica's own."""
+    given = keyword(call, "average")
+    return isinstance(given, ast.Constant) and given.value is False
 
 
 def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:

@@ -12,6 +12,17 @@ The runtime's takes its statistics over all replicas on every backend. On CUDA i
      return model
 ```
 
+timm's has layers with an activation of their own. It stays, and what it gives is made the runtime's:
+
+```diff
+ from timm.layers import convert_sync_batchnorm
++from xla_migrate import runtime as xla
+
+ def convert(model):
+-    return convert_sync_batchnorm(model.cuda())
++    return xla.convert_sync_batchnorm(convert_sync_batchnorm(model.to(xla.xla_device())))
+```
+
 Ordinary batch norms stay:
 
 ```python
@@ -27,6 +38,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference import library_types
 from ...analysis.type_tests import is_about_types
 from ...edits import Replace
 from ...finding import Finding
@@ -43,6 +55,8 @@ _CLASSES = (
     "torch.nn.modules.batchnorm.SyncBatchNorm",
     "apex.parallel.SyncBatchNorm",
 )
+_TIMM = ("layers", "layers.norm_act", "models.layers", "models.layers.norm_act")
+_CONVERTED = f"{library_types.RUNTIME}.convert_sync_batchnorm"
 _MESSAGE = "`SyncBatchNorm` of torch does not work over XLA devices: use the runtime's"
 
 
@@ -55,6 +69,15 @@ def convert(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(
         script, call, _MESSAGE, Replace(call.func, f"{script.xla}.convert_sync_batchnorm")
     )
+
+
+@RULE.call(*(f"timm.{home}.convert_sync_batchnorm" for home in _TIMM))
+def timms(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    around = script.parent(call)
+    if isinstance(around, ast.Call) and script.dotted(around.func, scope) == _CONVERTED:
+        return
+    edit = Replace(call, f"{script.xla}.convert_sync_batchnorm({{0}})", (call,))
+    yield RULE.finding(script, call, _MESSAGE, edit)
 
 
 @RULE.call(*_CLASSES)

@@ -26,6 +26,22 @@ def launch(dataset):
 launch([])
 ```
 
+Neither do processes that each train a model of their own, or their part of one:
+
+```python
+import torch
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+def train(dataset):
+    xla.init_process_group()
+    member = torch.nn.Linear(2, 2).to(xla.xla_device())
+    optimizer = torch.optim.SGD(member.parameters(), lr=0.1)
+    for x in xla.MpDeviceLoader(DataLoader(dataset, batch_size=8, drop_last=True)):
+        member(x).sum().backward()
+        xla.optimizer_step(optimizer, average=False)
+```
+
 One without is reported:
 
 ```python
@@ -52,6 +68,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.syntax import keyword
+from ...analysis.training.replication import Replication
 from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import IN_TRAINING, Rule
@@ -75,7 +92,7 @@ _SHARDED = Pattern(
 def unsharded_loader(script: Script) -> Iterator[Finding]:
     if script.uses_accelerate or not _starts_replicas(script):
         return
-    if _SHARDED.search(script.source.text):
+    if _SHARDED.search(script.source.text) or _trains_its_own(script):
         return
     for call, scope in script.index.calls_of("DataLoader"):
         if script.dotted(call.func, scope) not in _LOADERS or _is_for_evaluation(script, call):
@@ -85,6 +102,12 @@ def unsharded_loader(script: Script) -> Iterator[Finding]:
         ):
             message = "with several XLA devices every process reads all of this data: give the training loader a DistributedSampler"
             yield RULE.finding(script, call, message)
+
+
+def _trains_its_own(script: Script) -> bool:
+    """True if each process has parameters of its own, for which it may want what the others read: no replicas of one model."""
+    replication = script.cached(Replication)
+    return any(not replication.averages(step.optimizer) for step in script.training.steps)
 
 
 def _starts_replicas(script: Script) -> bool:

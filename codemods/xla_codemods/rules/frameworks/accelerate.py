@@ -97,10 +97,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_arguments import is_true, keyword_argument
-from ...analysis.inference.values import ACCELERATOR
+from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...edits import AddArgument, DropArgument, Replace
+from ...analysis.training.ranks import is_of_host, mentions_rank
+from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -187,14 +188,76 @@ def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 
 @RULE.call("torch.save")
 def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """States of what accelerate has put on the device."""
-    if not script.uses_accelerate or not call.args or not _holds_states(script, call.args[0]):
+    """States, and all else, of what accelerate has put on the device."""
+    if not script.uses_accelerate or not call.args:
+        return
+    if not _holds_states(script, call.args[0]):
+        if _holds_tensors(script, call.args[0], scope):
+            yield from _others_saved(script, call)
         return
     name = _name_of_accelerator(script, scope)
     plain = len(call.args) <= 2 and all(k.arg == "f" for k in call.keywords)
     edits = (Replace(call.func, f"{name}.save"),) if name is not None and plain else ()
     message = "a file of XLA tensors loads only where torch_xla is installed: write it with accelerate's or Fabric's `save`"
     yield RULE.finding(script, call, message, *edits, severity=WARNING)
+
+
+def _others_saved(script: Script, call: ast.Call) -> Iterator[Finding]:
+    """A module, parameters, averages of weights: accelerate's `save` brings state dicts to the host, and not these."""
+    message = "a file of XLA tensors loads only where torch_xla is installed: use `xla.save`"
+    plain = len(call.args) <= 2 and not call.keywords
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")] if plain else []
+    if plain and _is_written_by_each(script, call):
+        edits.append(AddArgument(call, "master_only=False"))
+    yield RULE.finding(script, call, message, *edits, severity=WARNING)
+
+
+def _is_written_by_each(script: Script, call: ast.Call) -> bool:
+    """`f"state_{accelerator.process_index}.pt"`, and what stands under a test within the host."""
+    if any(map(mentions_rank, call.args[1:])):
+        return True
+    tests = (a.test for a in script.ancestors(call) if isinstance(a, ast.If))
+    return any(is_of_host(test) for test in tests)
+
+
+def _holds_tensors(script: Script, saved: ast.expr, scope: Scope, hands: int = 2) -> bool:
+    """True if what is saved surely is a module, or made of parameters, and is not brought to the host."""
+    if script.value(saved, scope).has(MODULE):
+        return True
+    text = ast.unparse(saved)
+    if _ON_THE_HOST.search(text):
+        return False
+    if _OF_PARAMETERS.search(text):
+        return True
+    if isinstance(saved, ast.Attribute):
+        owner = script.value(saved.value, scope).definition
+        if isinstance(owner, ast.ClassDef):
+            return any(
+                _OF_STATES.search(value) and not _ON_THE_HOST.search(value)
+                for value in _attribute_values(owner, saved.attr)
+            )
+    for name in (n for n in walk(saved) if hands and isinstance(n, ast.Name)):
+        found = script.index.scope(name).find(name.id)
+        for binding in found[1] if found is not None else ():
+            value = binding.value
+            if isinstance(value, ast.expr) and not binding.path:
+                if _holds_tensors(script, value, scope, hands - 1):
+                    return True
+    return False
+
+
+def _attribute_values(owner: ast.ClassDef, name: str) -> Iterator[str]:
+    """What `self.<name>` is bound to in the class, as text."""
+    for node in walk(owner):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}":
+            yield ast.unparse(node.value)
+
+
+_ON_THE_HOST = Pattern(r"\.(?:cpu|numpy|tolist|item)\(")
+_OF_PARAMETERS = Pattern(
+    r"\.(?:weight|bias)\b|\.(?:named_)?parameters\(|\.shadow(?:_params)?\b(?!\.|\()|unwrap_model\([^()]*\)$"
+)
+_OF_STATES = Pattern(r"\.(?:state_dict|(?:named_)?parameters)\(")
 
 
 def _holds_states(script: Script, saved: ast.expr) -> bool:

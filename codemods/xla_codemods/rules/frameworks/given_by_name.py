@@ -63,6 +63,11 @@ from typing import TYPE_CHECKING
 from ...analysis.framework_arguments import ARGUMENTS, OPTIMIZERS, OTHER_OPTIMIZERS
 from ...analysis.given_values import PassedValue, field_value, given, given_in
 from ...analysis.inference.values import SETTINGS
+from ...analysis.lightning_arguments import (
+    fault_of_accelerator,
+    fault_of_plugins,
+    fault_of_strategy,
+)
 from ...analysis.syntax import keyword
 from ...finding import ERROR, HIGH, INFO, WARNING, Finding
 from ...rule import Rule
@@ -77,8 +82,6 @@ Judge = Callable[["Script", PassedValue], str]
 
 _HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
 _QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
-_STRATEGIES = frozenset({"DDPStrategy", "DDPPlugin", "FSDPStrategy", "DeepSpeedStrategy"})
-_SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 
 
 def _optimizer(script: Script, one: PassedValue) -> str:
@@ -94,18 +97,22 @@ def _switch(message: str) -> Judge:
     return lambda script, one: message if one.value is True else ""
 
 
+def _set(message: str) -> Judge:
+    """What says where settings are, or holds them, and not `""`, None or False."""
+
+    def judge(script: Script, one: PassedValue) -> str:
+        is_given = bool(one.value) or isinstance(one.node, ast.Dict)
+        return message if is_given else ""
+
+    return judge
+
+
 def _among(values: tuple[object, ...], message: str) -> Judge:
     return lambda script, one: message if one.value in values else ""
 
 
-def _strategy(script: Script, one: PassedValue) -> str:
-    if isinstance(one.node, ast.Call):
-        made = (script.dotted(one.node.func) or "").rpartition(".")[2] in _STRATEGIES
-        return 'this strategy fails on XLA: use "auto"' if made else ""
-    name = one.value if isinstance(one.value, str) else ""
-    if name in {"ddp", "dp"}:
-        return 'this strategy fails on XLA: use "auto"'
-    return f'`{name}` fails without CUDA: use "xla_fsdp"' if name.startswith(_SHARDED) else ""
+def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
+    return lambda script, one: find(script, one.node)
 
 
 _MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
@@ -135,6 +142,12 @@ _OF_FIELDS: dict[str, Judge] = {
     "gradient_checkpointing": _switch(
         "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
     ),
+    "fsdp": _set(
+        "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+    ),
+    "deepspeed": _set(
+        "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+    ),
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }
 _OF_LOADING: dict[str, Judge] = {
@@ -146,10 +159,9 @@ _OF_LOADING: dict[str, Judge] = {
     ),
 }
 _OF_LIGHTNING: dict[str, Judge] = {
-    "accelerator": _among(
-        ("gpu", "cuda"), 'this accelerator keeps Lightning from using XLA: use "auto"'
-    ),
-    "strategy": _strategy,
+    "accelerator": _fault(fault_of_accelerator),
+    "strategy": _fault(fault_of_strategy),
+    "plugins": _fault(fault_of_plugins),
     "precision": _among(
         (16, "16", "16-mixed", "16-true"),
         'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"',
@@ -227,7 +239,7 @@ def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     yield from _of_settings(script, call, _OF_LIGHTNING, _LIGHTNING_SAYS)
 
 
-@RULE.node(ast.Call, named=("from_pretrained", "from_config"))
+@RULE.node(ast.Call, named=("from_pretrained", "from_config", "_from_config"))
 def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if (script.dotted(call.func, scope) or "").startswith(_LOADERS):
         yield from _of_call(script, call, _OF_LOADING)

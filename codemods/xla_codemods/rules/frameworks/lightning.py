@@ -79,6 +79,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_arguments import keyword_argument
+from ...analysis.lightning_arguments import (
+    PLAIN_STRATEGIES,
+    fault_of_accelerator,
+    fault_of_plugins,
+    fault_of_strategy,
+)
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
@@ -98,35 +104,25 @@ _HOMES = (
     "pytorch_lightning.trainer",
 )
 _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
-_PLAIN = frozenset({"ddp", "dp"})
-_STRATEGIES = frozenset({"DDPStrategy", "DDPPlugin", "FSDPStrategy", "DeepSpeedStrategy"})
 _OLD = ("amp_backend", "amp_level", "distributed_backend", "auto_select_gpus")
 _MIXED: frozenset[object] = frozenset({16, "16", "16-mixed"})
 _HALF: frozenset[object] = frozenset({"16-true"})
-_SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 
 
 @RULE.call(*(f"{home}.Trainer" for home in _HOMES), *_FABRICS)
 def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     accelerator = keyword(call, "accelerator")
-    if _text(accelerator) in {"gpu", "cuda"}:
-        assert accelerator is not None
-        message = 'this accelerator keeps Lightning from using XLA: use "auto"'
+    if accelerator is not None and (message := fault_of_accelerator(script, accelerator)):
         yield RULE.finding(script, accelerator, message, Replace(accelerator, '"auto"'))
     yield from _gpus(script, call, accelerator)
     strategy = keyword(call, "strategy")
-    name = _text(strategy)
-    if strategy is not None and name in _PLAIN:
-        yield RULE.finding(
-            script, strategy, 'this strategy fails on XLA: use "auto"', Replace(strategy, '"auto"')
-        )
-    elif strategy is not None and name and name.startswith(_SHARDED):
-        message = f'`{name}` fails without CUDA: use "xla_fsdp"'
-        yield RULE.finding(script, strategy, message, effort=HIGH)
-    elif strategy is not None and _is_made(script, strategy):
-        yield RULE.finding(
-            script, strategy, 'this strategy fails on XLA: use "auto"', effort=MEDIUM
-        )
+    if strategy is not None and (message := fault_of_strategy(script, strategy)):
+        edits = [Replace(strategy, '"auto"')] if _text(strategy) in PLAIN_STRATEGIES else []
+        effort = HIGH if "xla_fsdp" in message else MEDIUM
+        yield RULE.finding(script, strategy, message, *edits, effort=effort)
+    plugins = keyword(call, "plugins")
+    if plugins is not None and (message := fault_of_plugins(script, plugins)):
+        yield RULE.finding(script, plugins, message, effort=MEDIUM)
     for name in _OLD:
         argument = keyword_argument(call, name)
         if argument is not None and not _is_off(argument.value):
@@ -139,12 +135,6 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     elif precision is not None and _is_in(precision, _HALF):
         message = 'weights in float16 overflow on XLA, which has no scaler: use "bf16-true" or "bf16-mixed"'
         yield RULE.finding(script, precision, message, effort=MEDIUM)
-
-
-def _is_made(script: Script, strategy: ast.expr) -> bool:
-    """`strategy=DDPStrategy(...)`."""
-    name = script.dotted(strategy.func) if isinstance(strategy, ast.Call) else None
-    return name is not None and name.rpartition(".")[2] in _STRATEGIES
 
 
 def _is_off(node: ast.expr) -> bool:

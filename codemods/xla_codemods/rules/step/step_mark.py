@@ -106,11 +106,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference import library_types
-from ...analysis.inference.values import DEVICE, HOST
+from ...analysis.inference.values import ACCELERATOR, DEVICE, HOST
 from ...analysis.nodes import walk
 from ...analysis.training.acting import acts, is_called_by_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
-from ...analysis.training.rank_divergence import has_replicas, may_be_alone
+from ...analysis.training.rank_divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.steps import is_of_an_optimizer
 from ...analysis.training.training import (
     BACKWARD,
@@ -147,6 +147,7 @@ _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if script.uses_accelerate:
+        yield from _before_what_accelerates_main_process_does(script)
         return
     for anchor, loop, step in _last_steps(script):
         if _marked_after(script, anchor) or is_hook(script, step.call):
@@ -168,6 +169,29 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
             "without `xla.mark_step()` XLA does not run this step until a value is read: mark the end of the step",
             *edits,
         )
+
+
+def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Finding]:
+    """The loaders of accelerate mark the steps, at the next batch: too late for what one process saves behind the step."""
+    for anchor, loop, step in _last_steps(script):
+        block = script.block(anchor)
+        behind = block[block.index(anchor) + 1 :]
+        alone = any(_is_for_one_process(script, node) for s in behind for node in walk(s))
+        if loop is not None and alone and not _marked_after(script, anchor):
+            message = (
+                "what one process does behind this step launches its averages there alone, and all processes wait: mark "
+                "the end of the step"
+            )
+            yield RULE.finding(script, step.call, message, *_behind(script, anchor))
+
+
+def _is_for_one_process(script: Script, node: ast.AST) -> bool:
+    """A test of the rank, or what hides one; not accelerate's methods and the runtime's, which all processes call."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        own = (script.dotted(node.func) or "").startswith(f"{library_types.RUNTIME}.")
+        if own or script.value(node.func.value).has(ACCELERATOR):
+            return False
+    return separates(script, node)
 
 
 def _last_update(script: Script, step: ast.stmt) -> ast.stmt:

@@ -108,7 +108,8 @@ def _sum(tensor: torch.Tensor, group: Any) -> torch.Tensor:
 
 def convert_sync_batchnorm(module: nn.Module, process_group: Any = None) -> nn.Module:
     """``SyncBatchNorm.convert_sync_batchnorm``. With one replica off CUDA, the module as it is, but for layers that are
-    ``SyncBatchNorm`` already: torch's refuses every tensor off CUDA once there is a process group.
+    ``SyncBatchNorm`` already, or a library's that derives from it: torch's refuses every tensor off CUDA once there is a
+    process group.
 
     Args:
         module: What holds the batch norms.
@@ -124,8 +125,33 @@ def convert_sync_batchnorm(module: nn.Module, process_group: Any = None) -> nn.M
     on_cuda = device_type() == "cuda"
     converted = module
     if on_cuda or world_size() > 1:
-        converted = nn.SyncBatchNorm.convert_sync_batchnorm(module, process_group)  # type: ignore[no-untyped-call]
+        converted = _converted(module, process_group)
     for layer in converted.modules():
-        if not on_cuda and type(layer) is nn.SyncBatchNorm:
-            layer.__class__ = SyncBatchNorm
+        if not on_cuda and isinstance(layer, nn.SyncBatchNorm):
+            layer.__class__ = _of_the_runtime(type(layer))
     return converted
+
+
+def _converted(module: nn.Module, group: Any) -> nn.Module:
+    """What torch's own does, but that it leaves a library's synchronised layers their activations."""
+    if isinstance(module, nn.SyncBatchNorm) and type(module) is not nn.SyncBatchNorm:
+        return module
+    if isinstance(module, _BatchNorm):
+        layer: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module, group)  # type: ignore[no-untyped-call]
+        return layer
+    for name, child in module.named_children():
+        module.add_module(name, _converted(child, group))
+    return module
+
+
+# A library's class -> the same with this forward in the place of torch's.
+_synchronised: dict[Any, type[nn.SyncBatchNorm]] = {nn.SyncBatchNorm: SyncBatchNorm}
+
+
+def _of_the_runtime(kind: type[nn.SyncBatchNorm]) -> type[nn.SyncBatchNorm]:
+    if issubclass(kind, SyncBatchNorm):
+        return kind
+    if kind not in _synchronised:
+        names = {"__module__": kind.__module__}
+        _synchronised[kind] = type(kind.__name__, (kind, SyncBatchNorm), names)
+    return _synchronised[kind]

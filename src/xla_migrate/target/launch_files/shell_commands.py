@@ -242,6 +242,9 @@ def _torchrun(words: list[Word], wanted: Wanted) -> Iterator[Found]:
         elif "nvidia-smi" not in value and "device_count" in value:
             message = "counts CUDA devices, of which there are none: give the number of XLA devices"
             yield Found(GPU_LAUNCHER, start, end, message, edits)
+        elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
+            message = f"{found[0]} is set where there are GPUs: give the number of XLA devices"
+            yield Found(GPU_LAUNCHER, start, end, message, edits)
 
 
 def _accelerate(words: list[Word]) -> Iterator[Found]:

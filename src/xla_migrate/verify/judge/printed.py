@@ -44,10 +44,13 @@ _WAITED_BEFORE = re.compile(r"\bdata['\"]?[\s:=]*$", re.IGNORECASE)
 # "Time 0.171 (0.163)", "1.2/1.4 s": the meter's average is of the same kind as the number before it.
 _SAME_KIND = re.compile(r"\s*(?:[(\[/]|\(?(?:avg|mean|average)[:=\s])\s*")
 _ASIDE_AFTER = re.compile(
-    r"^\s*(?:(?:ns|us|ms|s|secs?|seconds?|min|minutes?|hours?|[kKMG]i?B|bytes)\b"
+    r"^[GM](?=[\s,|)\]]|$)"  # "0.661G": of memory
+    r"|^\s*(?:(?:ns|us|ms|s|secs?|seconds?|min|minutes?|hours?|[kKMG]i?B|bytes)\b"
     r"|[\w ]{0,12}/\s?(?:s|sec|second|it|min|ms)\b|(?:\w+ )?per sec)",
     re.IGNORECASE,
 )
+# The factor of a loss scaler, a power of two, of which nothing is left after migration: it is 1 there.
+_OF_SCALER = re.compile(r"(?:\b|_)(?:scale|scaler|scaling)['\"]?[\s:=(]*$", re.IGNORECASE)
 _BAR = re.compile(r"\r|\d+%\|")
 # A warning says so, but for those that a library prints with its own file and line (Lightning).
 _WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
@@ -60,12 +63,16 @@ _MACHINE = re.compile(
 
 @dataclass(frozen=True)
 class Masked:
-    """A line as template and numbers; `last` is the size of one unit in each number's last printed digit."""
+    """A line as template and numbers.
+
+    `last` is the size of one unit in each number's last printed digit; `scaler` says which may be a loss scaler's factor.
+    """
 
     line: PrintedLine
     template: str
     numbers: tuple[float, ...]
     last: tuple[float, ...]
+    scaler: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,7 @@ def masked(line: PrintedLine) -> Masked | None:
         text = pattern.sub(name, text)
     numbers: list[float] = []
     units: list[float] = []
+    scaler: list[bool] = []
     parts: list[str] = []
     at = 0
     aside = False
@@ -101,10 +109,11 @@ def masked(line: PrintedLine) -> Masked | None:
             plain = match.group().replace(",", "").replace("_", "")
             numbers.append(float(plain))
             units.append(_unit(plain))
+            scaler.append(_OF_SCALER.search(before) is not None)
     if not numbers:
         return None
     template = " ".join("".join([*parts, text[at:]]).split())
-    return Masked(line, template, tuple(numbers), tuple(units))
+    return Masked(line, template, tuple(numbers), tuple(units), tuple(scaler))
 
 
 def _is_aside(before: str, after: str) -> bool:
@@ -191,6 +200,8 @@ def _compare(
         if len(others) < place:
             return _missing(one, place, others), compared, worst
         for i, (x, y) in enumerate(zip(one.numbers, others[place - 1].numbers, strict=True)):
+            if one.scaler[i] and y == 1 and x >= 1 and math.log2(x).is_integer():
+                continue
             apart = relative(x, y, scales[one.template][i])
             if apart > allowed and not _in_last_digit(x, y, one.last[i], others[place - 1].last[i]):
                 return _other_number(one, others[place - 1], x, y, place), compared, worst

@@ -144,6 +144,12 @@ def test_a_location_for_somebody_else_is_reported() -> None:
         ("x = load_file(p, device='cuda')", "x = load_file(p, device=xla.device_type())"),
         ("x = load_file(p, 'cuda:0')", "x = load_file(p, xla.device_type())"),
         ("x = load_file(p, device='cpu')", "x = load_file(p, device='cpu')"),
+        ("x = load_file(p, device='cuda:0' if gpu else 'cpu')", "x = load_file(p, device=xla.device_type() if gpu else 'cpu')"),
+        ("save_file({k: v.half() for k, v in model.state_dict().items()}, p)",
+         "save_file({k: v.cpu() for k, v in {k: v.half() for k, v in model.state_dict().items()}.items()}, p)"),
+        ("save_file(dict(w=model.weight), p)", "save_file({k: v.cpu() for k, v in dict(w=model.weight).items()}, p)"),
+        ("save_file({'w': model.weight.cpu()}, p)", "save_file({'w': model.weight.cpu()}, p)"),
+        ("save_file({'n': numbers}, p)", "save_file({'n': numbers}, p)"),
     ],
 )  # fmt: skip
 def test_safetensors(before: str, after: str) -> None:

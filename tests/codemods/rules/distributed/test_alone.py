@@ -65,7 +65,33 @@ def main_process_first(rank):
     if rank == 0:
         dist.barrier()
 
-def train(loader, rank, local_rank, args, ngpus_per_node, writer, out):
+class EveryFew:
+    def __init__(self, rank):
+        self.file = open("x.csv", "w") if rank == 0 else None
+        self.active = rank == 0
+
+    def after_step(self, model):
+        self.maybe(model)
+
+    def maybe(self, model):
+        if not self.active:
+            return
+        torch.save(model.state_dict(), "x.pt")
+
+    def note(self, model):
+        if self.file is None:
+            return
+        self.file.write(str(model.module.weight))
+
+    def norms(self, model):
+        if not self.active:
+            return
+        self.note(model.module.weight.grad.norm().item())
+
+    def count(self, n):
+        self.seen = n
+
+def train(loader, rank, local_rank, args, ngpus_per_node, writer, out, callbacks):
     dist.init_process_group("nccl")
     model = DDP(torch.nn.Linear(2, 1).cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -120,6 +146,12 @@ FORMS = [
     "if rank == 0:\n            print(model.module.weight)",
     "if rank == 0:\n            evaluate(model.module)",
     'if rank == 0:\n            model.module.save_pretrained("x")',
+    # Methods of callbacks, found by their names:
+    "for callback in callbacks:\n            callback.after_step(model)",
+    "[c.after_step(model) for c in callbacks]",
+    "callbacks[0].note(model)",
+    "few = EveryFew(rank)\n        few.maybe(model)",
+    "EveryFew(rank).note(model)",
 ]
 
 
@@ -147,6 +179,8 @@ def test_fact_1_41_the_step_is_cut_before_what_one_replica_does(form: str) -> No
         "norms.append(norm)",
         "loss = loss.detach() * 2",
         "if step == 10:\n            break",
+        "callbacks[0].count(step)",
+        "for callback in callbacks:\n            callback.another(model)",
     ],
 )
 def test_what_all_do_alike_needs_no_cut(rest: str) -> None:
@@ -159,12 +193,38 @@ def test_what_all_do_alike_needs_no_cut(rest: str) -> None:
         "if rank == 0:\n            print(norm.item())",
         'if rank == 0 and step % 10 == 0:\n            writer.add_scalar("norm", norm, step)',
         "if is_main_process():\n            print(model.module.weight.grad.abs().max())",
+        "if rank == 0:\n            few.norms(model)",
+        "if is_main_process():\n            callbacks[0].norms(model)",
     ],
 )
 def test_averages_that_one_replica_reads_before_the_step_are_launched_by_all(read: str) -> None:
     lines = lines_of(before=read)
     at = lines.index(read.splitlines()[0], lines.index("loss.backward()"))
     assert lines[at - 1] == "xla.mark_step()"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "for callback in callbacks:\n            callback.norms(model)",
+        "callbacks[0].norms(model)",
+        "few = EveryFew(rank)\n        few.norms(model)",
+        "if step % 5 == 0:\n            for c in callbacks:\n                c.norms(model)",
+        "with torch.no_grad():\n            [c.norms(model) for c in callbacks]",
+    ],
+)
+def test_averages_that_a_callback_reads_on_one_replica_are_launched_by_all(read: str) -> None:
+    lines = lines_of(before=read)
+    mark = lines.index("xla.mark_step()", lines.index("loss.backward()"))
+    assert mark < lines.index("xla.optimizer_step(optimizer)")
+
+
+@pytest.mark.parametrize(
+    "rest", ["callbacks[0].count(step)", "callbacks[0].note(loss)", "scheduler.step()"]
+)
+def test_callbacks_that_read_no_averages_need_no_cut(rest: str) -> None:
+    lines = lines_of(before=rest)
+    assert "xla.mark_step()" not in lines[: lines.index("xla.optimizer_step(optimizer)")]
 
 
 def test_losses_that_one_replica_reads_before_the_step_are_its_own() -> None:
@@ -202,7 +262,16 @@ def test_one_replica_that_is_all_needs_no_cut() -> None:
     ],
 )
 def test_collectives_that_some_replicas_never_reach_are_errors(body: str, hangs: bool) -> None:
-    source = f"import torch\nimport torch.distributed as dist\ndef f(x, y, rank, world_size, args):\n    {body}\n"
+    source = f"import torch\nimport torch.distributed as dist\nfrom xla_migrate import runtime as xla\ndef f(x, y, rank, world_size, args):\n    {body}\n"
     assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs
     migrated = migrate(source.encode())
     assert ("XLA606" in {f.code for f in migrated.left}) is hangs
+
+
+@pytest.mark.parametrize(("average", "hangs"), [("", True), (", average=False", False)])
+def test_a_step_of_one_replica_hangs_where_it_averages(average: str, hangs: bool) -> None:
+    source = (
+        "from xla_migrate import runtime as xla\ndef f(loss, optimizer, rank):\n    loss.backward()\n"
+        f"    if rank == 0:\n        xla.optimizer_step(optimizer{average})\n    xla.mark_step()\n"
+    )
+    assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs

@@ -104,3 +104,39 @@ def test_an_early_return_of_some_replicas(test: str) -> None:
             dist.all_reduce(x)
         """
     assert (7, "XLA606") in findings(source)
+
+
+CALLBACK = """
+import torch
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from xla_migrate import runtime as xla
+
+class Keep({base}):
+    def {method}(self, args, state, control, model=None, **others):
+        {body}
+
+def train(model, data):
+    xla.patch_accelerate()
+    Trainer(model, TrainingArguments("out", optim="sgd"), train_dataset=data, callbacks=[Keep()]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "method", "body", "marked"),
+    [
+        ("TrainerCallback", "on_step_end", "if state.is_world_process_zero:\n            xla.save(model, 'x')", True),
+        ("TrainerCallback", "on_step_end", "if not state.is_local_process_zero:\n            return\n        xla.save(model, 'x')", True),
+        ("TrainerCallback", "on_step_end", "if args.local_rank in (-1, 0):\n            print(model.head.weight.norm().item())", True),
+        ("TrainerCallback", "on_step_end", "if state.is_world_process_zero:\n            self.steps += 1", False),
+        ("TrainerCallback", "on_step_end", "if state.global_step > 3:\n            control.should_save = True", False),
+        ("TrainerCallback", "on_train_end", "if state.is_world_process_zero:\n            xla.save(model, 'x')", False),
+        ("object", "on_step_end", "if state.is_world_process_zero:\n            xla.save(model, 'x')", False),
+    ],
+)  # fmt: skip
+def test_what_a_trainers_callback_does_on_one_process(
+    base: str, method: str, body: str, marked: bool
+) -> None:
+    lines = migrated(CALLBACK.format(base=base, method=method, body=body)).splitlines()
+    assert ("        xla.mark_step()" in lines) is marked
+    if marked:
+        assert lines[lines.index("        xla.mark_step()") + 1].strip() == body.splitlines()[0]

@@ -27,6 +27,9 @@ TRAINER = "import lightning as L\nfrom xla_migrate import runtime as xla\nxla.pa
         "def f(optim='paged_lion_8bit'):\n    return TrainingArguments('o', optim=optim)",
         "class C:\n    optim: str = 'adamw_8bit'\nTrainingArguments('o', optim=C.optim)",
         "class C(TrainingArguments):\n    optim: str = 'adamw_8bit'",
+        "kw = {'fsdp': 'full_shard adamw_'} if args.big else {}\nTrainingArguments('o', optim='sgd', **kw)",
+        "kw = dict(deepspeed='adamw_.json')\nTrainingArguments('o', optim='sgd', **kw)",
+        "class C(TrainingArguments):\n    deepspeed: str = 'adamw_.json'\n    optim: str = 'sgd'",
         "class C(TrainingArguments):\n    optim: str = field(default='paged_adamw_32bit')",
         "class C(TrainingArguments):\n    optim = dataclasses.field(default='paged_adamw_32bit', metadata={})",
     ],
@@ -64,6 +67,16 @@ def test_loading(source: str) -> None:
         "p.add_argument('--strategy', default='fsdp')\nL.Trainer(strategy=args.strategy)",
         "s = 'ddp' if n > 1 else 'auto'\nL.Trainer(strategy=s)",
         "precision = '16-mixed'\nL.Trainer(precision=precision)",
+        "kinds = {'a': 'auto', 'b': 'fsdp'}\nL.Trainer(strategy=kinds[args.kind])",
+        "L.Trainer(strategy={'a': 'auto', 'b': 'deepspeed'}[args.kind])",
+        "L.Trainer(strategy={'a': 'ddp_spawn'}.get(args.kind, 'auto'))",
+        "L.Trainer(strategy=kinds.get(args.kind, 'fsdp'))",
+        "kw = {}; kw.update(accelerator='gpu')\nL.Trainer(**kw)",
+        "kw = {}; kw.update({'strategy': 'ddp'})\nL.Trainer(**kw)",
+        "def chosen(args):\n    if args.big:\n        return 'fsdp'\n    return 'auto'\nL.Trainer(strategy=chosen(args))",
+        "s = 'ddp_find_unused_parameters_true'\nL.Trainer(strategy=s)",
+        "from lightning.pytorch.plugins import MixedPrecision\np = [MixedPrecision('16-mixed', 'cuda')]\nL.Trainer(plugins=p)",
+        "from lightning.pytorch.accelerators import CUDAAccelerator\na = CUDAAccelerator()\nL.Trainer(accelerator=a)",
     ],
 )
 def test_lightning(source: str) -> None:
@@ -78,12 +91,52 @@ def test_lightning(source: str) -> None:
         "def f(**kw):\n    return TrainingArguments('o', **kw)",
         "x = choose()\nTrainingArguments('o', optim=x)",
         "class C(TrainingArguments):\n    optim: str = 'adamw_torch'\n    bf16: bool = True",
+        "class C(TrainingArguments):\n    optim: str = 'adamw_torch'\n    fsdp: str = ''",
+        "kw = dict(deepspeed=None)\nTrainingArguments('o', optim='sgd', **kw)",
         "class C(Other):\n    optim: str = 'paged_adamw_32bit'",
         "from mylib import AutoModel\nm = 'auto'\nAutoModel.from_pretrained('x', device_map=m)",
     ],
 )
 def test_what_stays(source: str) -> None:
     assert findings(ARGUMENTS + source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kinds = {'a': 'auto', 'b': 'xla_fsdp'}\nL.Trainer(strategy=kinds[args.kind])",
+        "def chosen(args):\n    name = 'fsdp'\n    return 'auto'\nL.Trainer(strategy=chosen(args))",
+        "def chosen(args):\n    def other():\n        return 'fsdp'\n    return 'auto'\nL.Trainer(strategy=chosen(args))",
+        "from lightning.pytorch.plugins import MixedPrecision\nL.Trainer(plugins=[MixedPrecision('bf16-mixed', 'xla')])",
+        "from lightning.pytorch.plugins.environments import SLURMEnvironment\nL.Trainer(plugins=[SLURMEnvironment()])",
+        "from lightning.pytorch.strategies import SingleDeviceXLAStrategy\nL.Trainer(strategy=SingleDeviceXLAStrategy())",
+        "from mylib import DDPStrategy\nL.Trainer(strategy=DDPStrategy())",
+        "from mylib import make\nL.Trainer(strategy=make('fsdp'))",
+    ],
+)
+def test_what_lightning_takes_on_xla_stays(source: str) -> None:
+    assert findings(TRAINER + source) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "strategy='ddp_find_unused_parameters_true'",
+        "strategy='ddp_notebook'",
+        "strategy=ModelParallelStrategy()",
+        "plugins=DDPPlugin(find_unused_parameters=False)",
+        "plugins=[BitsandbytesPrecision('nf4')]",
+        "accelerator=CUDAAccelerator()",
+    ],
+)
+def test_what_lightning_is_given_in_the_call(arguments: str) -> None:
+    imports = (
+        "from lightning.pytorch.accelerators import CUDAAccelerator\n"
+        "from lightning.pytorch.plugins import BitsandbytesPrecision, DDPPlugin\n"
+        "from lightning.pytorch.strategies import ModelParallelStrategy\n"
+    )
+    found = [code for _, code in findings(f"{TRAINER}{imports}L.Trainer({arguments})")]
+    assert found == ["XLA803"]
 
 
 def test_checkpointing_that_the_command_line_switches_on_is_patched() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,11 +61,16 @@ def _listed(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (tuple, list)) else [values]
 
 
+def _is_traced() -> bool:
+    """True if torch_xla's `scan` differentiates a function while it traces it: its `nn.GRU` does so in forward."""
+    return str(sys._getframe(2).f_globals.get("__name__", "")) == "torch_xla.experimental.scan"
+
+
 def _backward(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
         global _depth
-        if _depth:  # recomputation inside a backward pass
+        if _depth or _is_traced():  # recomputation inside a backward pass
             return original(tensors, grad_tensors, *args, **kwargs)
         device_random.begin_training()
         for listener in _before:

@@ -67,6 +67,13 @@ class Tap:
         if self.running and self.running[-1] is not optimizer:
             self.running.append(optimizer)  # a wrapper's inner step
             return
+        if self.running and _is_within_a_step_of(optimizer):
+            # What its class does before `super().step()`, such as to average them, is done to the gradients now.
+            self.running.append(optimizer)
+            if self.gradients is not None:
+                with clock.harness():
+                    self.gradients = self._gradients_of(optimizer)
+            return
         self.running = [optimizer]  # also after a step that raised
         with clock.harness():
             number = self._number(optimizer)
@@ -75,12 +82,14 @@ class Tap:
             parameters = self._known(number, _parameters(optimizer), optimizer)
             self.used = options.of(optimizer)
             closure = kwargs.get("closure") or (args[0] if args else None)
-            scale = getattr(optimizer, "grad_scale", None)
-            self.gradients = (
-                None if callable(closure) else _off_mode(fingerprints.gradients, parameters, scale)
-            )
+            self.gradients = None if callable(closure) else self._gradients_of(optimizer)
             self.before = _off_mode(fingerprints.copies, fingerprints.weighed(parameters))
             _off_mode(untracked_state.begin, {id(p) for o in self.live for p in _parameters(o)})
+
+    def _gradients_of(self, optimizer: Any) -> torch.Tensor:
+        scale = getattr(optimizer, "grad_scale", None)
+        found: torch.Tensor = _off_mode(fingerprints.gradients, _parameters(optimizer), scale)
+        return found
 
     def post_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step has run."""
@@ -222,6 +231,17 @@ class Tap:
 
 def _parameters(optimizer: Any) -> list[torch.Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _is_within_a_step_of(optimizer: Any) -> bool:
+    """True in `super().step()` of a class with a step of its own: torch calls the hooks around both."""
+    hooked = sys._getframe(2)
+    around = hooked.f_back
+    while around is not None:
+        if around.f_code is hooked.f_code and around.f_locals.get("self") is optimizer:
+            return True
+        around = around.f_back
+    return False
 
 
 def _about(redirected: bool) -> dict[str, str]:

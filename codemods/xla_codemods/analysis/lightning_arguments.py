@@ -1,0 +1,83 @@
+"""What of Lightning's strategies, plugins and accelerators XLA cannot take: for literals, and for what arrives by a name."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .parsed_file import ParsedFile
+
+# Names that mean what "auto" means with several devices.
+PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
+
+_SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
+_HOMES = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
+_CLASSES_OF_CUDA = (
+    "DDP",
+    "FSDP",
+    "DeepSpeed",
+    "DataParallel",
+    "ModelParallel",
+    "Horovod",
+    "Bagua",
+    "ColossalAI",
+    "SingleDevice",
+)
+# Precisions that are float16's, or kernels of CUDA's; `MixedPrecision` may be told "bf16-mixed".
+_PRECISIONS = (
+    "NativeMixedPrecision",
+    "ApexMixedPrecision",
+    "BitsandbytesPrecision",
+    "DeepSpeedPrecision",
+    "FSDPPrecision",
+    "FSDPMixedPrecision",
+    "TransformerEnginePrecision",
+    "HalfPrecision",
+    "MixedPrecision",
+)
+_STRATEGY = 'this strategy fails on XLA: use "auto"'
+_PRECISION = 'this precision is CUDA\'s and fails on XLA: use `precision="bf16-mixed"`'
+ACCELERATOR = 'this accelerator keeps Lightning from using XLA: use "auto"'
+
+
+def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:
+    """Why XLA cannot take the strategy `node`, a name or an object that is made; empty if it can, or nobody knows."""
+    if isinstance(node, ast.Call):
+        made = _class_of_lightning(script, node)
+        of_cuda = made.startswith(_CLASSES_OF_CUDA) and "XLA" not in made
+        return _STRATEGY if of_cuda and made.endswith(("Strategy", "Plugin")) else ""
+    name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    if name.startswith(_SHARDED):
+        return f'`{name}` fails without CUDA: use "xla_fsdp"'
+    return _STRATEGY if name in PLAIN_STRATEGIES or name.startswith("ddp_") else ""
+
+
+def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:
+    """Why XLA cannot take `plugins=node`, an object that is made or a list of them; empty if it can, or nobody knows."""
+    elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+    for element in elements:
+        if isinstance(element, ast.Call):
+            made = _class_of_lightning(script, element)
+            told = [a.value for a in element.args if isinstance(a, ast.Constant)]
+            if made.startswith(_PRECISIONS) and not str(next(iter(told), "")).startswith("bf16"):
+                return _PRECISION
+            if found := fault_of_strategy(script, element):
+                return found
+    return ""
+
+
+def fault_of_accelerator(script: ParsedFile, node: ast.expr) -> str:
+    """Why XLA cannot be found with the accelerator `node`; empty if it can, or nobody knows."""
+    if isinstance(node, ast.Call):
+        return ACCELERATOR if _class_of_lightning(script, node) in _ACCELERATORS else ""
+    return ACCELERATOR if isinstance(node, ast.Constant) and node.value in {"gpu", "cuda"} else ""
+
+
+_ACCELERATORS = frozenset({"CUDAAccelerator", "GPUAccelerator"})
+
+
+def _class_of_lightning(script: ParsedFile, call: ast.Call) -> str:
+    """The class of Lightning's that `call` makes an object of."""
+    dotted = script.dotted(call.func) or ""
+    return dotted.rpartition(".")[2] if dotted.startswith(_HOMES) else ""
