@@ -16,7 +16,7 @@ Moment = Literal["import", "torch_xla", "device"]
 MODULES: dict[Moment, tuple[str, ...]] = {
     "import": ("parameter_identity", "bfloat16_numpy"),
     "torch_xla": ("autocast", "averaged_model", "batch_norm", "elu", "gru", "resize"),
-    "device": ("host_reads",),
+    "device": ("host_reads", "shared_inputs"),
 }
 
 
