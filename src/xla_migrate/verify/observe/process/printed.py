@@ -7,6 +7,7 @@ at its exit, is there too. Processes that did not train leave none.
 from __future__ import annotations
 
 import atexit
+import re
 import sys
 from collections.abc import Callable
 from multiprocessing import util
@@ -15,6 +16,9 @@ from typing import Any
 from . import records, where
 
 MOST = 100_000  # lines that are kept
+
+# What the warnings module writes at once: the warning, and below it the line of the source that it is about.
+_A_WARNING = re.compile(r".*:\d+: \w*Warning: ")
 
 _lines: list[tuple[str, str]] = []
 _aside: Callable[[], bool] = bool  # True where a loader's thread prints
@@ -30,7 +34,7 @@ class _Stream:
 
     def write(self, text: str) -> Any:
         """Print, and note."""
-        if len(_lines) < MOST and not _aside():
+        if len(_lines) < MOST and not _A_WARNING.match(text) and not _aside():
             if not self.text:
                 self.place = where.caller()
             self.text += text
