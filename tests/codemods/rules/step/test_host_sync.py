@@ -549,3 +549,46 @@ def test_what_is_joined_in_one_turn_does_not_grow(loop: str, test: str, times: i
         "    out.sum().backward()\n"
     )
     assert [c for _, c in findings(source)].count("XLA504") == times
+
+
+PROPERTIES = """import torch
+from functools import cached_property
+
+class Agent:
+    def __init__(self):
+        self.net = torch.nn.Linear(3, 3).to("cuda")
+        self.log_alpha = torch.zeros(1, requires_grad=True, device="cuda")
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    {decorator}
+    def alpha(self):
+        return self.log_alpha.exp().item()
+
+    def update(self, x):
+        loss = self.net(x).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        {used}
+
+agent = Agent()
+for x in batches:
+    agent.update(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "used", "found"),
+    [
+        ("@property", "self.entropy = self.alpha * 2", True),
+        ("@property", "return {'alpha': self.alpha}", True),
+        ("@property", "shown.append(self.alpha + 1)", True),
+        ("@property", "self.steps += 1", False),
+        ("@property", "self.alpha = 3", False),
+        ("@property", "other.alpha += 1", False),
+        ("@cached_property", "self.entropy = self.alpha * 2", False),
+    ],
+)
+def test_properties_that_are_asked_for_in_each_step(decorator: str, used: str, found: bool) -> None:
+    source = PROPERTIES.format(decorator=decorator, used=used)
+    assert [line for line, code in findings(source) if code == "XLA503"] == [12] * found
