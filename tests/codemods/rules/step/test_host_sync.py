@@ -592,3 +592,40 @@ for x in batches:
 def test_properties_that_are_asked_for_in_each_step(decorator: str, used: str, found: bool) -> None:
     source = PROPERTIES.format(decorator=decorator, used=used)
     assert [line for line, code in findings(source) if code == "XLA503"] == [12] * found
+
+
+CHOSEN = """import torch
+
+class Trainer:
+    cpu = torch.device("cpu")
+
+    @property
+    def device(self):
+        return torch.device("cuda:0") if torch.cuda.is_available() else torch.device("cpu")
+
+    def fit(self, model, loader, optimizer):
+        dev = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+        for batch in loader:
+            batch = [b.to(self.device) for b in batch]
+            out = model(batch[0])
+            out.mean().backward()
+            optimizer.step()
+            {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("pass", 0),
+        ("shown = out.to(self.device)", 0),
+        ("shown = out.to(dev)", 0),
+        ("shown = out.to(device=self.device, dtype=torch.float32)", 0),
+        ("shown = out.to('cpu')", 1),
+        ("shown = out.to(torch.device('cpu'))", 1),
+        ("shown = out.to(self.cpu)", 1),
+    ],
+)
+def test_a_device_that_may_be_the_host_is_not_the_host(line: str, times: int) -> None:
+    source = CHOSEN.format(line=line)
+    assert [code for _, code in findings(source)].count("XLA503") == times
