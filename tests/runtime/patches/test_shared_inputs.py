@@ -41,6 +41,22 @@ def test_fact_3_60_torch_xla_takes_the_program_of_another_step(device: torch.dev
         assert [difference[0].item() for difference in differences] == [-1.0, -1.0]
 
 
+def test_fact_3_60_tensors_that_are_moved_when_drawn_or_kept_as_one_are_right(
+    device: torch.device,
+) -> None:
+    """What docs/guides/troubleshooting.md advises."""
+    host = [torch.full((2,), float(i)) for i in range(4)]
+    together = torch.stack(host).to(device)
+    xla.mark_step()
+    for draw in (lambda i: host[i].to(device), lambda i: together[torch.tensor(i, device=device)]):
+        for ids in [(0, 1, 0, 1), (0, 1, 1, 0), (2, 3, 2, 0), (2, 3, 0, 2), (1, 1, 2, 2)]:
+            drawn = [draw(i) for i in ids]
+            differences = drawn[0] - drawn[1], drawn[2] - drawn[3]
+            xla.mark_step()
+            expected = [ids[0] - ids[1], ids[2] - ids[3]]
+            assert [difference[0].item() for difference in differences] == expected
+
+
 @pytest.mark.parametrize("name", ["cat", "stack", "concat", "hstack"])
 def test_each_list_has_its_own_tensors(device: torch.device, name: str) -> None:
     pool = _pool(device, 3)
