@@ -23,8 +23,9 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "elu",
         "gru",
         "resize",
+        "shared_inputs",
     ),
-    "device": ("host_reads", "shared_inputs"),
+    "device": ("host_reads",),
 }
 
 

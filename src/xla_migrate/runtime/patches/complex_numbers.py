@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import functional
 
+from ._scripting import scripted_as
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -37,8 +38,9 @@ PATCHED = [*_MAGNITUDES, (torch, "einsum"), (functional, "einsum")]
 def apply() -> None:
     """Put ours in their place, for complex tensors of XLA."""
     for owner, name in _MAGNITUDES:
-        setattr(owner, name, _for_complex(getattr(owner, name)))
-    torch.einsum = functional.einsum = einsum
+        torchs = getattr(owner, name)
+        setattr(owner, name, scripted_as(torchs, _for_complex(torchs)))
+    torch.einsum = functional.einsum = scripted_as(_einsum, einsum)
 
 
 def _for_complex(torchs: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch.nn.utils import rnn
 
+from ._scripting import scripted_as
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -38,12 +39,12 @@ _Form = tuple[int, torch.Size, torch.dtype]  # of a list: its length, and its fi
 
 
 def apply() -> None:
-    """Watch what joins lists of tensors. To be called when the device is there."""
+    """Watch what joins lists of tensors."""
     watch = _Watch()
     for owner, name in JOINS:
         join = getattr(owner, name)
         if not hasattr(join, _WATCHED):
-            setattr(owner, name, _watched(join, watch))
+            setattr(owner, name, scripted_as(join, _watched(join, watch)))
 
 
 def _watched(join: Callable[..., Any], watch: _Watch) -> Callable[..., Any]:
@@ -66,7 +67,6 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lib: Any = importlib.import_module("torch_xla")._XLAC
-        self._replicas = importlib.import_module("torch_xla.runtime").world_size() > 1
         self._first: dict[tuple[tuple[_Form, ...], int], tuple[int, ...]] = {}
         self._forget()
 
@@ -93,7 +93,7 @@ class _Watch:
         form = (len(tensors), tensors[0].shape, tensors[0].dtype)
         if len(self._pattern) > _LONGEST or self._is_known(form, buffers):
             return tensors
-        if self._replicas:
+        if importlib.import_module("torch_xla.runtime").world_size() > 1:
             warnings.warn(
                 "torch_xla may take other tensors than these: the same tensors are joined twice in a "
                 "step, otherwise than in the steps before: join them on the CPU",
