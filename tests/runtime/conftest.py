@@ -13,7 +13,7 @@ import torch
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
-from xla_migrate.runtime.patches import host_reads
+from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
 
 
 @pytest.fixture
@@ -42,6 +42,9 @@ def _torch_as_it_was() -> Iterator[None]:
     for name in host_reads.READS:
         read: Any = getattr(torch.Tensor, name)
         setattr(torch.Tensor, name, getattr(read, "__wrapped__", read))
+    for owner, name in (*shared_inputs.JOINS, *complex_numbers.PATCHED):
+        join: Any = getattr(owner, name)
+        setattr(owner, name, getattr(join, "__wrapped__", join))
     for module, name in (
         (torch.nn.utils, "clip_grad_norm_"),
         (torch.nn, "GRU"),

@@ -264,3 +264,25 @@ def test_torch_xla_runs_the_forward_pass_again_for_each_read(device: torch.devic
     y = y + 1
     xla.mark_step()
     assert (xla.metrics()["launches"] or 0) - before == 3
+
+
+def _joins(x: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([torch.stack(x, dim=0), torch.vstack(x)], 0)
+
+
+def _magnitude(x: torch.Tensor) -> torch.Tensor:
+    return torch.abs(x) + x.abs() + torch.absolute(x)
+
+
+def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.einsum("ij,jk->ik", x, y)
+
+
+def _padded(x: list[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(x)
+
+
+@pytest.mark.parametrize("function", [_joins, _magnitude, _product, _padded])
+def test_scripts_compile_what_is_replaced(device: torch.device, function: Any) -> None:
+    assert device.type == "xla"  # so all is in its place
+    assert torch.jit.script(function).graph is not None

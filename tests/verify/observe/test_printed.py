@@ -62,3 +62,33 @@ def test_lines_with_their_places_in_order(tmp_path: Path) -> None:
 def test_a_process_that_does_not_train_leaves_no_record(tmp_path: Path) -> None:
     assert noted(tmp_path, trains=False) == []
     assert list(tmp_path.glob("rank*")) == []
+
+
+WARNS = """\
+import logging
+import warnings
+
+def old(scale):
+    warnings.warn(f"old({scale}) is deprecated", FutureWarning, stacklevel=2)
+
+old(scale=2.0 ** 10)
+print("at 3: Warning: low")
+logging.captureWarnings(True)
+logging.basicConfig()
+old(scale=2.0 ** 11)
+print("a.py:7: a line of the script's own")
+"""
+
+
+def test_warnings_are_not_what_the_script_prints(tmp_path: Path) -> None:
+    """Nor is the source that they show, which differs from the original's: `  scaler = GradScaler(init_scale=1024.)`."""
+    (tmp_path / "train.py").write_text(WARNS)
+    code = ATTACH.format(folder=str(tmp_path), trains=True)
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = [
+        line
+        for file in tmp_path.glob("rank*.jsonl")
+        for text in file.read_text().splitlines()
+        for line, _ in json.loads(text).get("lines", [])
+    ]
+    assert lines == ["at 3: Warning: low", "a.py:7: a line of the script's own"]

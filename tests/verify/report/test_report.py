@@ -289,6 +289,16 @@ def test_json_has_finite_numbers_alone() -> None:
     ]
 
 
+def test_files_that_were_not_loaded_are_behind_nothing() -> None:
+    """Scripts that lie side by side are one project: `numbers` of one is not another's fault."""
+    made = replace(differing(), script="other.py")
+    assert [finding.path for _, finding in made.suspects()] == ["train.py"]  # nothing known
+    made.comparison.reference.traces[0].loaded = ["other.py"]
+    assert made.suspects() == []
+    made.comparison.target.traces[0].loaded = ["train.py"]
+    assert [finding.path for _, finding in made.suspects()] == ["train.py"]
+
+
 def test_reads_of_one_line_are_one_row_though_lines_moved() -> None:
     def reads(where: str) -> ObservedRun:
         def change(step: OptimizerStep) -> None:

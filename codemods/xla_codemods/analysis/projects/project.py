@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -19,10 +19,12 @@ from ...hot_lines import LISTENED
 from ...patterns import Pattern
 from ...source import Source, SourceError
 from ..accelerators import speaks_of_an_accelerator
+from ..bindings import Binding
 from ..index import Index, build
 from ..inference.expressions import EXPRESSIONS
 from ..inference.inference import Inference
 from ..inference.values import UNKNOWN, Value, for_others
+from ..nodes import walk
 from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
 from .files import ProjectFiles, is_of_others
 from .import_lines import Import
@@ -182,8 +184,9 @@ class Modules(ProjectFiles):
         if found is None or scope is None:
             return None
         bindings = scope.bindings
-        if name.startswith("_") or "__all__" in bindings:
-            return LOCAL if name in bindings else None
+        public = _is_public(name, bindings.get("__all__", ()))
+        if not public:
+            return None if public is None else ""
         if name not in bindings and not scope.stars:
             return ""
         inner = scope.dotted(name)
@@ -307,7 +310,7 @@ class Project:
         for found in self.modules.imports(other):
             if found.name != me and found.home.rpartition(".")[2] not in {me, ""}:
                 continue
-            if found.name == name or (found.name == "*" and self._is_public(name)):
+            if found.name == name or (found.name == "*" and self._may_be_public(name)):
                 home = self.modules.locate(found.home, other)
                 if home is not None and home[0] == self.path:
                     return True
@@ -315,7 +318,7 @@ class Project:
                 return True
         return False
 
-    def _is_public(self, name: str) -> bool:
+    def _may_be_public(self, name: str) -> bool:
         """True if a star import brings `name`: `__all__` names it, or there is none."""
         text = self.modules.text(self.path)
         if "__all__" in text:
@@ -359,6 +362,17 @@ class Project:
         self.asked = True
         others = self.modules.reached(self.path, both_ways=True) - {self.path}
         return not others.isdisjoint(self.modules.having(words))
+
+
+def _is_public(name: str, listed: Sequence[Binding]) -> bool | None:
+    """True if a star import brings `name` of a module with these bindings of `__all__`; None where that cannot be told."""
+    if not listed:
+        return not name.startswith("_")
+    values = [binding.value for binding in listed if binding.value is not None]
+    if any(isinstance(n, ast.Constant) and n.value == name for v in values for n in walk(v)):
+        return True
+    is_whole = all(isinstance(v, (ast.List, ast.Tuple)) for v in values)
+    return False if is_whole else None
 
 
 def _uses(text: str, attribute: str) -> bool:

@@ -139,11 +139,10 @@ def in_each_turn(
         turn = work.pop()
         for node in _always(script, turn, seen):
             yield node, turn
-            if isinstance(node, ast.Call):
-                function = _called(script, node)
-                if function is not None and function not in known:
-                    known.add(function)
-                    work.append(Turn(function, function.body))
+            function = _run_by(script, node)
+            if function is not None and function not in known:
+                known.add(function)
+                work.append(Turn(function, function.body))
 
 
 def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
@@ -163,6 +162,28 @@ def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]
             occasional.add(node)
         else:
             yield node
+
+
+def _run_by(script: Script, node: ast.AST) -> FunctionNode | None:
+    """The function of this file that runs where `node` is evaluated."""
+    if isinstance(node, ast.Call):
+        return _called(script, node)
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return None
+    properties = script.cached(_properties).get(node.attr)
+    if properties is None:
+        return None
+    found = script.local_method(node, script.index.scope(node))
+    return found if found in properties else None
+
+
+def _properties(script: Script) -> dict[str, list[ast.FunctionDef]]:
+    """Functions by the names of the properties that they compute each time: `alpha`, of `log_alpha.exp().item()`."""
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for function, _ in script.index.of(ast.FunctionDef):
+        if any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list):
+            found.setdefault(function.name, []).append(function)
+    return found
 
 
 def _called(script: Script, call: ast.Call) -> FunctionNode | None:

@@ -34,7 +34,7 @@ float16 for bfloat16.
 +    return nullcontext() if device_type == "cpu" else xla.autocast(device_type=device_type, dtype=dtype)
 ```
 
-Autocast on the CPU stays, and that of the device that a tensor is on.
+Autocast on the CPU stays, and that of the device that a tensor is on: where it is off, or says its type.
 
 ```python
 import torch
@@ -44,6 +44,24 @@ def forward(model, x):
         x = model(x)
     with torch.autocast(x.device.type, enabled=False):
         return model(x)
+```
+
+Where it does not, it is float16 on CUDA, which training needs loss scaling for.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def step(model, x, optimizer, scaler):
+-    with torch.autocast(x.device.type):
++    with xla.autocast(x.device.type):
+         loss = model(x).mean()
+-    scaler.scale(loss).backward()
+-    scaler.step(optimizer)
+-    scaler.update()
++    loss.backward()
++    xla.optimizer_step(optimizer)
++    xla.mark_step()
 ```
 """
 
@@ -185,7 +203,7 @@ def _arguments(
 
 def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
     """Another device's autocast, or that of whatever device a tensor is on (`x.device.type`), in a type that is right
-    on XLA too.
+    on XLA too, and in training on CUDA without loss scaling.
     """
     device = call.args[0] if call.args else keyword(call, "device_type")
     if isinstance(device, ast.Constant):
@@ -193,12 +211,20 @@ def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
     dtype = call.args[1] if len(call.args) > 1 else keyword(call, "dtype")
     if dtype is not None and script.dotted(dtype, scope) not in _RIGHT:
         return False
+    if dtype is None and script.is_trained and not _is_off(call):
+        return False  # CUDA's own type is float16, and the runtime scales no losses
     if isinstance(device, ast.Name) and not script.value(device, scope).kinds:
         found = scope.find(device.id)
         return found is not None and all(
             b.how == "parameter" or _is_type(b.value) for b in found[1]
         )
     return _is_type(device)
+
+
+def _is_off(call: ast.Call) -> bool:
+    """`enabled=False`."""
+    enabled = call.args[2] if len(call.args) > 2 else keyword(call, "enabled")
+    return isinstance(enabled, ast.Constant) and enabled.value is False
 
 
 def _is_type(node: ast.expr | None) -> bool:

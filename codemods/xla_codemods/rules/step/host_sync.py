@@ -276,7 +276,9 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
     """`x.to("cpu")`, `x.to(torch.device("cpu"))`."""
     device = device_argument(call)
     value = script.value(device) if device is not None else UNKNOWN
-    return value.has(DEVICE) and value.has(HOST)
+    return (
+        value.has(DEVICE) and value.has(HOST) and not value.has(ACCEL)
+    )  # not `cuda if ... else cpu`
 
 
 def _is_asked(script: Script, node: ast.AST) -> bool:

@@ -153,7 +153,7 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
     if target is None:
         return False
     kinds = script.value(target).kinds
-    return HOST in kinds or DTYPE in kinds
+    return DTYPE in kinds or (HOST in kinds and ACCEL not in kinds)  # not `cuda if ... else cpu`
 
 
 def _used_as_one(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:

@@ -15,7 +15,16 @@ Moment = Literal["import", "torch_xla", "device"]
 # When each is applied: with the runtime's import, once torch_xla is imported, once its device is used.
 MODULES: dict[Moment, tuple[str, ...]] = {
     "import": ("parameter_identity", "bfloat16_numpy"),
-    "torch_xla": ("autocast", "averaged_model", "batch_norm", "elu", "gru", "resize"),
+    "torch_xla": (
+        "autocast",
+        "averaged_model",
+        "batch_norm",
+        "complex_numbers",
+        "elu",
+        "gru",
+        "resize",
+        "shared_inputs",
+    ),
     "device": ("host_reads",),
 }
 

@@ -89,14 +89,11 @@ class Report:
 
     def loaded(self) -> dict[str, tuple[str, str]]:
         """Of `files`, the script and those that it imported, as far as is known."""
+        return {name: texts for name, texts in self.files.items() if self._is_loaded(name)}
+
+    def _is_loaded(self, name: str) -> bool:
         traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
-        known = {name for trace in traces for name in trace.loaded}
-        script = Path(self.script).name
-        return {
-            name: texts
-            for name, texts in self.files.items()
-            if name in known or Path(name).name == script
-        }
+        return Path(name).name == Path(self.script).name or any(name in t.loaded for t in traces)
 
     @property
     def exit_code(self) -> int:
@@ -111,9 +108,12 @@ class Report:
     def suspects(self) -> list[tuple[Judgement, MigrationFinding]]:
         """The finding most likely behind each failed verdict."""
         lines = SourceLines(self.files)
+        traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
+        told = any(trace.loaded for trace in traces)  # a process that was killed tells none
+        ran = [f for f in self.findings if not told or self._is_loaded(f.path)]
         found = []
         for verdict in self.failed:
-            behind = of_verdict(verdict, self.comparison.divergence, self.findings, lines)
+            behind = of_verdict(verdict, self.comparison.divergence, ran, lines)
             if behind is not None:
                 found.append((verdict, behind))
         return found

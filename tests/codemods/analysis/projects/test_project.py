@@ -246,6 +246,38 @@ def test_all_says_what_a_star_brings() -> None:
     assert "with autocast():" in after(files)["train.py"]
 
 
+@pytest.mark.parametrize(
+    "public",
+    [
+        "__all__ = ['device', 'autocast', 'torch']",
+        "__all__ = ('autocast', 'device')",
+        "__all__ = ['device']\n__all__ += ['autocast']",
+        "__all__ = ['autocast'] + others.__all__",
+        "__all__: list[str] = ['autocast']",
+    ],
+)
+def test_what_all_names_is_what_a_star_brings(public: str) -> None:
+    """Left alone, such an `autocast` would silently do nothing."""
+    common = textwrap.dedent(COMMON) + public + "\n"
+    assert "with xla.autocast():" in after({"common.py": common, "train.py": STARRED})["train.py"]
+
+
+@pytest.mark.parametrize(
+    "public", ["__all__ = ['torch', 'cudnn']", "__all__ = [n for n in dir() if n[0] != '_']"]
+)
+def test_what_all_may_not_name_is_left(public: str) -> None:
+    files = {"common.py": f"{textwrap.dedent(COMMON)}{public}\n", "train.py": STARRED}
+    assert "with autocast():" in after(files)["train.py"]
+
+
+def test_all_names_what_begins_with_an_underscore() -> None:
+    files = {
+        "common.py": "import torch as _torch\n__all__ = ['_torch']\n",
+        "train.py": "import torch\nfrom common import *\n_torch.cuda.synchronize()\n",
+    }
+    assert "xla.synchronize()" in after(files)["train.py"]
+
+
 def test_a_star_of_an_unknown_module_beside_it_could_hide_all() -> None:
     train = STARRED.replace("from common import *", "from common import *\n    from other import *")
     files = {"common.py": COMMON, "train.py": train}

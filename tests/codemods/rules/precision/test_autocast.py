@@ -89,6 +89,28 @@ def test_others_are_left_alone(source: str) -> None:
     assert [f for f in check(source.encode()) if f.code.startswith("XLA2")] == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.autocast(x.device.type)", "xla.autocast(x.device.type)"),
+        (
+            "torch.autocast(self.device.type, enabled=amp)",
+            "xla.autocast(self.device.type, enabled=amp)",
+        ),
+        ("torch.amp.autocast(device_type=dev.type)", "xla.autocast(device_type=dev.type)"),
+        ("torch.autocast(kind, enabled=True)", "xla.autocast(kind, enabled=True)"),
+        ("torch.autocast(x.device.type, None, amp)", "xla.autocast(x.device.type, None, amp)"),
+        ("torch.autocast(x.device.type, enabled=False)", None),
+        ("torch.autocast(kind, dtype=torch.bfloat16)", None),
+    ],
+)
+def test_training_in_the_type_of_whatever_device(before: str, after: str | None) -> None:
+    """On CUDA that is float16, and the loss is no longer scaled there."""
+    source = f"import torch\ndef step(kind, x, amp):\n    with {before}:\n        loss = f(x)\n    loss.backward()\n"
+    result = migrated(source)
+    assert result == source if after is None else f"    with {after}:\n" in result
+
+
 def test_positional_calls_of_an_alias_are_left_to_a_person() -> None:
     source = "import torch\ncast = torch.cuda.amp.autocast\nwith cast(True):\n    pass\n"
     assert findings(source) == [(2, "XLA201")]

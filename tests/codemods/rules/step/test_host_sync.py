@@ -549,3 +549,83 @@ def test_what_is_joined_in_one_turn_does_not_grow(loop: str, test: str, times: i
         "    out.sum().backward()\n"
     )
     assert [c for _, c in findings(source)].count("XLA504") == times
+
+
+PROPERTIES = """import torch
+from functools import cached_property
+
+class Agent:
+    def __init__(self):
+        self.net = torch.nn.Linear(3, 3).to("cuda")
+        self.log_alpha = torch.zeros(1, requires_grad=True, device="cuda")
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    {decorator}
+    def alpha(self):
+        return self.log_alpha.exp().item()
+
+    def update(self, x):
+        loss = self.net(x).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        {used}
+
+agent = Agent()
+for x in batches:
+    agent.update(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "used", "found"),
+    [
+        ("@property", "self.entropy = self.alpha * 2", True),
+        ("@property", "return {'alpha': self.alpha}", True),
+        ("@property", "shown.append(self.alpha + 1)", True),
+        ("@property", "self.steps += 1", False),
+        ("@property", "self.alpha = 3", False),
+        ("@property", "other.alpha += 1", False),
+        ("@cached_property", "self.entropy = self.alpha * 2", False),
+    ],
+)
+def test_properties_that_are_asked_for_in_each_step(decorator: str, used: str, found: bool) -> None:
+    source = PROPERTIES.format(decorator=decorator, used=used)
+    assert [line for line, code in findings(source) if code == "XLA503"] == [12] * found
+
+
+CHOSEN = """import torch
+
+class Trainer:
+    cpu = torch.device("cpu")
+
+    @property
+    def device(self):
+        return torch.device("cuda:0") if torch.cuda.is_available() else torch.device("cpu")
+
+    def fit(self, model, loader, optimizer):
+        dev = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+        for batch in loader:
+            batch = [b.to(self.device) for b in batch]
+            out = model(batch[0])
+            out.mean().backward()
+            optimizer.step()
+            {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("pass", 0),
+        ("shown = out.to(self.device)", 0),
+        ("shown = out.to(dev)", 0),
+        ("shown = out.to(device=self.device, dtype=torch.float32)", 0),
+        ("shown = out.to('cpu')", 1),
+        ("shown = out.to(torch.device('cpu'))", 1),
+        ("shown = out.to(self.cpu)", 1),
+    ],
+)
+def test_a_device_that_may_be_the_host_is_not_the_host(line: str, times: int) -> None:
+    source = CHOSEN.format(line=line)
+    assert [code for _, code in findings(source)].count("XLA503") == times

@@ -54,6 +54,25 @@ def test_however_it_is_made(made: str) -> None:
     assert len(found({"utils.py": FUNCTION.format(made=made)}, *PLAIN)) == 1
 
 
+@pytest.mark.parametrize(
+    ("moved", "times"),
+    [
+        (
+            "adj = adj.to(torch.device('cuda') if torch.cuda.is_available() else torch.device('cpu'))",
+            1,
+        ),
+        ("adj = adj.to(device=torch.device('cuda'))", 1),
+        ("adj = adj.to(torch.device('cpu'))", 0),
+        ("adj = adj.to('cpu')", 0),
+        ("adj = adj.to(torch.float32)", 0),
+    ],
+)
+def test_where_it_is_moved(moved: str, times: int) -> None:
+    """A device that may be the CPU is not the CPU."""
+    files = {"utils.py": FUNCTION.format(made=COO)}
+    assert len(found(files, *PLAIN[:2], moved)) == times
+
+
 CONVERTED = """
 import numpy as np
 import torch
