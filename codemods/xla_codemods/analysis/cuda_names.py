@@ -189,7 +189,7 @@ def _of_names(script: ParsedFile, local: set[str]) -> Iterator[Use]:
         dotted = resolve(whole, scope)
         if dotted is None or not is_cuda_only(dotted):
             continue
-        if _is_second_name(parents[whole], whole, dotted, scope):
+        if is_second_name(parents[whole], whole, dotted, scope):
             continue  # its uses are found by the new name
         if _is_fallback(parents[whole], whole, scope):
             continue  # `getattr(torch, device_type, torch.cuda)`, which is found as a whole
@@ -232,8 +232,8 @@ def _is_fallback(parent: ast.AST, node: ast.expr, scope: Scope) -> bool:
     )
 
 
-def _is_second_name(parent: ast.AST, node: ast.expr, dotted: str, scope: Scope) -> bool:
-    """`cuda = torch.cuda`, where `cuda` is nothing else."""
+def is_second_name(parent: ast.AST | None, node: ast.expr, dotted: str, scope: Scope) -> bool:
+    """True if `parent` gives the module `node` of torch's another name, which means nothing else: `cuda = torch.cuda`."""
     return (
         isinstance(parent, ast.Assign)
         and parent.value is node

@@ -51,7 +51,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.cuda_names import Use
+from ...analysis.cuda_names import Use, is_second_name
 from ...catalog import CATCH_ALL, covering
 from ...catalog.families import is_cuda_only
 from ...fallback import found, leftovers
@@ -74,6 +74,8 @@ def cuda_only(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 def imported_by_name(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), *_] if is_cuda_only(name):
+            if is_second_name(script.parent(call), call, name, scope):
+                return  # torch has it, CUDA or not, and its uses are found by the new name
             row = covering(name)
             if row is not None:
                 yield found(RULE, script, Use(call, name, True), row, MEDIUM)

@@ -155,3 +155,18 @@ def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
     assert check(source.encode()) == []
     plain = "import torch\nimport deepspeed\nprint(deepspeed.__version__)\n"
     assert [f.code for f in check(plain.encode())] == ["XLA804"]
+
+
+@pytest.mark.parametrize(
+    ("named", "is_left"),
+    [
+        ('cuda = importlib.import_module("torch.cuda")', False),
+        ('cuda = other = importlib.import_module("torch.cuda")', False),
+        ('use(importlib.import_module("torch.cuda"))', True),
+        ('cuda = importlib.import_module("torch.cuda"); cuda = use(cuda)', True),
+        ('apex = importlib.import_module("apex")', True),
+    ],
+)
+def test_a_module_by_another_name_is_judged_by_its_uses(named: str, is_left: bool) -> None:
+    source = f"import importlib\nimport torch\n{named}\n"
+    assert ("XLA906" in codes(source)) == is_left
