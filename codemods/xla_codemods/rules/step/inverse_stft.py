@@ -1,0 +1,93 @@
+"""`istft` ends the process on XLA, with a failed check and no exception (fact 3.63).
+
+Compute it on the CPU, and move what it gives: gradients flow through both copies.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def speech(model, noise, window):
+-    spectrum = model(noise.cuda())
++    spectrum = model(noise.to(xla.xla_device()))
+     return torch.istft(spectrum, 512, window=window)  # XLA521
+```
+
+On the CPU it works:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def speech(model, noise, window):
+    spectrum = model(noise.to(xla.xla_device()))
+    wave = torch.istft(spectrum.cpu(), 512, window=window.cpu())
+    return wave.to(xla.xla_device())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.inference.values import HOST
+from ...analysis.syntax import keyword
+from ...finding import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA521", "inverse-stft")
+
+_MESSAGE = "`istft` ends the process on XLA: compute it on the CPU, `torch.istft(x.cpu(), ..., window=window.cpu())`, and move the result"
+
+
+@RULE.call("torch.istft")
+def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    spectrum = call.args[0] if call.args else keyword(call, "input")
+    if spectrum is not None:
+        yield from _of(script, call, spectrum, scope)
+
+
+@RULE.method("istft")
+def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    spectrum = call.func.value
+    if not (script.defines(spectrum, "istft") or _is_no_tensor(script, spectrum, scope)):
+        yield from _of(script, call, spectrum, scope)
+
+
+def _of(script: Script, call: ast.Call, spectrum: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if script.runs_accelerated and not _is_on_the_host(script, spectrum, scope):
+        yield RULE.finding(script, call, _MESSAGE)
+
+
+def _is_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """`x.cpu()`, of whatever `x` is, or a name for it."""
+    if script.value(node, scope).has(HOST):
+        return True
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cpu")):
+            return True
+        case ast.Name(id=name) if (found := scope.find(name)) is not None:
+            values = [binding.value for binding in found[1]]
+            return bool(values) and all(
+                isinstance(v, ast.Call)
+                and isinstance(v.func, ast.Attribute)
+                and v.func.attr == "cpu"
+                for v in values
+            )
+    return False
+
+
+def _is_no_tensor(script: Script, owner: ast.expr, scope: Scope) -> bool:
+    """A module such as `librosa`, or an object of a class of the program's."""
+    is_own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
+    return (
+        is_own
+        or script.dotted(owner, scope) is not None
+        or script.is_neither_tensor_nor_module(owner, scope)
+    )
