@@ -108,7 +108,7 @@ def test_other_ways_to_ask(run: Runner, asked: str, said: str) -> None:
         ("torch.cuda.sychronize", "torch.cuda.synchronize"),
         ("torch.backends.cudnn.benchmrk", "torch.backends.cudnn.benchmark"),
         ("apex.optimizer.FusedAdam", "apex.optimizers.FusedAdam"),
-        ("GradScaler", "torch.amp.GradScaler"),
+        ("GradScaler", "torch.GradScaler"),
         (
             "DistributedDataParallel",
             "torch.nn.parallel.DistributedDataParallel",

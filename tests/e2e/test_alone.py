@@ -15,11 +15,8 @@ from ..runtime import rehearsal
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
-SAVES = [
-    form
-    for form in FORMS
-    if '"x.pt"' in form or "keep" in form or "early" in form or "saver" in form
-]
+_SAVING = ('"x.pt"', "keep", "early", "saver", "after_step", "maybe")
+SAVES = [form for form in FORMS if any(word in form for word in _SAVING)]
 # Each form within the training of the head, as a function of its own.
 TRAIN = (
     HEAD[HEAD.index("def train(") :]
@@ -36,7 +33,7 @@ loader = torch.utils.data.DataLoader(
     torch.utils.data.TensorDataset(torch.randn(4, 2), torch.randn(4, 1)), batch_size=2
 )
 for i, train in enumerate(TRAININGS):
-    train(loader, rank, local_rank, args, 2, None, None)
+    train(loader, rank, local_rank, args, 2, None, None, [EveryFew(rank)])
     dist.barrier()
     if rank == 0:
         report(i, os.path.exists("x.pt"))
