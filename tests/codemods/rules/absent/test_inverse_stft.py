@@ -24,7 +24,7 @@ HEAD = "import torch, librosa\nx = net(torch.randn(2).cuda())\n"
     ],
 )
 def test_is_found(source: str) -> None:
-    assert "XLA521" in codes(HEAD + source)
+    assert "XLA917" in codes(HEAD + source)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_is_found(source: str) -> None:
     ],
 )
 def test_others_are_fine(source: str) -> None:
-    assert "XLA521" not in codes(HEAD + source)
+    assert "XLA917" not in codes(HEAD + source)
 
 
 PROGRAM = """

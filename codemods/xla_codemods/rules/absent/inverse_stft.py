@@ -9,7 +9,7 @@ Compute it on the CPU, and move what it gives: gradients flow through both copie
  def speech(model, noise, window):
 -    spectrum = model(noise.cuda())
 +    spectrum = model(noise.to(xla.xla_device()))
-     return torch.istft(spectrum, 512, window=window)  # XLA521
+     return torch.istft(spectrum, 512, window=window)  # XLA917
 ```
 
 On the CPU it works:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA521", "inverse-stft")
+RULE = Rule("XLA917", "inverse-stft")
 
 _MESSAGE = "`istft` ends the process on XLA: compute it on the CPU, `torch.istft(x.cpu(), ..., window=window.cpu())`, and move the result"
 
