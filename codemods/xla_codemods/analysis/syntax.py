@@ -30,6 +30,17 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
+def handed_through(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call, with what stands before each: `*`, `closure=`, `**`."""
+    for argument in call.args:
+        if isinstance(argument, ast.Starred):
+            yield "*", argument.value
+        else:
+            yield "", argument
+    for named in call.keywords:
+        yield (f"{named.arg}=" if named.arg else "**"), named.value
+
+
 def argument_for(
     name: str, function: FunctionNode, call: ast.Call, *, skip_self: bool
 ) -> ast.expr | None:

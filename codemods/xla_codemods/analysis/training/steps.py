@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, OPTIMIZER
 from ..nodes import walk
 from ..scopes import Scope
@@ -13,7 +14,7 @@ from ..scopes import Scope
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
-_CLOSURE_NAME = re.compile(r"closure|func|fn|callback", re.IGNORECASE)
+_CLOSURE_NAME = Pattern(r"closure|func|fn|callback", re.IGNORECASE)
 _REMOTE = frozenset({"rpc_sync", "rpc_async", "remote"})
 
 

@@ -103,6 +103,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import handed_through
 from ...analysis.training.replication import NOT_REPLICATED, Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding
@@ -137,7 +138,7 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
             if _follows_backward(script, step.call):
                 yield RULE.finding(script, step.call, _OWN)
             continue
-        given = list(_handed_through(step.call))
+        given = list(handed_through(step.call))
         text = "".join(f", {name}{{{k}}}" for k, (name, _) in enumerate(given, 1))
         averages = script.cached(Replication).averages(step.optimizer)
         message = "on several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
@@ -150,17 +151,6 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
             (step.optimizer, *(value for _, value in given)),
         )
         yield RULE.finding(script, step.call, message, edit)
-
-
-def _handed_through(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call, with what stands before each: `*`, `closure=`, `**`."""
-    for argument in call.args:
-        if isinstance(argument, ast.Starred):
-            yield "*", argument.value
-        else:
-            yield "", argument
-    for keyword in call.keywords:
-        yield (f"{keyword.arg}=" if keyword.arg else "**"), keyword.value
 
 
 def _follows_backward(script: Script, step: ast.Call) -> bool:

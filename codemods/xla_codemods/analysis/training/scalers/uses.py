@@ -12,7 +12,7 @@ from ....patterns import Pattern
 from ...inference.values import CLASS, SCALER, TENSOR
 from ...nodes import walk
 from ...scopes import Scope
-from ...syntax import keyword
+from ...syntax import handed_through, keyword
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -242,12 +242,7 @@ class _Finder:
         if optimizer is None or any(isinstance(a, ast.Starred) for a in call.args):
             self.uses.unclear.append(call)
             return
-        given = [("", a) for a in call.args if a is not optimizer]
-        given += [
-            (f"{k.arg}=" if k.arg else "**", k.value)
-            for k in call.keywords
-            if k.value is not optimizer
-        ]
+        given = [(name, value) for name, value in handed_through(call) if value is not optimizer]
         text = "".join(f", {name}{{{k + 1}}}" for k, (name, _) in enumerate(given))
         arguments = [value for _, value in given]
         self.uses.changes.steps[call] = (optimizer, arguments)
