@@ -179,19 +179,27 @@ class Inference:
 
     def attribute_of(self, definition: ast.ClassDef, name: str) -> Value:
         """What `self.<name>` may be in the local class `definition`, or in its local bases."""
-        scope = self.scopes.get(definition)
-        if scope is None:
-            return UNKNOWN
-        bindings = self.class_attributes(definition).get(name)
-        if bindings:
-            return join(*(self._attribute(binding, home) for binding, home in bindings))
-        for base in definition.bases:
-            parent = self.value(base, scope.parent or scope).definition
-            if isinstance(parent, ast.ClassDef) and parent is not definition:
-                found = self.attribute_of(parent, name)
-                if found != UNKNOWN:
+        for owner in self.lineage(definition):
+            bindings = self.class_attributes(owner).get(name)
+            if bindings:
+                found = join(*(self._attribute(binding, home) for binding, home in bindings))
+                if owner is definition or found != UNKNOWN:
                     return found
         return UNKNOWN
+
+    def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        """The local class `definition` and those it derives from, each once: a class may take the name of its base."""
+        found: dict[ast.ClassDef, None] = {}
+        work = [definition]
+        while work:
+            owner = work.pop()
+            scope = self.scopes.get(owner)
+            if scope is None or owner in found:
+                continue
+            found[owner] = None
+            parents = (self.value(b, scope.parent or scope).definition for b in owner.bases)
+            work += reversed([p for p in parents if isinstance(p, ast.ClassDef)])
+        return list(found)
 
     def _attribute(self, binding: Binding, home: Scope) -> Value:
         """What one binding in a class gives where it is read: of a property, what that returns."""
@@ -223,14 +231,12 @@ class Inference:
     def base_kind(self, definition: ast.ClassDef, scope: Scope) -> frozenset[str]:
         """Kinds of an instance of a local class, by what it derives from."""
         kinds: set[str] = {INSTANCE}
-        for base in definition.bases:
-            dotted = resolve(base, scope)
-            kinds |= kinds_of(dotted) if dotted else set()
-            value = self.value(base, scope)
-            if isinstance(value.definition, ast.ClassDef) and value.definition is not definition:
-                home = self.scopes.get(value.definition)
-                if home is not None:
-                    kinds |= self.base_kind(value.definition, home.parent or home)
+        for owner in self.lineage(definition):
+            own = self.scopes[owner]
+            home = scope if owner is definition else own.parent or own
+            for base in owner.bases:
+                dotted = resolve(base, home)
+                kinds |= kinds_of(dotted) if dotted else set()
         return frozenset(kinds)
 
     # Bindings.
@@ -326,16 +332,11 @@ class Inference:
 
     def method(self, definition: ast.ClassDef, name: str) -> tuple[FunctionNode, Scope] | None:
         """The method `name` of a local class, and the scope it stands in."""
-        scope = self.scopes.get(definition)
-        if scope is None:
-            return None
-        for binding in scope.bindings.get(name, ()):
-            if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return binding.node, scope
-        for base in definition.bases:
-            parent = self.value(base, scope.parent or scope).definition
-            if isinstance(parent, ast.ClassDef) and parent is not definition:
-                return self.method(parent, name)
+        for owner in self.lineage(definition):
+            scope = self.scopes[owner]
+            for binding in scope.bindings.get(name, ()):
+                if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    return binding.node, scope
         return None
 
 

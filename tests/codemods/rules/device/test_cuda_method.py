@@ -75,3 +75,16 @@ def test_classes_that_inherit_from_elsewhere_may_be_modules(made: str) -> None:
 def test_classes_with_a_cuda_of_their_own_or_without_any_keep_theirs(made: str) -> None:
     use = f"net = {made}.cuda()\n"
     assert use in migrated(UNKNOWN.format(use))
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        "class Mixin(Trainer): ...\nclass Trainer(Mixin): ...",
+        "class Trainer(Trainer): ...",
+        "if old:\n    class Trainer(Other): ...\n    class Other(Trainer): ...",
+    ],
+)
+def test_a_class_may_take_the_name_of_what_it_derives_from(classes: str) -> None:
+    source = f"import torch\nfrom lib import Trainer\n{classes}\nTrainer().cuda()\n"
+    assert migrated(source).endswith("\nTrainer().to(xla.xla_device())\n")
