@@ -22,6 +22,8 @@ _HOT: set[str] = set()  # those of them that make lines hot, and the modules tha
 _HOMES: set[str] = set()
 # A name in small letters -> the texts that make their line hot, searched only in files that have the name.
 _TEXTS: dict[str, set[str]] = {}
+_TO_IMPORT: set[str] = set()  # names in small letters whose import makes its line hot
+_IMPORTED = (Pattern(r"import (\w+)"), Pattern(r", (\w+) as\b"))
 # Texts in small letters that make their line hot, with the name (or part of one) that a file must have for it.
 _MENTIONED: dict[str, str] = {}
 
@@ -51,12 +53,10 @@ def listen_to_names(names: Iterable[str], end: str = "", *, hot: bool = True) ->
         if hot:
             _HOMES.add(home)
             _HOT.add(dotted)
-            texts = _TEXTS.setdefault(last.lower(), set())
-            texts.update((last.lower() + end, f"import {last.lower()}", f", {last.lower()} as"))
-            if last != last.lower():
-                texts.add(
-                    last.lower()
-                )  # names with capitals are rare enough to be looked at wherever they stand
+            # Names with capitals are rare enough to be looked at wherever they stand.
+            text = last.lower() + (end if last == last.lower() else "")
+            _TEXTS.setdefault(last.lower(), set()).add(text)
+            _TO_IMPORT.add(last.lower())
 
 
 def listen_to_attributes(names: Iterable[str], end: str = "", *, hot: bool = True) -> None:
@@ -136,6 +136,9 @@ def _lines(source: Source, words: set[str]) -> list[int]:
     found.update(
         p for part, name in _MENTIONED.items() if source.mentions(name) for p in _places(part, text)
     )
+    for pattern in _IMPORTED:
+        imports = pattern.compiled.finditer(text)
+        found.update(match.start() for match in imports if match[1] in _TO_IMPORT)
     lines = _lines_of(sorted(found), text)
     named = _names_given(lines, source) - texts
     if named:
@@ -157,13 +160,22 @@ def _names_given(hot: list[int], source: Source) -> set[str]:
 
 def _names_of(statement: ast.stmt, hot: set[int]) -> Iterator[str]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        returns = (node for node in ast.walk(statement) if isinstance(node, ast.Return))
-        if any(node.lineno in hot for node in returns):
+        if any(line in hot for line in _returns(statement)):
             yield statement.name
     elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
             yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _returns(statement: ast.AST) -> Iterator[int]:
+    """The lines of the `return`s below `statement`."""
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for below in getattr(statement, part, ()):
+            if isinstance(below, ast.Return):
+                yield below.lineno
+            else:
+                yield from _returns(below)
 
 
 def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

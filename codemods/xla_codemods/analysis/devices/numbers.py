@@ -104,6 +104,8 @@ class Numbers:
             if handed is None or handed.target is None or handed.later:
                 continue
             for name, argument in filled(handed, handed.target):
+                if isinstance(argument, ast.Constant) and type(argument.value) is not int:
+                    continue
                 # Few functions do nothing but move, and that is cheap to see: first of all.
                 if self._is_moved_to(handed.target, name) and self._is_number(
                     argument, scope, self.home, 0

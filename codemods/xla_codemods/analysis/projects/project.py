@@ -295,21 +295,10 @@ class Project:
     def wants(self, name: str) -> bool:
         """True if another module imports `name` from this one, or all that it has."""
         self.asked = True
-        # What a module that imports this one calls it; inside a package, `from . import` does without.
-        *folders, own = self.path.removesuffix(".py").split("/")
-        me = own if own != "__init__" else (folders or [""])[-1]
-        return any(
-            self._wants(other, name, me)
-            for other in self.modules.files
-            if other != self.path
-            and (name in (text := self.modules.text(other)) or "import *" in text)
-            and (me in text or own == "__init__")
-        )
+        return any(self._wants(other, name) for other in self.modules.importers.get(self.path, ()))
 
-    def _wants(self, other: str, name: str, me: str) -> bool:
+    def _wants(self, other: str, name: str) -> bool:
         for found in self.modules.imports(other):
-            if found.name != me and found.home.rpartition(".")[2] not in {me, ""}:
-                continue
             if found.name == name or (found.name == "*" and self._may_be_public(name)):
                 home = self.modules.locate(found.home, other)
                 if home is not None and home[0] == self.path:
