@@ -33,6 +33,16 @@ _WORDS = (
     b"nvcc",
     b"nsys",
     b"pynvml",
+    # In settings of training.
+    b"fp16",
+    b"precision",
+    b"strategy",
+    b"bit",
+    b"paged",
+    b"checkpointing",
+    b"tf32",
+    b"fsdp",
+    b"device_map",
 )
 
 _LIMIT = 1 << 20  # bytes

@@ -96,7 +96,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import is_true, keyword_argument
+from ...analysis.frameworks.arguments import is_true, keyword_argument
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword

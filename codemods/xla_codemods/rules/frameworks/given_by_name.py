@@ -26,7 +26,7 @@ options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
 trainer = lightning.Trainer(**options)
 ```
 
-Settings in a file beside the script are not read here. Where they decide, a note says what they must say on XLA:
+Where a file of settings decides, a note says what it must say on XLA; in a folder, YAML files are read themselves (XLA959):
 
 ```python
 import lightning
@@ -60,14 +60,15 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import ARGUMENTS, OPTIMIZERS, OTHER_OPTIMIZERS
-from ...analysis.given_values import PassedValue, field_value, given, given_in
-from ...analysis.inference.values import SETTINGS
-from ...analysis.lightning_arguments import (
+from ...analysis.frameworks.arguments import ARGUMENTS
+from ...analysis.frameworks.lightning import (
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
 )
+from ...analysis.frameworks.passed_values import PassedValue, field_value, given, given_in
+from ...analysis.frameworks.values import OF_ARGUMENTS, OF_FIELDS, OF_LOADING, OF_TRAINER, Fault
+from ...analysis.inference.values import SETTINGS
 from ...analysis.syntax import keyword
 from ...finding import ERROR, HIGH, INFO, WARNING, Finding
 from ...rule import Rule
@@ -80,92 +81,36 @@ RULE = Rule("XLA812", "given-by-name", effort=HIGH)
 
 Judge = Callable[["Script", PassedValue], str]
 
-_HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
-_QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
+
+def _valued(faults: dict[str, Fault]) -> dict[str, Judge]:
+    """Judges of what is written out."""
+    return {name: _of_value(fault) for name, fault in faults.items()}
 
 
-def _optimizer(script: Script, one: PassedValue) -> str:
-    name = one.value if isinstance(one.value, str) else ""
-    if name in OPTIMIZERS:
-        return f"`{name}` fails without CUDA: use `{OPTIMIZERS[name]}`"
-    if any(part in name for part in OTHER_OPTIMIZERS):
-        return f"`{name}` fails without CUDA: use an optimizer of torch"
-    return ""
+def _of_value(fault: Fault) -> Judge:
+    return lambda script, one: fault(_plain(one))
 
 
-def _switch(message: str) -> Judge:
-    return lambda script, one: message if one.value is True else ""
-
-
-def _set(message: str) -> Judge:
-    """What says where settings are, or holds them, and not `""`, None or False."""
-
-    def judge(script: Script, one: PassedValue) -> str:
-        is_given = bool(one.value) or isinstance(one.node, ast.Dict)
-        return message if is_given else ""
-
-    return judge
-
-
-def _among(values: tuple[object, ...], message: str) -> Judge:
-    return lambda script, one: message if one.value in values else ""
+def _plain(one: PassedValue) -> object:
+    """The value; of a dictionary what is written out in it."""
+    if not isinstance(one.node, ast.Dict):
+        return one.value
+    values = enumerate(one.node.values)
+    return {k: value.value if isinstance(value, ast.Constant) else value for k, value in values}
 
 
 def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
     return lambda script, one: find(script, one.node)
 
 
-_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
-
-
-def _device_map(script: Script, one: PassedValue) -> str:
-    """`"auto"`, and `{"": 0}`."""
-    values = [one.value]
-    if isinstance(one.node, ast.Dict):
-        values = [value.value for value in one.node.values if isinstance(value, ast.Constant)]
-    if any(value in _MAPS and value is not False for value in values):
-        return "`device_map` finds no XLA device: give one device, `xla.xla_device()`"
-    return ""
-
-
-_OF_ARGUMENTS: dict[str, Judge] = {
-    "optim": _optimizer,
-    "tf32": _switch("TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
-    "torch_compile": _switch("torch's compiler fails on XLA tensors: leave it out"),
-    "use_liger_kernel": _switch("Liger's kernels need Triton and fail on XLA: leave it out"),
-}
-# Which are rewritten in the call, whatever their value.
-_OF_FIELDS: dict[str, Judge] = {
-    **_OF_ARGUMENTS,
-    "fp16": _switch(_HALF),
-    "fp16_full_eval": _switch(_HALF),
-    "gradient_checkpointing": _switch(
-        "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
-    ),
-    "fsdp": _set(
-        "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
-    ),
-    "deepspeed": _set(
-        "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
-    ),
-    "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
-}
-_OF_LOADING: dict[str, Judge] = {
-    "device_map": _device_map,
-    "load_in_8bit": _switch(_QUANTIZED),
-    "load_in_4bit": _switch(_QUANTIZED),
-    "attn_implementation": _among(
-        ("flash_attention_2", "flash_attention_3"), 'its kernels are CUDA\'s: use "sdpa"'
-    ),
-}
+_OF_ARGUMENTS = _valued(OF_ARGUMENTS)
+_OF_FIELDS = _valued(OF_FIELDS)
+_OF_LOADING = _valued(OF_LOADING)
 _OF_LIGHTNING: dict[str, Judge] = {
+    **_valued(OF_TRAINER),
     "accelerator": _fault(fault_of_accelerator),
     "strategy": _fault(fault_of_strategy),
     "plugins": _fault(fault_of_plugins),
-    "precision": _among(
-        (16, "16", "16-mixed", "16-true"),
-        'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"',
-    ),
 }
 _LIGHTNINGS = (
     *(
@@ -185,9 +130,9 @@ _LIGHTNINGS = (
 _LOADERS = ("transformers.", "diffusers.", "peft.", "trl.")
 
 
-_READ_ELSEWHERE = "this comes from a settings file, which is not read here: on XLA it must say {}"
+_READ_ELSEWHERE = "this comes from a settings file, which on XLA must say {}"
 _LIGHTNING_SAYS = (
-    "`accelerator: auto`, `strategy: auto` (or `xla_fsdp`) and `precision: bf16-true` (or 32)"
+    "`accelerator: auto`, `strategy: auto` (or `xla_fsdp`) and `precision: bf16-mixed` (or 32)"
 )
 _TRAINER_SAYS = "`optim: adamw_torch`, and neither `fp16: true` nor `tf32: true` nor `gradient_checkpointing: true`"
 _CLIS = tuple(

@@ -78,8 +78,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import keyword_argument
-from ...analysis.lightning_arguments import (
+from ...analysis.frameworks.arguments import keyword_argument
+from ...analysis.frameworks.lightning import (
     PLAIN_STRATEGIES,
     fault_of_accelerator,
     fault_of_plugins,

@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import is_true
+from ...analysis.frameworks.arguments import is_true
 from ...finding import HIGH, Finding
 from ...rule import Rule
 

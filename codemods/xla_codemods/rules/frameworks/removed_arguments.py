@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import ARGUMENTS, keyword_argument
+from ...analysis.frameworks.arguments import ARGUMENTS, keyword_argument
 from ...finding import INFO, LOW, Finding
 from ...rule import Rule
 

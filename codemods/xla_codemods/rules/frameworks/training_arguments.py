@@ -84,16 +84,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_arguments import (
+from ...analysis.frameworks.arguments import (
     ARGUMENTS,
-    OPTIMIZERS,
-    OTHER_OPTIMIZERS,
     asks_runtime,
     is_true,
     keyword_argument,
 )
-from ...analysis.given_values import field_value
-from ...analysis.given_values import given as given_values
+from ...analysis.frameworks.passed_values import field_value
+from ...analysis.frameworks.passed_values import given as given_values
+from ...analysis.frameworks.values import OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
 from ...analysis.syntax import keyword
 from ...edits import (
     AddArgument,
@@ -149,7 +148,7 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
     if name in OPTIMIZERS:
         edit = Replace(given, f'"{OPTIMIZERS[name]}"')
         message = f"`{name}` fails without CUDA: use an optimizer of torch"
-        if "bit" in name and "32bit" not in name:
+        if needs_more_memory(name):
             message += ", whose state in 32 bits takes more memory"
             yield RULE.finding(script, given, message, edit, safety=UNSAFE)
         else:

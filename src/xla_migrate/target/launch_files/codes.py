@@ -12,6 +12,7 @@ GPU_RESOURCE = "XLA955"
 GPU_LAUNCHER = "XLA956"
 NVIDIA_PROGRAM = "XLA957"
 TORCH_VERSION = "XLA958"
+TRAINING_SETTINGS = "XLA959"
 
 
 class Code(NamedTuple):
@@ -105,5 +106,25 @@ A torch that torch_xla does not fit.
 
 torch_xla {"2.9"} is the last release, and runs with torch 2.9 only. Which version is right for the rest of the
 requirements is for a person to say; `pip install 'xla-migrate[xla]'` takes the two that fit.""",
+    ),
+    TRAINING_SETTINGS: Code(
+        "training-settings",
+        """\
+A value in a YAML file of settings on which a framework fails with XLA.
+
+Read are accelerate's config (`distributed_type`, `mixed_precision`), the arguments of transformers' trainers and of
+`from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` ...) and those of Lightning's Trainer (`accelerator`,
+`strategy`, `precision`), at any depth: mappings that hold at least two keys of the framework's own.
+
+```yaml
+trainer:
+  accelerator: gpu       # becomes auto
+  devices: 8
+  strategy: ddp          # becomes auto
+  precision: 16-mixed    # becomes bf16-mixed
+```
+
+`optim: adamw_torch_fused` becomes `adamw_torch`, `fp16: true` becomes `bf16: true`. FSDP, DeepSpeed, quantisation and
+activation checkpointing are left to a person.""",
     ),
 }

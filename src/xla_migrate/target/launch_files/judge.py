@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ...results import Diagnostic, FileVerdict
-from . import conda, dockerfile, manifests, pyproject, requirements, shell
+from . import conda, dockerfile, manifests, pyproject, requirements, shell, training_settings
 from .codes import CODES
 from .found import Edit, Found, Wanted, apply
 
@@ -34,7 +34,9 @@ def check_of(name: str, text: str) -> Check | None:
         r"^kind:", text, re.MULTILINE
     )
     is_compose = re.search(r"compose", name) and re.search(r"^services:", text, re.MULTILINE)
-    return manifests.check if is_manifest or is_compose else None
+    if is_manifest or is_compose:
+        return manifests.check
+    return training_settings.check if training_settings.is_settings(text) else None
 
 
 def wanted_of(target: Mapping[str, object]) -> Wanted:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
+    from ..parsed_file import ParsedFile
 
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
@@ -44,13 +44,22 @@ ACCELERATOR = 'this accelerator keeps Lightning from using XLA: use "auto"'
 def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:
     """Why XLA cannot take the strategy `node`, a name or an object that is made; empty if it can, or nobody knows."""
     if isinstance(node, ast.Call):
-        made = _class_of_lightning(script, node)
-        of_cuda = made.startswith(_CLASSES_OF_CUDA) and "XLA" not in made
-        return _STRATEGY if of_cuda and made.endswith(("Strategy", "Plugin")) else ""
+        return fault_of_strategy_class(_class_of_lightning(script, node))
     name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return fault_of_strategy_name(name)
+
+
+def fault_of_strategy_name(name: str) -> str:
+    """Why XLA cannot take the strategy of this name; empty if it can, or nobody knows."""
     if name.startswith(_SHARDED):
         return f'`{name}` fails without CUDA: use "xla_fsdp"'
     return _STRATEGY if name in PLAIN_STRATEGIES or name.startswith("ddp_") else ""
+
+
+def fault_of_strategy_class(made: str) -> str:
+    """Why XLA cannot take an object of this class of Lightning's; empty if it can, or it is no strategy."""
+    of_cuda = made.startswith(_CLASSES_OF_CUDA) and "XLA" not in made
+    return _STRATEGY if of_cuda and made.endswith(("Strategy", "Plugin")) else ""
 
 
 def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:

@@ -8,11 +8,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from .nodes import walk
-from .syntax import keyword, walk_body
+from ..nodes import walk
+from ..syntax import keyword, walk_body
 
 if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
+    from ..parsed_file import ParsedFile
 
 _MOST_HANDS = 4  # through which a value comes
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .inference.library_types import RUNTIME
-from .nodes import walk
+from ..inference.library_types import RUNTIME
+from ..nodes import walk
 
 if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
+    from ..parsed_file import ParsedFile
 
 _TRL = (
     "SFT DPO GRPO PPO RLOO KTO ORPO CPO BCO XPO NashMD OnlineDPO GKD Reward PRM Iterative".split()
@@ -27,24 +27,6 @@ ARGUMENTS = frozenset(
         *(f"trl.{name}Config" for name in _TRL),
     ]
 )
-
-# What stands for an optimizer whose states or kernels are CUDA's.
-OPTIMIZERS = {
-    "adamw_torch_fused": "adamw_torch",
-    "adamw_apex_fused": "adamw_torch",
-    "adamw_bnb_8bit": "adamw_torch",
-    "adamw_8bit": "adamw_torch",
-    "adamw_torch_8bit": "adamw_torch",
-    "adamw_torch_4bit": "adamw_torch",
-    "paged_adamw_32bit": "adamw_torch",
-    "paged_adamw_8bit": "adamw_torch",
-    "paged_adamw": "adamw_torch",
-    "rmsprop_bnb": "rmsprop",
-    "rmsprop_bnb_8bit": "rmsprop",
-    "rmsprop_bnb_32bit": "rmsprop",
-}
-# Parts of the names of others that have none.
-OTHER_OPTIMIZERS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galore", "apollo")
 
 
 def keyword_argument(call: ast.Call, name: str) -> ast.keyword | None:

@@ -1,0 +1,111 @@
+"""Which values of the frameworks' arguments fail on XLA, and why: for calls in Python, and for files of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .lightning import ACCELERATOR, fault_of_strategy_name
+
+# Why XLA fails on a value, None, a number, a text or a dictionary; empty where it takes it, or nobody knows.
+Fault = Callable[[object], str]
+
+# What stands for an optimizer whose states or kernels are CUDA's.
+OPTIMIZERS = {
+    "adamw_torch_fused": "adamw_torch",
+    "adamw_apex_fused": "adamw_torch",
+    "adamw_bnb_8bit": "adamw_torch",
+    "adamw_8bit": "adamw_torch",
+    "adamw_torch_8bit": "adamw_torch",
+    "adamw_torch_4bit": "adamw_torch",
+    "paged_adamw_32bit": "adamw_torch",
+    "paged_adamw_8bit": "adamw_torch",
+    "paged_adamw": "adamw_torch",
+    "rmsprop_bnb": "rmsprop",
+    "rmsprop_bnb_8bit": "rmsprop",
+    "rmsprop_bnb_32bit": "rmsprop",
+}
+# Parts of the names of others that have none.
+OTHER_OPTIMIZERS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galore", "apollo")
+
+# Said of float16 wherever mixed precision is asked for by name.
+HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
+_QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
+_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
+
+
+def needs_more_memory(optimizer: str) -> bool:
+    """True if the states of the one in `OPTIMIZERS` that takes its place are larger."""
+    return "bit" in optimizer and "32bit" not in optimizer
+
+
+def _optimizer(value: object) -> str:
+    name = value if isinstance(value, str) else ""
+    if name in OPTIMIZERS:
+        return f"`{name}` fails without CUDA: use `{OPTIMIZERS[name]}`"
+    if any(part in name for part in OTHER_OPTIMIZERS):
+        return f"`{name}` fails without CUDA: use an optimizer of torch"
+    return ""
+
+
+def _device_map(value: object) -> str:
+    """`"auto"`, and `{"": 0}`."""
+    values = list(value.values()) if isinstance(value, dict) else [value]
+    if any(one in _MAPS and one is not False for one in values):
+        return "`device_map` finds no XLA device: give one device, `xla.xla_device()`"
+    return ""
+
+
+def _switch(message: str) -> Fault:
+    return lambda value: message if value is True else ""
+
+
+def _set(message: str) -> Fault:
+    """What says where settings are, or holds them, and not `""`, None or False."""
+    return lambda value: message if value else ""
+
+
+def _among(values: tuple[object, ...], message: str) -> Fault:
+    return lambda value: message if value in values else ""
+
+
+# Of transformers' TrainingArguments: rewritten in the call for some values only.
+OF_ARGUMENTS: dict[str, Fault] = {
+    "optim": _optimizer,
+    "tf32": _switch("TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
+    "torch_compile": _switch("torch's compiler fails on XLA tensors: leave it out"),
+    "use_liger_kernel": _switch("Liger's kernels need Triton and fail on XLA: leave it out"),
+}
+# All of them; the others are rewritten in the call, whatever their value.
+OF_FIELDS: dict[str, Fault] = {
+    **OF_ARGUMENTS,
+    "fp16": _switch(HALF),
+    "fp16_full_eval": _switch(HALF),
+    "gradient_checkpointing": _switch(
+        "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
+    ),
+    "fsdp": _set(
+        "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+    ),
+    "deepspeed": _set(
+        "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+    ),
+    "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
+}
+# Of `from_pretrained`.
+OF_LOADING: dict[str, Fault] = {
+    "device_map": _device_map,
+    "load_in_8bit": _switch(_QUANTIZED),
+    "load_in_4bit": _switch(_QUANTIZED),
+    "attn_implementation": _among(
+        ("flash_attention_2", "flash_attention_3"), 'its kernels are CUDA\'s: use "sdpa"'
+    ),
+}
+# Of Lightning's Trainer and Fabric.
+OF_TRAINER: dict[str, Fault] = {
+    "accelerator": _among(("gpu", "cuda"), ACCELERATOR),
+    "strategy": lambda value: fault_of_strategy_name(value) if isinstance(value, str) else "",
+    "precision": _among(
+        (16, "16", "16-mixed", "16-true"),
+        'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"',
+    ),
+}

@@ -1,0 +1,191 @@
+"""YAML files of settings that a framework reads: accelerate's config, transformers' arguments, Lightning's Trainer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import yaml
+
+from xla_codemods.analysis.frameworks.lightning import PLAIN_STRATEGIES, fault_of_strategy_class
+from xla_codemods.analysis.frameworks.values import (
+    HALF,
+    OF_FIELDS,
+    OF_LOADING,
+    OF_TRAINER,
+    OPTIMIZERS,
+    Fault,
+    needs_more_memory,
+)
+
+from ...results import SAFE, UNSAFE, WARNING
+from .codes import TRAINING_SETTINGS
+from .found import Edit, Found, Wanted
+
+# Keys of a framework: two of them in one mapping tell whose it is, unless all of them are words of many.
+_OF_MANY = frozenset({"devices", "strategy", "precision", "deterministic", "dtype"})
+_TRANSFORMERS = frozenset(
+    "output_dir per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps num_train_epochs "
+    "learning_rate lr_scheduler_type warmup_ratio warmup_steps weight_decay max_grad_norm logging_steps save_steps "
+    "save_strategy save_total_limit eval_steps eval_strategy evaluation_strategy report_to push_to_hub hub_model_id "
+    "model_name_or_path torch_dtype dtype dataloader_num_workers".split()
+)
+_LIGHTNING = frozenset(
+    "accelerator devices strategy precision num_nodes max_epochs min_epochs max_steps min_steps fast_dev_run "
+    "limit_train_batches limit_val_batches val_check_interval check_val_every_n_epoch num_sanity_val_steps "
+    "log_every_n_steps accumulate_grad_batches gradient_clip_val gradient_clip_algorithm enable_checkpointing "
+    "enable_progress_bar sync_batchnorm default_root_dir deterministic".split()
+)
+_ACCELERATE = frozenset(
+    "compute_environment num_processes num_machines machine_rank main_training_function rdzv_backend".split()
+)
+_TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
+_DISTRIBUTED_TYPES = {
+    "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
+    "FSDP": "accelerate's FSDP fails on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "DEEPSPEED": "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "MEGATRON_LM": "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+}
+# Where none of these keys stands, a file is not parsed.
+_KEYS = re.compile(
+    r"\b(?:{})[\"']?[ \t]*:".format(
+        "|".join([*OF_FIELDS, *OF_LOADING, *OF_TRAINER, "mixed_precision"])
+    )
+)
+
+
+class Entry(NamedTuple):
+    """One `key: value`; `value` is None, a bool, a number, a text, or a dictionary of such."""
+
+    key: yaml.Node
+    node: yaml.Node
+    value: object
+
+    def found(self, message: str, text: str = "", **more: str) -> Found:
+        """A finding at the value, for which `text` is the right one, if any."""
+        start, end = self.node.start_mark.index, self.node.end_mark.index
+        edits = (Edit(start, end, text),) if text else ()
+        return Found(TRAINING_SETTINGS, start, end, message, edits, **more)
+
+
+Entries = dict[str, Entry]
+Reader = Callable[[Entries], Iterator[Found]]
+
+
+def is_settings(text: str) -> bool:
+    """True if `text` is YAML with a mapping that a framework reads."""
+    return any(_reader(entries) for entries in _mappings(text))
+
+
+def check(text: str, wanted: Wanted) -> Iterator[Found]:
+    """Findings in the text of a file of settings."""
+    for entries in _mappings(text):
+        if (reader := _reader(entries)) is not None:
+            yield from reader(entries)
+
+
+def _mappings(text: str) -> Iterator[Entries]:
+    """All mappings of the file, at any depth; none where it is no YAML: a template may be none yet."""
+    if not _KEYS.search(text):
+        return
+    try:
+        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+    except yaml.YAMLError:
+        return
+    seen: set[yaml.Node] = set()  # an alias stands for the same node
+    while nodes:
+        node = nodes.pop()
+        if node in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(node)
+        if isinstance(node, yaml.MappingNode):
+            yield {key.value: Entry(key, value, _value(value)) for key, value in _named(node)}
+            nodes += [value for _, value in node.value]
+        else:
+            nodes += node.value
+
+
+def _named(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def _value(node: yaml.Node) -> object:
+    if isinstance(node, yaml.MappingNode):  # one level: an alias may stand for what it lies in
+        return {key.value: _scalar(value) for key, value in _named(node)}
+    return _scalar(node)
+
+
+def _scalar(node: yaml.Node) -> object:
+    kind = node.tag.rpartition(":")[2]
+    if kind == "bool":
+        return node.value.lower() in ("true", "yes", "on")
+    if kind == "int" and node.value.isdigit():
+        return int(node.value)
+    return None if kind == "null" else node.value
+
+
+def _reader(entries: Entries) -> Reader | None:
+    if "distributed_type" in entries and len(_ACCELERATE & entries.keys()) > 1:
+        return _accelerate
+    named = entries.get("_target_") or entries.get("class_path")
+    if named is not None and _TRAINER_CLASS.fullmatch(str(named.value)):
+        return _lightning
+    for keys, reader in ((_LIGHTNING, _lightning), (_TRANSFORMERS, _transformers)):
+        if len(found := keys & entries.keys()) > 1 and found - _OF_MANY:
+            return reader
+    return None
+
+
+def _accelerate(entries: Entries) -> Iterator[Found]:
+    kind, half = entries["distributed_type"], entries.get("mixed_precision")
+    if kind.value in _DISTRIBUTED_TYPES:
+        yield kind.found(_DISTRIBUTED_TYPES[str(kind.value)], effort="medium")
+    if half is not None and half.value == "fp16":
+        yield half.found(HALF, "bf16", severity=WARNING)
+
+
+def _lightning(entries: Entries) -> Iterator[Found]:
+    for name, entry, message in _faults(entries, OF_TRAINER):
+        if name == "accelerator" or (name == "strategy" and entry.value in PLAIN_STRATEGIES):
+            yield entry.found(message, "auto")
+        elif name == "precision" and entry.value != "16-true":
+            yield entry.found(message, "bf16-mixed")
+        else:
+            yield entry.found(message, effort="medium")
+    strategy = entries.get("strategy")
+    if strategy is not None and isinstance(strategy.value, dict):
+        made = strategy.value.get("_target_") or strategy.value.get("class_path") or ""
+        if message := fault_of_strategy_class(str(made).rpartition(".")[2]):
+            yield strategy.found(message, effort="medium")
+
+
+def _transformers(entries: Entries) -> Iterator[Found]:
+    for name, entry, message in _faults(entries, {**OF_FIELDS, **OF_LOADING}):
+        if name == "optim" and entry.value in OPTIMIZERS:
+            optimizer = OPTIMIZERS[str(entry.value)]
+            yield entry.found(
+                message, optimizer, safety=UNSAFE if needs_more_memory(str(entry.value)) else SAFE
+            )
+        elif name.startswith("fp16"):
+            yield _as_bfloat16(entry, entries.get(name.replace("fp16", "bf16")), message)
+        else:
+            yield entry.found(message, effort="medium")
+
+
+def _as_bfloat16(half: Entry, other: Entry | None, message: str) -> Found:
+    """`fp16: true` becomes `bf16: true`; where both are there, one is set and the other is not."""
+    found = half.found(message, "false")
+    if other is None:
+        start = half.key.start_mark.index
+        renamed = Edit(start, half.key.end_mark.index, str(half.key.value).replace("fp16", "bf16"))
+        return found._replace(edits=(renamed,))
+    start, end = other.node.start_mark.index, other.node.end_mark.index
+    return found._replace(edits=(*found.edits, Edit(start, end, "true")))
+
+
+def _faults(entries: Entries, faults: dict[str, Fault]) -> Iterator[tuple[str, Entry, str]]:
+    for name, fault in faults.items():
+        entry = entries.get(name)
+        if entry is not None and (message := fault(entry.value)):
+            yield name, entry, message

@@ -1,0 +1,123 @@
+"""YAML settings of accelerate, of transformers' trainers and of Lightning."""
+
+from __future__ import annotations
+
+import pytest
+
+from .helpers import codes, rewritten, verdict
+
+RECIPE = """\
+# the model
+model_name_or_path: gpt2
+fp16: true   # half
+optim: "adamw_torch_fused"
+output_dir: data/sft
+"""
+CONFIG = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_GPU
+mixed_precision: 'fp16'
+num_processes: 8
+"""
+LIGHTNING = """\
+seed_everything: 1
+trainer: {accelerator: gpu, strategy: ddp, precision: "16-mixed", max_epochs: 3}
+model:
+  precision: 16
+"""
+
+
+def test_arguments_of_a_trainer() -> None:
+    new = rewritten(RECIPE, "recipe.yaml")
+    assert new == RECIPE.replace("fp16:", "bf16:").replace('"adamw_torch_fused"', "adamw_torch")
+
+
+@pytest.mark.parametrize(
+    ("other", "after"),
+    [("bf16: false", "fp16: false\nbf16: true"), ("bf16: true", "fp16: false\nbf16: true")],
+)
+def test_one_of_two_halves_is_on(other: str, after: str) -> None:
+    rest = "\noutput_dir: x\nsave_steps: 3\n"
+    assert rewritten(f"fp16: true\n{other}{rest}", "a.yml") == after + rest
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "optim: paged_adamw_8bit",  # the states of what takes its place are larger
+        "optim: galore_adamw",
+        "tf32: true",
+        "torch_compile: true",
+        "gradient_checkpointing: true",
+        "deepspeed: ds.json",
+        "fsdp: full_shard",
+        "ddp_backend: nccl",
+        "load_in_4bit: true",
+        "attn_implementation: flash_attention_2",
+        "device_map: auto",
+        "device_map: {'': 0}",
+    ],
+)
+def test_what_a_person_decides(line: str) -> None:
+    text = f"{line}\noutput_dir: x\nlearning_rate: 1e-4\n"
+    assert codes(text, "a.yaml") == ["XLA959"]
+    assert rewritten(text, "a.yaml") == text
+
+
+def test_config_of_accelerate() -> None:
+    assert codes(CONFIG, "default_config.yaml") == ["XLA959", "XLA959"]
+    assert rewritten(CONFIG, "default_config.yaml") == CONFIG.replace("'fp16'", "bf16")
+
+
+def test_trainer_of_lightning() -> None:
+    new = rewritten(LIGHTNING, "config.yaml")
+    assert "{accelerator: auto, strategy: auto, precision: bf16-mixed, max_epochs: 3}" in new
+    assert "model:\n  precision: 16\n" in new  # is the script's own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "accelerator: gpu\ndevices: 1\n",
+        "_target_: lightning.pytorch.Trainer\naccelerator: cuda\n",
+        "class_path: pytorch_lightning.Trainer\naccelerator: gpu\n",
+        "a:\n- b:\n    accelerator: gpu\n    max_steps: 3\n",
+        "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.DDPStrategy\n",
+        "max_epochs: 3\nstrategy: deepspeed_stage_2\n",
+        "max_epochs: 3\nprecision: 16-true\n",
+    ],
+)
+def test_forms_of_trainers(text: str) -> None:
+    assert codes(text, "a.yaml") == ["XLA959"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "accelerator: auto\nstrategy: auto\nmax_epochs: 3\nprecision: bf16-mixed\n",
+        "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.XLAStrategy\n",
+        "output_dir: x\nsave_steps: 3\nfp16: false\noptim: adamw_torch\ntf32: null\n",
+        "distributed_type: XLA\nmixed_precision: bf16\nnum_processes: 2\nnum_machines: 1\n",
+        "strategy: ddp\nprecision: 16\n",  # of whom?
+        "device: cuda\nfp16: true\n",  # the script's own, which is rewritten where it reads them
+        "accelerator: gpu\n",
+        "strategy: {matrix: {gpu: [a]}}\nprecision: 16\n",
+        "accelerator: {{ gpu }}\nmax_epochs: {% x %}\n",  # a template
+        "accelerator: [gpu\nmax_epochs: 1\n",
+        "- 3\n- fp16: true\n",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert codes(text, "a.yaml") == []
+
+
+def test_an_alias_is_told_of_once() -> None:
+    text = "a: &a\n  accelerator: gpu\n  max_epochs: 3\nb: *a\nc:\n  <<: *a\n"
+    assert codes(text, "a.yaml") == ["XLA959"]
+
+
+def test_places_and_suppressions() -> None:
+    text = "# ä\r\nmax_epochs: 3\r\naccelerator: gpu  # xla-migrate: ignore[XLA959]\r\nprecision: 16\r\n"
+    (row,) = verdict(text, "a.yaml", rewriting=False).left
+    assert (row.line, row.column, row.end_column) == (4, 12, 14)
+    assert rewritten(text, "a.yaml") == text.replace("precision: 16", "precision: bf16-mixed")
