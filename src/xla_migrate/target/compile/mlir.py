@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 _MAIN = re.compile(r"func\.func (?:public )?@main\(")
+_ARGUMENT = re.compile(r"%arg\d+\b")
 _NAME = re.compile(r"^module @\S+", re.MULTILINE)
 
 
@@ -68,11 +69,20 @@ def computed(text: str) -> Graph:
     names = {name for name, _, _ in graph.arguments}
     results = [result for result in graph.results if result[0] not in names]
     inside = body(graph.text)
-    used = set(re.findall(r"%arg\d+\b", inside)) | {value for value, _, _ in results}
+    used = set(_ARGUMENT.findall(inside)) | {value for value, _, _ in results}
     kept = [i for i, (name, _, _) in enumerate(graph.arguments) if name in used]
     arguments = [graph.arguments[i] for i in kept]
     text = _rebuilt(graph.text, arguments, results) if results else ""
+    new = _numbers(text)
+    arguments = [(new.get(name, name), kind, more) for name, kind, more in arguments]
+    text = _ARGUMENT.sub(lambda found: new[found[0]], text)
     return Graph(text, arguments, results, graph.given, kept)
+
+
+def _numbers(text: str) -> dict[str, str]:
+    """New names for arguments, numbered as they occur: which were left out, and where they stood, is no part of a graph."""
+    names = dict.fromkeys(_ARGUMENT.findall(text))
+    return {name: f"%arg{k}" for k, name in enumerate(names)}
 
 
 def parts(sharding: str) -> int:
