@@ -182,7 +182,8 @@ def _with_fixes(
 
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
-    return Script(Source(data), path, options.wrappers, options.parallel, project, options.origin)
+    source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
+    return Script(source, path, wrappers, parallel, project, options.origin, options.style)
 
 
 def _applies(finding: Finding, options: Options) -> bool:

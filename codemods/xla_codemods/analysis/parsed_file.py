@@ -95,6 +95,7 @@ class ParsedFile:
         parallel: "spmd" where one process is to drive all devices.
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
+        is_native: True where the result is to do without `xla_migrate`.
         needed: modules that new text names and that the file does not import yet; a fix adds to it.
     """
 
@@ -106,6 +107,7 @@ class ParsedFile:
         parallel: str = "",
         project: Project | None = None,
         origin: str = "",
+        style: str = "",
     ) -> None:
         self.source = source
         self.path = path
@@ -115,6 +117,7 @@ class ParsedFile:
         # runtime, or a copy of it.
         its_names = (origin, library_types.VENDORED) if origin == "xla_migrate" else (origin,)
         self.origin = origin if origin and source.mentions(*its_names) else ""
+        self.is_native = style == "native" or f"import {library_types.VENDORED}" in source.text
         self.tree = source.tree
         self._own_devices = [name.last for name in wrappers if name.table == "devices"]
         # With `parallel` arithmetic may count processes, on any line.

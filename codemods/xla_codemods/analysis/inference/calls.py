@@ -184,9 +184,9 @@ def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[st
 
 def _wrapped(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
     """Calls that hand their argument through: `tqdm(loader)`, `DistributedDataParallel(model)`, ..."""
-    if dotted in {"apex.amp.initialize", "deepspeed.initialize"}:
+    if dotted.endswith(".initialize"):
         model, optimizer = (values.value(a, scope) for a in (*node.args, *[None] * 2)[:2])
-        if dotted == "deepspeed.initialize":
+        if dotted.endswith("deepspeed.initialize"):
             return Value(items=(of(MODULE), of(OPTIMIZER), of(LOADER), of(SCHEDULER)))
         return Value(items=(model, optimizer)) if len(node.args) > 1 else model
     if dotted == "itertools.zip_longest":
@@ -374,6 +374,7 @@ _WRAPPERS = frozenset(
         "torch.jit.script",
         "apex.amp.initialize",
         "deepspeed.initialize",
+        f"{library_types.RUNTIME}.compat.deepspeed.initialize",
         "copy.deepcopy",
         "copy.copy",
     }

@@ -1,0 +1,147 @@
+"""A configuration of DeepSpeed's: what of it the engine does, what changes nothing here, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Concern how DeepSpeed does it: memory, buckets, logs, files.
+_WITHOUT_EFFECT = frozenset(
+    "steps_per_print wall_clock_breakdown dump_state memory_breakdown prescale_gradients gradient_predivide_factor "
+    "communication_data_type seq_parallel_communication_data_type zero_allow_untested_optimizer "
+    "zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint comms_logger disable_allgather "
+    "fp32_allreduce graph_harvesting timers dataloader_drop_last load_universal_checkpoint".split()
+)
+_HEARD = frozenset(
+    "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
+    "fp16 bf16 bfloat16 zero_optimization".split()
+)
+TAKEN = _HEARD | _WITHOUT_EFFECT
+# Parameters of optimizers that choose DeepSpeed's kernel.
+_OF_KERNELS = frozenset({"torch_adam", "fp32_optimizer_states", "fused", "set_grad_none"})
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the engine needs to know.
+
+    Attributes:
+        micro_batch: samples of one replica's batch; 0 where it is not given.
+        accumulation: batches for one update.
+        clipping: the largest norm of all gradients; 0 for any.
+        half: compute in bfloat16, with weights in float32 behind it.
+        stage: of ZeRO.
+        optimizer: `(name, arguments)`, or None.
+        scheduler: `(name, arguments)`, or None.
+    """
+
+    micro_batch: int
+    accumulation: int
+    clipping: float
+    half: bool
+    stage: int
+    optimizer: tuple[str, dict[str, Any]] | None
+    scheduler: tuple[str, dict[str, Any]] | None
+
+
+def read(given: Any, replicas: int) -> Config:
+    """A dictionary, or the path of a JSON file, for so many replicas.
+
+    Raises:
+        NotImplementedError: it asks for what the engine does not do.
+        ValueError: batch sizes do not fit, a value is "auto", or there is no configuration.
+    """
+    if given is None:
+        raise ValueError("DeepSpeed needs a configuration: config=..., or --deepspeed_config FILE")
+    table = dict(given) if isinstance(given, Mapping) else json.loads(Path(given).read_text())
+    _check(table)
+    micro, accumulation = _batches(table, replicas)
+    half = any(_enabled(table.get(name)) for name in ("fp16", "bf16", "bfloat16"))
+    return Config(
+        micro,
+        accumulation,
+        float(table.get("gradient_clipping", 0.0)),
+        half,
+        int((table.get("zero_optimization") or {}).get("stage", 0)),
+        _named(table.get("optimizer")),
+        _named(table.get("scheduler")),
+    )
+
+
+def optimizer_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The class in `torch.optim`, and its arguments, for an optimizer of DeepSpeed's.
+
+    Raises:
+        NotImplementedError: torch has none of its kind.
+    """
+    import torch
+
+    kept = {
+        k: tuple(v) if k == "betas" else v for k, v in arguments.items() if k not in _OF_KERNELS
+    }
+    if kept.pop("bias_correction", True) is not True:
+        raise NotImplementedError(f"deepspeed's {name} without bias correction: torch has none")
+    if name.lower() in ("adam", "adamw"):
+        decoupled = kept.pop("adam_w_mode", True) or name.lower() == "adamw"
+        return ("AdamW" if decoupled else "Adam"), {"weight_decay": 0.0, **kept}
+    if not hasattr(torch.optim, name):
+        raise NotImplementedError(
+            f"deepspeed's {name} on {_HERE}: make an optimizer of torch's, and give it as optimizer=..."
+        )
+    return name, kept
+
+
+_HERE = "this device"
+
+
+def _check(table: Mapping[str, Any]) -> None:
+    for name, value in table.items():
+        if "auto" in (value, *(value.values() if isinstance(value, dict) else ())):
+            raise ValueError(
+                f"deepspeed configuration: `{name}` is `auto`, which only Hugging Face's Trainer fills in"
+            )
+        if name in TAKEN or not _enabled(value):
+            continue
+        raise NotImplementedError(
+            f"deepspeed configuration: `{name}` is not available on {_HERE}: leave it out"
+        )
+    zero = table.get("zero_optimization") or {}
+    offloaded = [name for name in zero if name.startswith(("offload_", "cpu_offload"))]
+    if any(
+        (zero[name] or {}) is True or (zero[name] or {}).get("device", "none") != "none"
+        for name in offloaded
+    ):
+        warnings.warn("deepspeed configuration: nothing is offloaded here", stacklevel=4)
+
+
+def _enabled(value: Any) -> bool:
+    return bool(value.get("enabled", True) if isinstance(value, Mapping) else value)
+
+
+def _batches(table: Mapping[str, Any], replicas: int) -> tuple[int, int]:
+    """Samples of a replica's batch, and batches for one update, of which DeepSpeed wants to know two of three."""
+    whole = table.get("train_batch_size")
+    micro = table.get("train_micro_batch_size_per_gpu")
+    accumulation = table.get("gradient_accumulation_steps")
+    if whole is not None and micro is not None and accumulation is None:
+        accumulation = whole // (micro * replicas)
+    elif whole is not None and micro is None:
+        accumulation = accumulation or 1
+        micro = whole // (accumulation * replicas)
+    micro, accumulation = micro or 0, accumulation or 1
+    if whole is not None and micro * accumulation * replicas != whole:
+        raise ValueError(
+            f"deepspeed configuration: train_batch_size is {whole}, and not {micro} (per device) * {accumulation} (steps)"
+            f" * {replicas} (devices)"
+        )
+    return micro, accumulation
+
+
+def _named(entry: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]] | None:
+    if not entry:
+        return None
+    return entry["type"], dict(entry.get("params") or {})

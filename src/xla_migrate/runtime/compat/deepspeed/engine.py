@@ -1,0 +1,407 @@
+"""The engine that `deepspeed.initialize` returns: forward, backward, and an update after so many batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler
+
+from ... import (
+    data_parallel_size,
+    destroy_process_group,
+    fully_shard,
+    load,
+    local_rank,
+    mark_step,
+    optimizer_step,
+    rank,
+    reduce_gradients,
+    save,
+    world_size,
+    xla_device,
+)
+from ..._backend import backend, uses_torch_xla
+from ...loading.loader import MpDeviceLoader
+from .config import Config, optimizer_of, read
+from .masters import Masters
+from .schedules import SCHEDULES
+
+_FILE = "mp_rank_00_model_states.pt"
+
+
+def initialize(
+    args: Any = None,
+    model: nn.Module | None = None,
+    optimizer: Any = None,
+    model_parameters: Any = None,
+    training_data: Any = None,
+    lr_scheduler: Any = None,
+    distributed_port: int = 0,
+    mpu: Any = None,
+    dist_init_required: bool | None = None,
+    collate_fn: Any = None,
+    config: Any = None,
+    mesh_param: Any = None,
+    config_params: Any = None,
+) -> tuple[DeepSpeedEngine, Any, Any, Any]:
+    """``deepspeed.initialize`` for data parallelism and ZeRO: the same updates, with the runtime's averages.
+
+    States are whole on each device, whatever the stage; under ``xla.use_spmd(batch_per_device=True)`` parameters,
+    gradients and states are sharded over the devices, as ZeRO 3 does, from stage 1 on. float16 is bfloat16.
+
+    Args:
+        args: Its ``deepspeed_config`` is the configuration, unless `config` is given.
+        model: The model, on any device.
+        optimizer: In place of the configuration's, or a function that makes one of the parameters.
+        model_parameters: What is trained; all of the model by default.
+        training_data: A dataset, for the loader that is returned.
+        lr_scheduler: In place of the configuration's, or a function that makes one of the optimizer.
+        distributed_port: Accepted, without effect.
+        mpu: Must be None: there is no model parallelism.
+        dist_init_required: Accepted; the process group is started where there is none.
+        collate_fn: Of the loader.
+        config: A dictionary, or the path of a JSON file.
+        mesh_param: Must be None.
+        config_params: As `config`.
+
+    Returns:
+        The engine, the optimizer, the loader and the schedule; None for what there is not.
+
+    Raises:
+        NotImplementedError: the configuration asks for what has no counterpart.
+        ValueError: its batch sizes do not fit, or there is none.
+
+    Example:
+        >>> engine, *_ = deepspeed.initialize(model=model, config={"train_batch_size": 8, "optimizer": {"type": "SGD",
+        ...     "params": {"lr": 0.1}}})
+        >>> engine.backward(engine(x).sum())
+        >>> engine.step()
+    """
+    if mpu is not None or mesh_param is not None:
+        raise NotImplementedError(
+            "deepspeed.initialize(mpu=...): shard with xla.use_spmd() in its place"
+        )
+    if model is None:
+        raise ValueError("deepspeed.initialize needs a model")
+    from . import init_distributed
+
+    init_distributed()
+    given = config if config is not None else config_params
+    if given is None:
+        given = getattr(args, "deepspeed_config", None)
+    engine = DeepSpeedEngine(
+        model,
+        read(given, data_parallel_size()),
+        model_parameters,
+        optimizer,
+        lr_scheduler,
+    )
+    engine.training_dataloader = engine.deepspeed_io(training_data, collate_fn)
+    return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
+
+
+class DeepSpeedEngine(nn.Module):
+    """What ``initialize`` returns; attributes that it does not have are the model's."""
+
+    def __init__(
+        self, model: nn.Module, config: Config, parameters: Any, optimizer: Any, scheduler: Any
+    ) -> None:
+        super().__init__()
+        self._config = config
+        is_sharded = config.stage > 0 and _drives_all_devices()
+        self.module = fully_shard(model) if is_sharded else model.to(xla_device())
+        if world_size() > 1:
+            backend().broadcast([*model.parameters(), *model.buffers()], 0)
+        self.optimizer = _optimizer(optimizer, parameters, model, config)
+        self._masters: Masters | None = None
+        if config.half:
+            groups = [] if self.optimizer is None else self.optimizer.param_groups
+            self._masters = Masters(model, groups, is_sharded)
+        self.lr_scheduler = _scheduler(scheduler, self.optimizer, config)
+        self.training_dataloader: Any = None
+        self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
+        self.device, self.local_rank = xla_device(), local_rank()
+        self.global_rank, self.world_size = rank(), world_size()
+        self._boundary: bool | None = None
+        self._norm: torch.Tensor | None = None
+
+    # The step.
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's."""
+        return self.module(*args, **kwargs)
+
+    def backward(
+        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: Any
+    ) -> torch.Tensor:
+        """Gradients of the loss, as this batch's share of an update.
+
+        Returns:
+            The share.
+        """
+        share = loss / self.gradient_accumulation_steps() if scale_wrt_gas else loss
+        share.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        if self._masters is not None:
+            self._masters.collect()
+        return share
+
+    def step(self, lr_kwargs: dict[str, Any] | None = None) -> None:
+        """Behind each batch: update after so many, and cut the graph."""
+        if self.is_gradient_accumulation_boundary():
+            self._update(lr_kwargs or {})
+        self.micro_steps += 1
+        mark_step()
+
+    def _update(self, lr_kwargs: dict[str, Any]) -> None:
+        reduce_gradients(self.optimizer)
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        limit = self._config.clipping
+        if limit > 0 or self._config.stage > 0 or self._masters is not None:
+            most = limit if limit > 0 else float("inf")
+            self._norm = nn.utils.clip_grad_norm_(parameters, most)
+        optimizer_step(self.optimizer)
+        if self._masters is not None:
+            self._masters.give_back()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.module.zero_grad(set_to_none=True)
+        if self.lr_scheduler is not None:
+            self.lr_scheduler.step(**lr_kwargs)
+        self.global_steps += 1
+        self.global_samples += self.train_batch_size()
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        """True if the next ``step`` updates."""
+        if self._boundary is not None:
+            return self._boundary
+        return (self.micro_steps + 1) % self.gradient_accumulation_steps() == 0
+
+    def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
+        """Whether the next ``step`` updates, from now on by hand."""
+        self._boundary = is_boundary
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Nothing: gradients are averaged at the update only."""
+        yield
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Without gradients."""
+        self.module.zero_grad(set_to_none=set_to_none)
+        if self.optimizer is not None:
+            self.optimizer.zero_grad(set_to_none=set_to_none)
+
+    # What it is asked for.
+
+    def gradient_accumulation_steps(self) -> int:
+        """Batches for one update."""
+        return self._config.accumulation
+
+    def set_gradient_accumulation_steps(self, steps: int) -> None:
+        """Change how many batches make one update."""
+        self._config = _replaced(self._config, accumulation=steps)
+
+    def train_micro_batch_size_per_gpu(self) -> int:
+        """Samples of one replica's batch."""
+        return self._config.micro_batch
+
+    def train_batch_size(self) -> int:
+        """Samples of one update, over all replicas."""
+        return self._config.micro_batch * self._config.accumulation * data_parallel_size()
+
+    def gradient_clipping(self) -> float:
+        """The largest norm of all gradients; 0 for any."""
+        return self._config.clipping
+
+    def zero_optimization(self) -> bool:
+        """True from ZeRO's stage 1 on."""
+        return self._config.stage > 0
+
+    def zero_optimization_stage(self) -> int:
+        """ZeRO's stage, as configured."""
+        return self._config.stage
+
+    def fp16_enabled(self) -> bool:
+        """False: float16 is bfloat16."""
+        return False
+
+    def bfloat16_enabled(self) -> bool:
+        """True if it computes in bfloat16."""
+        return self._config.half
+
+    def get_global_grad_norm(self) -> torch.Tensor | None:
+        """The norm of all gradients before the last update, on the device."""
+        return self._norm
+
+    def get_lr(self) -> list[float]:
+        """The rate of each parameter group."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def was_step_applied(self) -> bool:
+        """True if the last ``step`` updated."""
+        return self.micro_steps % self.gradient_accumulation_steps() == 0
+
+    def destroy(self) -> None:
+        """End the process group."""
+        destroy_process_group()
+
+    # Data and checkpoints.
+
+    def deepspeed_io(
+        self, dataset: Any, collate_fn: Callable[..., Any] | None = None, **options: Any
+    ) -> Any:
+        """A loader of this replica's part of `dataset`, in batches of the configuration's size; None of None."""
+        if dataset is None:
+            return None
+        sampler: Any = (
+            DistributedSampler(dataset, world_size(), rank()) if world_size() > 1 else None
+        )
+        return MpDeviceLoader(
+            DataLoader(
+                dataset,
+                batch_size=options.get("batch_size") or self._config.micro_batch,
+                sampler=sampler,
+                shuffle=sampler is None,
+                collate_fn=collate_fn,
+                num_workers=options.get("num_local_io_workers") or 0,
+            )
+        )
+
+    def save_checkpoint(
+        self,
+        save_dir: str,
+        tag: Any = None,
+        client_state: dict[str, Any] | None = None,
+        save_latest: bool = True,
+        **_: Any,
+    ) -> bool:
+        """Model, optimizer, schedule and `client_state`, in ``save_dir/tag``; all replicas call it."""
+        tag = str(tag if tag is not None else f"global_step{self.global_steps}")
+        folder = os.path.join(save_dir, tag)
+        os.makedirs(folder, exist_ok=True)
+        state = {
+            **(client_state or {}),
+            "module": self.module.state_dict(),
+            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
+            "masters": None if self._masters is None else self._masters.state(),
+            "lr_scheduler": None if self.lr_scheduler is None else self.lr_scheduler.state_dict(),
+            **{name: getattr(self, name) for name in _COUNTERS},
+        }
+        save(state, os.path.join(folder, _FILE))
+        if save_latest and rank() == 0:
+            with open(os.path.join(save_dir, "latest"), "w") as file:
+                file.write(tag)
+        return True
+
+    def load_checkpoint(
+        self,
+        load_dir: str,
+        tag: Any = None,
+        load_module_strict: bool = True,
+        load_optimizer_states: bool = True,
+        load_lr_scheduler_states: bool = True,
+        load_module_only: bool = False,
+        **_: Any,
+    ) -> tuple[str | None, dict[str, Any] | None]:
+        """What ``save_checkpoint`` wrote; of DeepSpeed's own checkpoints the model.
+
+        Returns:
+            The path, and the client's state; None and None where there is no ``latest``.
+
+        Raises:
+            ValueError: the optimizer's states are in files of DeepSpeed's shards.
+        """
+        if tag is None:
+            latest = os.path.join(load_dir, "latest")
+            if not os.path.isfile(latest):
+                return None, None
+            with open(latest) as file:
+                tag = file.read().strip()
+        path = os.path.join(load_dir, str(tag), _FILE)
+        state = load(path, map_location="cpu", weights_only=False)
+        self.module.load_state_dict(state["module"], strict=load_module_strict)
+        if self._masters is not None:
+            self._masters.take()
+        if not load_module_only:
+            self._load_rest(state, path, load_optimizer_states, load_lr_scheduler_states)
+        return path, {k: v for k, v in state.items() if k not in _OWN}
+
+    def _load_rest(self, state: dict[str, Any], path: str, optimizer: bool, schedule: bool) -> None:
+        if optimizer and self.optimizer is not None:
+            if not state.get("optimizer") or ("masters" not in state and self._masters is not None):
+                raise ValueError(
+                    f"{path}: the optimizer's states are DeepSpeed's shards: load_optimizer_states=False starts without them"
+                )
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self._masters is not None:
+                self._masters.load(state["masters"])
+        if schedule and self.lr_scheduler is not None and state.get("lr_scheduler"):
+            self.lr_scheduler.load_state_dict(state["lr_scheduler"])
+        for name in _COUNTERS:
+            setattr(self, name, state.get(name, getattr(self, name)))
+
+    def save_16bit_model(
+        self, save_dir: str, save_filename: str = "pytorch_model.bin", **_: Any
+    ) -> bool:
+        """The model's weights."""
+        os.makedirs(save_dir, exist_ok=True)
+        save(self.module.state_dict(), os.path.join(save_dir, save_filename))
+        return True
+
+    def module_state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The model's weights, by its own names."""
+        return self.module.state_dict()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)
+
+
+_COUNTERS = ("global_steps", "global_samples", "micro_steps", "skipped_steps")
+_OWN = frozenset({"module", "optimizer", "masters", "lr_scheduler", *_COUNTERS})
+
+
+def _replaced(config: Config, **changes: Any) -> Config:
+    from dataclasses import replace
+
+    return replace(config, **changes)
+
+
+def _drives_all_devices() -> bool:
+    """True under ``use_spmd()``, where torch_xla is the backend."""
+    if not uses_torch_xla():
+        return False
+    from ...torch_xla.modules import xr
+
+    return bool(xr.is_spmd())
+
+
+def _optimizer(given: Any, parameters: Any, model: nn.Module, config: Config) -> Any:
+    parameters = list(parameters) if parameters is not None else list(model.parameters())
+    if callable(given) and not hasattr(given, "param_groups"):
+        return given(parameters)
+    if given is not None or config.optimizer is None:
+        return given
+    name, arguments = optimizer_of(*config.optimizer)
+    return getattr(torch.optim, name)(parameters, **arguments)
+
+
+def _scheduler(given: Any, optimizer: Any, config: Config) -> Any:
+    if callable(given) and not hasattr(given, "step"):
+        return given(optimizer)
+    if given is not None or config.scheduler is None or optimizer is None:
+        return given
+    name, arguments = config.scheduler
+    if name not in SCHEDULES:
+        raise NotImplementedError(
+            f"deepspeed's schedule {name}: make one of torch's, and give it as lr_scheduler=..."
+        )
+    return SCHEDULES[name](optimizer, **arguments)
