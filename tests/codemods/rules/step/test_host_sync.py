@@ -629,3 +629,43 @@ class Trainer:
 def test_a_device_that_may_be_the_host_is_not_the_host(line: str, times: int) -> None:
     source = CHOSEN.format(line=line)
     assert [code for _, code in findings(source)].count("XLA503") == times
+
+
+CHECKED = """import math, torch
+class Brain:
+    def fit(self, loader):
+        for batch in loader:
+            self.fit_batch(batch)
+    def fit_batch(self, batch):
+        loss = self.compute(batch.cuda())
+        {inline}
+        self.check(loss)
+        loss.backward()
+        self.optimizer.step()
+    def check(self, loss):
+        {handed}
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "not torch.isfinite(loss)",
+        "torch.isnan(loss).any()",
+        "not loss.isfinite()",
+        "torch.isinf(loss) or torch.isnan(loss)",
+        "loss.detach().abs().max() > 100",
+        "not math.isfinite(loss)",
+    ],
+)
+def test_what_is_asked_of_a_loss_reads_it(test: str) -> None:
+    stop = f"if {test}: raise ValueError()"
+    inline = findings(CHECKED.format(inline=stop, handed="pass"))
+    assert [line for line, code in inline if code == "XLA503"] == [8]
+    handed = findings(CHECKED.format(inline="pass", handed=stop))
+    assert [line for line, code in handed if code == "XLA503"] == [13]
+
+
+def test_what_others_hand_to_a_check_may_be_a_number() -> None:
+    source = CHECKED.format(inline="self.check(3.0)", handed="if loss > 3: raise ValueError()")
+    assert "XLA503" not in {code for _, code in findings(source)}
