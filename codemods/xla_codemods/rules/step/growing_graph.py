@@ -38,6 +38,25 @@ def accumulate(model, windows, optimizer):
     xla.optimizer_step(optimizer)
     xla.mark_step()
 ```
+
+So may one stay that each optimizer step empties: it holds the batches of that step.
+
+```python
+from xla_migrate import runtime as xla
+
+def train(model, loader, optimizer):
+    total = 0
+    for i, x in enumerate(xla.MpDeviceLoader(loader)):
+        loss = model(x).mean()
+        total += loss
+        loss.backward()
+        if i % 4 == 3:
+            xla.optimizer_step(optimizer)
+            xla.mark_step()
+            optimizer.zero_grad()
+            print(total.item())  # XLA503
+            total = 0
+```
 """
 
 from __future__ import annotations
@@ -83,7 +102,9 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             if not kept or statement in seen:
                 continue
             seen.add(statement)
-            if _outlives(script, statement, turn.node):
+            if _outlives(script, statement, turn.node) and not _starts_anew_with_the_step(
+                script, statement
+            ):
                 edits = [Replace(loss, "{0}.detach()", (loss,)) for loss in kept]
                 yield RULE.finding(script, statement, _MESSAGE, *edits)
 
@@ -169,6 +190,19 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
     )
+
+
+def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:
+    """True if it is emptied behind each optimizer step: then it holds the losses of the batches of one step."""
+    kept = _kept_in(statement)
+    text = ast.unparse(kept) if kept is not None else ""
+    for step in script.training.steps:
+        block = script.block(script.statement(step.call))
+        for other in block:
+            if isinstance(other, ast.Assign) and any(ast.unparse(t) == text for t in other.targets):
+                if _is_empty(other.value):
+                    return True
+    return False
 
 
 def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
