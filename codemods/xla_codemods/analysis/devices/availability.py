@@ -312,13 +312,23 @@ def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
 
 def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
     return any(
-        isinstance(part, ast.Call)
-        and (
-            _asks_by_the_name_of(part) in _OF_LIBRARIES
-            or (script.dotted(part.func) in AVAILABLE and chooses_kernels(script, part))
-        )
+        (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
+        or (_asks_for_cuda(script, part) and chooses_kernels(script, part))
         for part in walk(test)
+        if isinstance(part, ast.expr)
     )
+
+
+def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
+    """`torch.cuda.is_available()`, `x.is_cuda`, `device.type == "cuda"`."""
+    match node:
+        case ast.Call(func=func):
+            return script.dotted(func) in AVAILABLE
+        case ast.Attribute(attr="is_cuda"):
+            return True
+        case ast.Compare(ops=[ast.Eq()], left=left, comparators=[right]):
+            return any(isinstance(n, ast.Constant) and n.value == "cuda" for n in (left, right))
+    return False
 
 
 # Questions for CUDA that libraries ask by functions of their own, which no rule rewrites where they come by a relative

@@ -346,3 +346,21 @@ def test_import_of_a_module_by_its_package() -> None:
 )
 def test_a_module_by_a_name_that_says_cuda(source: str) -> None:
     assert "XLA115" in codes(source)
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("x.device.type == 'cuda'", "info"),
+        ("'cuda' == x.device.type", "info"),
+        ("x.is_cuda", "info"),
+        ("torch.cuda.is_available()", "info"),
+        ("fast and x.is_cuda", "info"),
+        ("fast", "error"),
+    ],
+)
+def test_a_capability_behind_a_test_that_stays_is_a_note(test: str, severity: str) -> None:
+    source = f"import torch\ndef f(x, fast):\n    if {test}:\n        return torch.cuda.get_device_capability(x.device) >= (8, 9)\n    return False\n"
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA113"]
+    assert found.severity == severity
+    assert "XLA107" not in codes(source)
