@@ -326,3 +326,21 @@ def test_gradients_beside_a_step_of_its_own_class_are_named() -> None:
     told = [f for f in check(beside.encode()) if "reduce_gradients" in f.message]
     assert [f.code for f in told] == ["XLA501"]
     assert not [f for f in check(alone.encode()) if f.code == "XLA501"]
+
+
+@pytest.mark.parametrize(
+    "call", ["rpc.init_rpc('a', rank=0)", "torch.distributed.rpc.init_rpc('a')"]
+)
+def test_what_remote_calls_train_is_no_replica(call: str) -> None:
+    source = f"""
+import torch
+import torch.distributed.rpc as rpc
+
+{call}
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+"""
+    assert PLAIN.format("optimizer") in migrated(source)
