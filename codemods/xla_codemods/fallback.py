@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
 _MANY = 9
+# What computes on the CPU as well as on CUDA devices, and on no others.
+_OF_THE_HOST_TOO = ("horovod", "torch.distributed.rpc", "warpctc_pytorch", "warprnnt_pytorch")
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
 
@@ -133,7 +135,7 @@ def message(dotted: str, row: Row) -> str:
         SLOW: f"`{dotted}` is slow on XLA",
         HARMLESS: f"`{dotted}` has no effect on XLA",
     }[row.left]
-    if dotted.startswith("torch.distributed.rpc"):
+    if dotted.startswith(_OF_THE_HOST_TOO):
         said = f"`{dotted}` fails on XLA tensors"
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
     if _is_private(dotted, row):

@@ -170,3 +170,17 @@ def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
 def test_a_module_by_another_name_is_judged_by_its_uses(named: str, is_left: bool) -> None:
     source = f"import importlib\nimport torch\n{named}\n"
     assert ("XLA906" in codes(source)) == is_left
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import horovod.torch as hvd\nop = hvd.Adasum",
+        "from warprnnt_pytorch import RNNTLoss\nloss = RNNTLoss(blank=0)",
+        "import torch.distributed.rpc as rpc\nrpc.init_rpc('a')",
+    ],
+)
+def test_what_computes_on_the_cpu_too_does_not_fail_without_cuda(source: str) -> None:
+    messages = [f.message for f in check(f"import torch\n{source}\n".encode())]
+    assert any("fails on XLA tensors" in m for m in messages)
+    assert not any("without CUDA" in m for m in messages)
