@@ -83,5 +83,8 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     value = script.value(call.func.value, scope)
     if not script.accelerated or value.has(HOST) or not value.kinds & {TENSOR, MODULE}:
         return
+    function = script.function(call)
+    if function is not None and function.name == call.func.attr:
+        return  # an override, which is reported where it is called
     message = "XLA tensors cannot be shared between processes: give each process a model of its own"
     yield RULE.finding(script, call, message)

@@ -243,3 +243,18 @@ def test_what_xla_does_not_have(line: str, code: str) -> None:
 def test_what_is_no_trouble(line: str) -> None:
     source = f"{HEAD}loss.backward()\n{line}\n"
     assert [c for c in codes(source) if c in {"XLA513", "XLA514", "XLA515", "XLA516"}] == []
+
+
+def test_an_override_of_share_memory_hands_on_what_its_caller_asks() -> None:
+    source = """\
+import torch
+class Index:
+    def __init__(self):
+        self.data = torch.ones(2).cuda()
+    def share_memory_(self):
+        self.data.share_memory_()
+        return self
+    def publish(self):
+        self.data.share_memory_()
+"""
+    assert [line for line, code in findings(source) if code == "XLA515"] == [9]
