@@ -419,10 +419,25 @@ def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
     ):
         if not (script.function(loop.node) is None or _updates_weights(script, loop)):
             return True
+    if _gradients_follow(script, loop):
+        return True
     by_node = script.training.by_node
     around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
     return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
         script, loop
+    )
+
+
+def _gradients_follow(script: Script, loop: Loop) -> bool:
+    """True if the function of `loop`, which runs no model, calls `backward` behind it: with gradients of these gradients."""
+    if FORWARD in loop.effects:
+        return False
+    function = script.function(loop.node)
+    end = loop.node.end_lineno or 0
+    return function is not None and any(
+        call.lineno > end and script.training.is_backward(call)
+        for call, _ in script.index.calls_of("backward")
+        if script.function(call) is function
     )
 
 

@@ -669,3 +669,26 @@ def test_what_is_asked_of_a_loss_reads_it(test: str) -> None:
 def test_what_others_hand_to_a_check_may_be_a_number() -> None:
     source = CHECKED.format(inline="self.check(3.0)", handed="if loss > 3: raise ValueError()")
     assert "XLA503" not in {code for _, code in findings(source)}
+
+
+@pytest.mark.parametrize(
+    "read", ["return loss.item()", "self.total += loss.item()", "return loss.detach().cpu()"]
+)
+def test_a_loss_that_the_step_returns_is_read(read: str) -> None:
+    source = f"""import torch
+class Critic:
+    def __init__(self, model):
+        self.model = model.cuda()
+    def fit(self):
+        for batch in self.batches:
+            self.train_critic(batch)
+    def train_critic(self, batch):
+        loss = self.gradients(batch)
+        {read}
+    def gradients(self, batch):
+        loss = self.model(batch)["l"]
+        loss.backward()
+        self.optimizer.step()
+        return loss
+"""
+    assert (10, "XLA503") in findings(source)

@@ -361,3 +361,25 @@ def test_a_loop_that_reads_in_each_turn_is_not_said_to_be_one_graph(
     assert (severity, "each read in this loop" in message) == (
         ("warning", True) if reads else ("error", False)
     )
+
+
+@pytest.mark.parametrize(
+    ("loop", "behind", "cut"),
+    [
+        ("g, = torch.autograd.grad(l, [x], retain_graph=True)", "x.backward(sum(n.values()))", False),
+        ("n[k] = torch.autograd.grad(l, x)[0].norm()", "(n[0] * x).sum().backward()", False),
+        ("x = x + torch.autograd.grad(model(x).sum(), x)[0]", "model(x).sum().backward()", True),
+        ("x = x - torch.autograd.grad(l, x)[0]", "print(x)", True),
+    ],
+)  # fmt: skip
+def test_gradients_that_go_into_others_belong_to_one_step(
+    loop: str, behind: str, cut: bool
+) -> None:
+    source = f"""import torch
+def balance(model, losses, x, n):
+    model.cuda()
+    for k, l in losses.items():
+        {loop}
+    {behind}
+"""
+    assert ((4, "XLA502") in findings(source)) is cut
