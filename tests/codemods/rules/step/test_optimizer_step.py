@@ -344,3 +344,32 @@ for x in batches:
     optimizer.step()
 """
     assert PLAIN.format("optimizer") in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("loop", "steps"),
+    [
+        ("for v in self.things.values()", True),
+        ("for k, v in self.things.items()", True),
+        ("for i, v in enumerate(self.things.values())", True),
+        ("for v, s in zip(self.things.values(), self.schedules)", True),
+        ("for v in self.optimizers", True),
+        ("for v in self.models.values()", False),
+        ("for k, v in self.lr_schedulers.items()", False),
+        ("for v in list(self.lr_schedulers)", False),
+        ("for s, v in zip(self.things.values(), self.others)", False),
+    ],
+)
+def test_the_variable_of_a_loop_is_what_that_loop_goes_through(loop: str, steps: bool) -> None:
+    source = f"""import torch
+class Trainer:
+    def gradients(self, x):
+        self.models["a"](x.cuda()).sum().backward()
+    def zero(self):
+        for v in self.things.values():
+            v.zero_grad()
+    def step(self):
+        {loop}:
+            v.step()
+"""
+    assert ((10, "XLA501") in findings(source)) is steps
