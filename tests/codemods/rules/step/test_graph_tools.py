@@ -258,3 +258,20 @@ class Index:
         self.data.share_memory_()
 """
     assert [line for line, code in findings(source) if code == "XLA515"] == [9]
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("not x.is_cuda and share", False),
+        ("not x.is_cuda", False),
+        ("x.device.type == 'cpu'", False),
+        ("x.is_cpu", False),
+        ("share", True),
+        ("not x.is_cuda or share", True),
+        ("x.is_cuda", True),
+    ],
+)
+def test_memory_is_shared_behind_a_test_for_the_host(test: str, found: bool) -> None:
+    source = f"import torch\ndef f(x, y, share):\n    x = x.unsqueeze(0)\n    y.cuda()\n    if {test}:\n        x.share_memory_()\n"
+    assert ((6, "XLA515") in findings(source)) is found
