@@ -82,8 +82,12 @@ def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
 def _is_asked_for(script: Script, use: Use) -> bool:
     """`isinstance(m, bnb.nn.Linear4bit)`: where there is none, the answer is no."""
     parent = script.parent(use.node)
-    if isinstance(parent, ast.Tuple):
-        parent = script.parent(parent)
+    if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+        around = script.parent(parent)
+        if isinstance(around, ast.comprehension) and around.iter is parent:
+            return _asks_for_each(script, around)
+        if isinstance(parent, ast.Tuple):
+            parent = around
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
             return first is not use.node
@@ -91,6 +95,16 @@ def _is_asked_for(script: Script, use: Use) -> bool:
             return use.dotted.startswith("torch.")
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
+    return False
+
+
+def _asks_for_each(script: Script, generator: ast.comprehension) -> bool:
+    """`any(isinstance(model, kind) for kind in [DataParallel, ...])`."""
+    match script.parent(generator):
+        case ast.GeneratorExp(elt=elt) | ast.ListComp(elt=elt):
+            match elt:
+                case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kind]):
+                    return ast.unparse(kind) == ast.unparse(generator.target)
     return False
 
 

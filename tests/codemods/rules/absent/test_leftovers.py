@@ -184,3 +184,20 @@ def test_what_computes_on_the_cpu_too_does_not_fail_without_cuda(source: str) ->
     messages = [f.message for f in check(f"import torch\n{source}\n".encode())]
     assert any("fails on XLA tensors" in m for m in messages)
     assert not any("without CUDA" in m for m in messages)
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("any(isinstance(m, k) for k in [bnb.nn.Linear4bit, int])", "info"),
+        ("[issubclass(m, k) for k in (bnb.nn.Linear4bit,)]", "info"),
+        ("any(isinstance(k, m) for k in [bnb.nn.Linear4bit])", "error"),
+        ("any(k(m) for k in [bnb.nn.Linear4bit, int])", "error"),
+        ("[k for k in (bnb.nn.Linear4bit,)]", "error"),
+    ],
+)
+def test_classes_that_are_asked_for_one_by_one_are_worth_knowing_only(
+    test: str, severity: str
+) -> None:
+    source = f"import bitsandbytes as bnb\ndef f(m):\n    return {test}\n"
+    assert [f.severity for f in check(source.encode())] == [severity]
