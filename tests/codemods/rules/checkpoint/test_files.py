@@ -318,3 +318,18 @@ def test_what_is_on_the_host_is_no_file_of_xla_tensors(lines: str, device: bool)
     source = f"import torch\nmodel.to('cuda')\nloss.backward()\ndef f(x, p):\n    {lines}\n"
     messages = [f.message for f in check(source.encode()) if f.code == "XLA701"]
     assert any("a file of XLA tensors" in m for m in messages) is device
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("c = torch.load(p, map_location='cpu')\n    c['rate'] = x\n    torch.save(c, p)", False),
+        ("c = torch.load(p, map_location=torch.device('cpu'))\n    torch.save(c, p)", False),
+        ("c = torch.load(p)\n    torch.save(c, p)", True),
+        ("c = torch.load(p, map_location='cpu')\n    c['m'] = model.state_dict()\n    torch.save(c, p)", True),
+        ("c = torch.load(p, map_location='cpu')\n    c = fit(c)\n    torch.save(c, p)", True),
+    ],
+)  # fmt: skip
+def test_what_was_loaded_to_the_host_is_no_file_of_xla_tensors(lines: str, found: bool) -> None:
+    source = f"import torch\nmodel.to('cuda')\nloss.backward()\ndef f(x, p):\n    {lines}\n"
+    assert ("XLA701" in {code for _, code in findings(source)}) is found
