@@ -237,3 +237,38 @@ def encode(prompt, encoder, device):
 )
 def test_texts_that_are_only_looked_at_may_have_any_length(use: str, lines: list[int]) -> None:
     assert found(PIPELINE.format(use)) == lines
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("rest = ids[0][3:-2]\n        print(self.tokenizer.decode(rest[4:]))", False),
+        ("print(ids.shape[-1], self.tokenizer.batch_decode(ids[:, 3:]))", False),
+        ("rest = ids[0][3:-2]\n        self.model(rest.cuda())", True),
+        ("self.model(ids.cuda())", True),
+    ],
+)
+def test_what_is_tokenized_to_be_looked_at_has_any_length(use: str, found: bool) -> None:
+    source = f"""import torch
+import transformers
+class Pipe:
+    def encode(self, text, loss):
+        ids = self.tokenizer(text, padding="longest", return_tensors="pt")["input_ids"]
+        {use}
+        loss.backward()
+"""
+    assert ((5, "XLA504") in findings(source)) is found
+
+
+@pytest.mark.parametrize("caller", ["__init__", "load"])
+def test_what_only_constructors_call_copies_on_the_host(caller: str) -> None:
+    source = f"""import torch
+class Net(torch.nn.Module):
+    def {caller}(self):
+        self.transfer()
+    def transfer(self):
+        for (n, p), (m, q) in zip(self.a.named_parameters(), self.b.named_parameters()):
+            p.data.copy_(q.data)
+Net().cuda()(x).sum().backward()
+"""
+    assert ((7, "XLA511") in findings(source)) is (caller == "load")
