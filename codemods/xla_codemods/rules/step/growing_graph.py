@@ -185,7 +185,8 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     first = [b for b in found[1] if b.how == "assign" and b.node is not statement]
     return (
         bool(first)
-        and all(_is_empty(part(b)) for b in first)
+        and any(_is_empty(part(b)) for b in first)
+        and all(_is_empty(part(b)) or _is_read(part(b)) for b in first)
         and (
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
@@ -215,6 +216,18 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.st
     found = script.inference.class_attributes(definition).get(kept.attr, [])
     made = [binding for binding, _ in found if binding.node is not statement]
     return bool(made) and all(_is_empty(part(binding)) for binding in made)
+
+
+def _is_read(node: ast.expr | None) -> bool:
+    """`float(total) / n`, `total.item()`: a number, which holds no graph."""
+    match node:
+        case ast.BinOp(left=left):
+            return _is_read(left)
+        case ast.Call(func=ast.Name(id="float" | "int" | "round"), args=[_, *_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="item"), args=[]):
+            return True
+    return False
 
 
 def _is_empty(node: ast.expr | None) -> bool:

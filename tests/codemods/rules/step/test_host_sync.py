@@ -692,3 +692,31 @@ class Critic:
         return loss
 """
     assert (10, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ("total = float(total) / 10", True),
+        ("total = total.item()", True),
+        ("total = round(total.item(), 3)", True),
+        ("pass", True),
+        ("total = model(x).sum()", False),
+        ("total = {}", False),
+    ],
+)
+def test_a_sum_that_is_read_now_and_then_holds_graphs_until_then(shown: str, found: bool) -> None:
+    source = f"""import torch
+def train(model, loader, optimizer):
+    total = 0.0
+    for i, x in enumerate(loader):
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        total += loss
+        if i % 10 == 0:
+            {shown}
+            print(total)
+            total = 0.0
+"""
+    assert ((8, "XLA505") in findings(source)) is found
