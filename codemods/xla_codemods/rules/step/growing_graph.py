@@ -51,8 +51,9 @@ def train(model, loader, optimizer):
         total += loss
         loss.backward()
         if i % 4 == 3:
-            xla.optimizer_step(optimizer)
-            xla.mark_step()
+            if model.training:
+                xla.optimizer_step(optimizer)
+                xla.mark_step()
             optimizer.zero_grad()
             print(total.item())  # XLA503
             total = 0
@@ -197,13 +198,24 @@ def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:
     """True if it is emptied behind each optimizer step: then it holds the losses of the batches of one step."""
     kept = _kept_in(statement)
     text = ast.unparse(kept) if kept is not None else ""
-    for step in script.training.steps:
-        block = script.block(script.statement(step.call))
-        for other in block:
-            if isinstance(other, ast.Assign) and any(ast.unparse(t) == text for t in other.targets):
-                if _is_empty(other.value):
-                    return True
-    return False
+    return any(
+        isinstance(other, ast.Assign)
+        and any(ast.unparse(t) == text for t in other.targets)
+        and _is_empty(other.value)
+        for step in script.training.steps
+        for other in _around(script, step.call)
+    )
+
+
+def _around(script: Script, step: ast.Call) -> Iterator[ast.stmt]:
+    """The statements of the blocks that hold `step`, up to its loop."""
+    statement = script.statement(step)
+    while not isinstance(statement, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef)):
+        yield from script.block(statement)
+        parent = script.parent(statement)
+        if not isinstance(parent, ast.stmt):
+            return
+        statement = parent
 
 
 def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
