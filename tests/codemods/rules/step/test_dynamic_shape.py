@@ -272,3 +272,28 @@ class Net(torch.nn.Module):
 Net().cuda()(x).sum().backward()
 """
     assert ((7, "XLA511") in findings(source)) is (caller == "load")
+
+
+@pytest.mark.parametrize(
+    ("imported", "made", "found"),
+    [
+        ("from torch_geometric.loader import NeighborLoader", "NeighborLoader(data)", True),
+        ("from torch_geometric.loader import DataLoader as L", "L(data, batch_size=4)", True),
+        ("import torch_geometric.loader as pyg", "pyg.ClusterLoader(data)", True),
+        ("from torch_geometric.data import DataLoader", "DataLoader(data)", True),
+        ("from dgl.dataloading import GraphDataLoader", "GraphDataLoader(data)", True),
+        ("from dgl.dataloading import NeighborSampler", "wrap(NeighborSampler([2]))", False),
+        ("from torch_geometric.loader import utils", "utils.to_csc(data)", False),
+        ("from torch.utils.data import DataLoader", "DataLoader(data, drop_last=True)", False),
+    ],
+)
+def test_batches_of_graphs_have_other_sizes(imported: str, made: str, found: bool) -> None:
+    source = f"""import torch
+{imported}
+def train(model, data, optimizer):
+    loader = {made}
+    for batch in loader:
+        model(batch.x.cuda()).mean().backward()
+        optimizer.step()
+"""
+    assert ((4, "XLA504") in findings(source)) is found
