@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .analysis.cuda_names import Import, Use, is_missing_package
-from .analysis.devices.guards import is_guarded
+from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from .catalog.families import is_cuda_only
@@ -48,7 +48,8 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
         if edits:
             said = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
             return rule.finding(script, use.node, said, *edits, effort=LOW)
-    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use) or _is_idle_name(use):
+    guarded = is_guarded(script, use.node, use.dotted) or is_caught(script, use.node)
+    if guarded or _is_asked_for(script, use) or _is_idle_name(use):
         severity, effort = INFO, LOW
     return rule.finding(
         script, use.node, message(use.dotted, row), severity=severity, effort=effort

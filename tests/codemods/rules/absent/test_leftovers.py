@@ -201,3 +201,20 @@ def test_classes_that_are_asked_for_one_by_one_are_worth_knowing_only(
 ) -> None:
     source = f"import bitsandbytes as bnb\ndef f(m):\n    return {test}\n"
     assert [f.severity for f in check(source.encode())] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("handler", "severity"),
+    [
+        ("except Exception:\n        return False", "info"),
+        ("except:\n        graph = None", "info"),
+        ("except (RuntimeError, AssertionError):\n        return None", "info"),
+        ("except ValueError:\n        return False", "error"),
+        ("except Exception:\n        raise", "error"),
+        ("except Exception as e:\n        print(e)", "error"),
+        ("finally:\n        graph = None", "error"),
+    ],
+)
+def test_what_is_caught_and_answered_is_worth_knowing_only(handler: str, severity: str) -> None:
+    source = f"def f():\n    try:\n        import torch\n        return torch.cuda.is_current_stream_capturing()\n    {handler}\n"
+    assert [f.severity for f in check(source.encode())] == [severity]
