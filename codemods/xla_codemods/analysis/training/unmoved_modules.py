@@ -49,7 +49,26 @@ def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
     if keyword(made, "device") is not None:
         return False
     is_own = isinstance(made.func, ast.Name) and made.func.id == "cls"
+    definition: ast.AST | None = script.value(made.func).definition
+    if is_own:
+        definition = next((a for a in script.ancestors(made) if isinstance(a, ast.ClassDef)), None)
+    if isinstance(definition, ast.ClassDef) and _moves_itself(definition):
+        return False
     return is_own or script.value(made).has(MODULE)
+
+
+def _moves_itself(definition: ast.ClassDef) -> bool:
+    """True if the constructor moves something: `self.net = Net().cuda()`."""
+    constructors = (
+        node
+        for node in definition.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in {"cuda", "to"}
+        for constructor in constructors
+        for node in walk(constructor)
+    )
 
 
 def _leaves_it(script: ParsedFile, use: ast.Name) -> bool:

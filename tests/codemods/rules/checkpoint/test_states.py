@@ -141,3 +141,11 @@ def test_fact_1_47_a_state_that_was_put_on_the_device_may_be_assigned(
 ) -> None:
     source = NET.format(lines).replace("of(cls, m, device)", "of(cls, m, s, device)")
     assert ("XLA704" in {code for _, code in findings(source)}) is stays
+
+
+@pytest.mark.parametrize("made", ["Net()", "cls()"])
+@pytest.mark.parametrize("move", ["self.a.cuda()", "self.a = self.a.to('cuda')"])
+def test_a_constructor_that_moves_makes_nothing_on_the_host(made: str, move: str) -> None:
+    source = NET.format(f"t = {made}\n        t.load_state_dict(m.state_dict())")
+    source = source.replace("torch.nn.Linear(2, 2)\n", f"torch.nn.Linear(2, 2)\n        {move}\n")
+    assert "XLA703" in {code for _, code in findings(source)}
