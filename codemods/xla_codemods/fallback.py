@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .analysis.cuda_names import Import, Use, is_missing_package
-from .analysis.devices.guards import is_guarded
+from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from .catalog.families import is_cuda_only
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
 _MANY = 9
+# What computes on the CPU as well as on CUDA devices, and on no others.
+_OF_THE_HOST_TOO = ("horovod", "torch.distributed.rpc", "warpctc_pytorch", "warprnnt_pytorch")
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
 
@@ -46,7 +48,8 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
         if edits:
             said = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
             return rule.finding(script, use.node, said, *edits, effort=LOW)
-    if is_guarded(script, use.node, use.dotted) or _is_asked_for(script, use) or _is_idle_name(use):
+    guarded = is_guarded(script, use.node, use.dotted) or is_caught(script, use.node)
+    if guarded or _is_asked_for(script, use) or _is_idle_name(use):
         severity, effort = INFO, LOW
     return rule.finding(
         script, use.node, message(use.dotted, row), severity=severity, effort=effort
@@ -80,8 +83,12 @@ def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
 def _is_asked_for(script: Script, use: Use) -> bool:
     """`isinstance(m, bnb.nn.Linear4bit)`: where there is none, the answer is no."""
     parent = script.parent(use.node)
-    if isinstance(parent, ast.Tuple):
-        parent = script.parent(parent)
+    if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+        around = script.parent(parent)
+        if isinstance(around, ast.comprehension) and around.iter is parent:
+            return _asks_for_each(script, around)
+        if isinstance(parent, ast.Tuple):
+            parent = around
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[first, _]):
             return first is not use.node
@@ -89,6 +96,16 @@ def _is_asked_for(script: Script, use: Use) -> bool:
             return use.dotted.startswith("torch.")
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
+    return False
+
+
+def _asks_for_each(script: Script, generator: ast.comprehension) -> bool:
+    """`any(isinstance(model, kind) for kind in [DataParallel, ...])`."""
+    match script.parent(generator):
+        case ast.GeneratorExp(elt=elt) | ast.ListComp(elt=elt):
+            match elt:
+                case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kind]):
+                    return ast.unparse(kind) == ast.unparse(generator.target)
     return False
 
 
@@ -133,7 +150,7 @@ def message(dotted: str, row: Row) -> str:
         SLOW: f"`{dotted}` is slow on XLA",
         HARMLESS: f"`{dotted}` has no effect on XLA",
     }[row.left]
-    if dotted.startswith("torch.distributed.rpc"):
+    if dotted.startswith(_OF_THE_HOST_TOO):
         said = f"`{dotted}` fails on XLA tensors"
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
     if _is_private(dotted, row):

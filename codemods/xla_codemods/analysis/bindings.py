@@ -88,8 +88,8 @@ class Collector:
         if isinstance(target, ast.Name):
             self.add(target.id, Binding(how, node, value, path))
         elif isinstance(target, (ast.Tuple, ast.List)):
-            for index, element in enumerate(target.elts):
-                self.target(element, how, node, value, (*path, index))
+            for element, part, at in _paired(target.elts, value, path):
+                self.target(element, how, node, part, at)
         elif isinstance(target, ast.Starred):
             self.target(target.value, how, node, None)
 
@@ -182,6 +182,34 @@ class Collector:
         for node in walk_in_scope(value):
             if isinstance(node, ast.NamedExpr):
                 self.target(node.target, "assign", node, node.value)
+
+
+def _paired(
+    targets: list[ast.expr], value: ast.expr | None, path: tuple[int, ...]
+) -> Iterator[tuple[ast.expr, ast.expr | None, tuple[int, ...]]]:
+    """Each of `targets`, with what is bound to it and the path into that. Behind a star elements are counted from the end."""
+    given = value.elts if isinstance(value, (ast.Tuple, ast.List)) and not path else None
+    first, last = _unstarred(targets)
+    if given is not None:
+        first, last = (min(pair) for pair in zip((first, last), _unstarred(given)))
+    for index, element in enumerate(targets):
+        behind = len(targets) - index
+        if index < first and given is not None and isinstance(element, (ast.Tuple, ast.List)):
+            yield element, given[index], ()
+        elif index < first:
+            yield element, value, (*path, index)
+        elif given is not None and behind <= last:
+            yield element, given[-behind], ()
+        else:
+            yield element, value, (*path, ITERATED)
+
+
+def _unstarred(elements: list[ast.expr]) -> tuple[int, int]:
+    """How many stand before the first starred one, and how many behind the last."""
+    starred = [k for k, element in enumerate(elements) if isinstance(element, ast.Starred)]
+    if not starred:
+        return len(elements), len(elements)
+    return starred[0], len(elements) - starred[-1] - 1
 
 
 def _from_torch(body: list[ast.stmt]) -> frozenset[str]:

@@ -98,3 +98,19 @@ def is_called_a_model(node: ast.expr) -> bool:
     """True if what is called is a model by its name: `model(x)`, `self.netG(x)`."""
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return MODEL_NAME.search(name) is not None
+
+
+def gone_through(iterated: ast.expr | None, path: tuple[int, ...]) -> str:
+    """What a loop over `iterated` takes the part at `path` of each element from: `self.nets` for the 1 of `self.nets.items()`."""
+    match iterated:
+        case ast.Call(func=ast.Attribute(value=owner, attr="items")) if path[:1] == (1,):
+            return ast.unparse(owner)
+        case ast.Call(func=ast.Attribute(value=owner, attr="values")):
+            return ast.unparse(owner)
+        case ast.Call(func=ast.Name(id="enumerate"), args=[elements, *_]) if path[:1] == (1,):
+            return gone_through(elements, path[1:])
+        case ast.Call(func=ast.Name(id="zip"), args=several) if path[:1] and path[0] < len(several):
+            return gone_through(several[path[0]], path[1:])
+        case ast.Call(func=ast.Name(id="list" | "reversed" | "sorted" | "tuple"), args=[elements]):
+            return gone_through(elements, path)
+    return ast.unparse(iterated) if iterated is not None else ""

@@ -29,6 +29,7 @@ from .inference.values import (
     TENSOR,
     Value,
 )
+from .loops import gone_through
 from .nodes import walk
 from .projects.callers import Callers
 from .scopes import FunctionNode, Scope, resolve
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
 _OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
+_OPTIMIZERS = Pattern(r"(?:^|[._])opt(?:im(?:izer)?)?s$", re.IGNORECASE)
 _SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
 
 
@@ -408,16 +410,32 @@ class ParsedFile:
         last = text.rpartition(".")[2]
         if _SCHEDULER_NAME.search(last):
             return False
-        return text in self._zeroed or _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
+        through = self._gone_through(node)
+        if _SCHEDULER_NAME.search(through.rpartition(".")[2]):
+            return False
+        if (text, through) in self._zeroed or _OPTIMIZERS.search(through):
+            return True
+        return _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
 
     @cached_property
-    def _zeroed(self) -> frozenset[str]:
-        """What `.zero_grad()` is called on, as text."""
+    def _zeroed(self) -> frozenset[tuple[str, str]]:
+        """What `.zero_grad()` is called on, as text, and what a loop goes through to name it."""
         return frozenset(
-            ast.unparse(call.func.value)
+            (ast.unparse(call.func.value), self._gone_through(call.func.value))
             for call, _ in self.index.calls_of("zero_grad")
             if isinstance(call.func, ast.Attribute)
         )
+
+    def _gone_through(self, node: ast.expr) -> str:
+        """`self.optimizers` for the `o` of `for k, o in self.optimizers.items()`; nothing for other names."""
+        found = self.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        loops = [b for b in found[1] if b.how == "for"] if found is not None else []
+        around = dict.fromkeys(self.ancestors(node)) if loops else {}
+        for binding in loops:
+            loop = binding.node
+            if (self.parent(loop) if isinstance(loop, ast.comprehension) else loop) in around:
+                return gone_through(binding.value, binding.path[1:])
+        return ""
 
     @cached_property
     def _is_served(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from xla_codemods.analysis.index import build
 from xla_codemods.analysis.scopes import Scope, resolve
+from xla_codemods.analysis.training.tensors.running_sums import part
 from xla_codemods.rewriting.pairing import pair
 
 
@@ -159,3 +160,27 @@ def test_scopes_are_read_once() -> None:
 def test_fallbacks_for_an_old_torch(source: str, expected: str | None) -> None:
     tree = ast.parse(source)
     assert Scope(tree, None).dotted("GradScaler") == expected
+
+
+@pytest.mark.parametrize(
+    ("assignment", "bound"),
+    [
+        ("b, n, device = *x.shape, x.device", "x.device"),
+        ("device, b, n = x.device, *x.shape", "x.device"),
+        ("[b, n, device] = [*x.shape, x.device]", "x.device"),
+        ("*_, device = x.shape, x.dtype, x.device", "x.device"),
+        ("b, *rest, device = 1, 2, 3, x.device", "x.device"),
+        ("a, (b, n, device), c = 0, (*x.shape, x.device), 2", "x.device"),
+        ("b, device, n = *x.shape, x.device", None),  # a part of the shape
+        ("b, *device = *x.shape, x.device", None),
+        ("*_, device = f(x)", None),
+    ],
+)
+def test_what_is_unpacked_behind_a_star_is_counted_from_the_end(
+    assignment: str, bound: str | None
+) -> None:
+    source = f"x = device = 0\ndef f(x):\n    {assignment}\n    g(device)\n"
+    ((_, scope),) = [(c, s) for c, s in calls(source) if ast.unparse(c.func) == "g"]
+    (binding,) = scope.bindings["device"]
+    value = part(binding)
+    assert (ast.unparse(value) if value is not None else None) == bound

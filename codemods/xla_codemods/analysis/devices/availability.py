@@ -54,7 +54,9 @@ _KERNELS = Pattern(
     re.IGNORECASE,
 )
 # What is asked of CUDA's hardware, behind a question for CUDA.
-_HARDWARE = Pattern(r"propert\w+(?:\([^\n]*\))?\.(?:major|minor)|SDPAParams")
+_HARDWARE = Pattern(
+    r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
+)
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
@@ -62,7 +64,7 @@ _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
-_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|[\"']cuda[:\"']|xla_device")
+_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
 
 # Device types beside CUDA that are not the host.
 OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})
@@ -278,12 +280,22 @@ def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:
 
 
 def _answers_no(statement: ast.If) -> bool:
-    """`if not torch.cuda.is_available(): return False`."""
+    """`if not torch.cuda.is_available(): return False`, `if device.type != "cuda" or not FAST: return None`."""
     match statement:
-        case ast.If(
-            test=ast.UnaryOp(op=ast.Not()), body=[ast.Return(value=ast.Constant(value=no))]
-        ):
-            return no is False or no is None
+        case ast.If(body=[ast.Return(value=ast.Constant(value=(False | None)))]):
+            test = statement.test
+            asked = test.values if isinstance(test, ast.BoolOp) else [test]
+            joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
+            return joined and all(map(_is_a_no, asked))
+    return False
+
+
+def _is_a_no(test: ast.expr) -> bool:
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(ops=[ast.NotEq()], comparators=[ast.Constant(value="cuda")]):
+            return True
     return False
 
 
@@ -312,13 +324,23 @@ def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
 
 def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
     return any(
-        isinstance(part, ast.Call)
-        and (
-            _asks_by_the_name_of(part) in _OF_LIBRARIES
-            or (script.dotted(part.func) in AVAILABLE and chooses_kernels(script, part))
-        )
+        (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
+        or (_asks_for_cuda(script, part) and chooses_kernels(script, part))
         for part in walk(test)
+        if isinstance(part, ast.expr)
     )
+
+
+def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
+    """`torch.cuda.is_available()`, `x.is_cuda`, `device.type == "cuda"`."""
+    match node:
+        case ast.Call(func=func):
+            return script.dotted(func) in AVAILABLE
+        case ast.Attribute(attr="is_cuda"):
+            return True
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], left=left, comparators=[right]):
+            return any(isinstance(n, ast.Constant) and n.value == "cuda" for n in (left, right))
+    return False
 
 
 # Questions for CUDA that libraries ask by functions of their own, which no rule rewrites where they come by a relative

@@ -27,6 +27,8 @@ _NICKNAMES = {
 }
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ANY_ERROR = frozenset({"Exception", "BaseException", "AttributeError", "NameError", "OSError"})
+_RAISED = frozenset({"Exception", "BaseException", "RuntimeError"})
+_ONE = 2  # statements: an import, and the question
 _ATTEMPT = 6  # statements in a `try` that is about one thing
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -59,6 +61,26 @@ def _stands_in_one(script: ParsedFile, node: ast.AST, said: re.Pattern[str]) -> 
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 if any(said.search(ast.unparse(d)) for d in ancestor.decorator_list):
                     return True
+        child = ancestor
+    return False
+
+
+def is_caught(script: ParsedFile, node: ast.AST) -> bool:
+    """True if what `node` raises is caught, and something else done or answered: `except Exception: return False`.
+
+    In a `try` about this one thing: of a longer one the handler leaves more undone.
+    """
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, _DEFINITIONS):
+            return False
+        if isinstance(ancestor, ast.Try) and child in ancestor.body and len(ancestor.body) <= _ONE:
+            return any(
+                set(_caught(h.type)) & _RAISED
+                and _substitutes(h)
+                and not any(isinstance(part, ast.Raise) for part in ast.walk(h))
+                for h in ancestor.handlers
+            )
         child = ancestor
     return False
 

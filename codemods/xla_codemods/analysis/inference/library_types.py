@@ -146,6 +146,7 @@ _RESULTS: dict[str, Value] = {
     "torch.nn.utils.clip_grad_norm_": of(TENSOR, ACCEL),
     "torch.nn.utils.rnn.pad_sequence": of(TENSOR),
     "torch.from_numpy": of(TENSOR, HOST),
+    "torch_xla.core.xla_model._maybe_convert_to_cpu": of(TENSOR, HOST),
     "torch.cuda.is_available": of(NUMBER),
     # numbers and strings
     "len": of(NUMBER),

@@ -26,7 +26,8 @@ NOT_REPLICATED = (
     "nothing shows that the parameters of `{}` are the same on every process (no DistributedDataParallel, no all-reduce "
     "of their gradients): its step averages nothing"
 )
-_GROUPS = ("init_process_group", "init_device_mesh")
+# `init_rpc` gives each process a part of its own.
+_GROUPS = ("init_process_group", "init_device_mesh", "init_rpc")
 # Classes and functions that make replicas of a model, under the names that people give them.
 _WRAPPERS = Pattern(
     r"^_?(?:\w*DDP|Distributed\w*DataParallel\w*|(?:Fully)?ShardedDataParallel|FSDP\w*|fully_shard|deepspeed|horovod"

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from .. import flow
 from ..inference.values import MODULE
 from ..nodes import walk
+from ..syntax import keyword
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
-_STAYING = frozenset({"eval", "load_state_dict", "requires_grad_", "state_dict", "train"})
+_STAYING = frozenset(
+    "buffers eval load_state_dict named_buffers named_modules named_parameters modules parameters requires_grad_ state_dict"
+    " train zero_grad".split()
+)
 
 
 def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
@@ -33,15 +37,47 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
         return False
     if any(isinstance(part, ast.Call) for part in walk(made.func)):
         return False  # Net().to(device)
-    if not script.value(made).has(MODULE) or "set_default_device" in script.source.text:
+    if not _makes_a_module(script, made) or "set_default_device" in script.source.text:
         return False
     lines = range(made.lineno, getattr(place, "lineno", 0))
     uses = (n for n, _ in script.index.of(ast.Name) if n.id == owner.id and n.lineno in lines)
     return all(_leaves_it(script, use) for use in uses if script.function(use) is function)
 
 
+def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
+    """`Net()`, and `cls(...)` in a class method of what may be one, where no device is given."""
+    if keyword(made, "device") is not None:
+        return False
+    is_own = isinstance(made.func, ast.Name) and made.func.id == "cls"
+    definition: ast.AST | None = script.value(made.func).definition
+    if is_own:
+        definition = next((a for a in script.ancestors(made) if isinstance(a, ast.ClassDef)), None)
+    if isinstance(definition, ast.ClassDef) and _moves_itself(definition):
+        return False
+    return is_own or script.value(made).has(MODULE)
+
+
+def _moves_itself(definition: ast.ClassDef) -> bool:
+    """True if the constructor moves something: `self.net = Net().cuda()`."""
+    constructors = (
+        node
+        for node in definition.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in {"cuda", "to"}
+        for constructor in constructors
+        for node in walk(constructor)
+    )
+
+
 def _leaves_it(script: ParsedFile, use: ast.Name) -> bool:
     if isinstance(use.ctx, ast.Store):
         return True
     parent = script.parent(use)
-    return isinstance(parent, ast.Attribute) and parent.attr in _STAYING
+    if isinstance(parent, ast.Call):
+        return parent.func is use  # model(x)
+    last = parent
+    while isinstance(parent, ast.Attribute):  # model.encoder.load_state_dict(...)
+        last, parent = parent, script.parent(parent)
+    return isinstance(last, ast.Attribute) and last.attr in _STAYING

@@ -31,6 +31,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.values import DTYPE, HOST
+from ...analysis.syntax import keyword
 from ...edits import DropArgument
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
@@ -51,6 +53,42 @@ def assign(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             continue
         if argument.value.value is not True or not script.accelerated:
             continue
+        state = call.args[0] if call.args else keyword(call, "state_dict")
+        if _is_moved_before(script, state, call):
+            continue
         if not any(word in script.source.text for word in _META):
             message = "with `assign=True` the parameters end up on the CPU, where the checkpoint is: leave it out, or load to the device"
             yield RULE.finding(script, call, message, DropArgument(call, argument), safety=UNSAFE)
+
+
+def _is_moved_before(script: Script, state: ast.expr | None, call: ast.Call) -> bool:
+    """True if each entry of `state` has been put on a device: `state[k] = v.to(device)`, `{k: v.to(device) for ...}`."""
+    if isinstance(state, ast.DictComp):
+        return _is_move(script, state.value)
+    if not isinstance(state, ast.Name):
+        return False
+    function = script.function(call)
+    scope = script.index.scope(state)
+    for store, home in script.index.of(ast.Assign):
+        if script.function(store) is not function or store.lineno > call.lineno:
+            continue
+        match store.targets:
+            case [ast.Subscript(value=ast.Name(id=name))] if name == state.id:
+                if any(isinstance(a, ast.For) for a in script.ancestors(store)):
+                    if home is scope and _is_move(script, store.value):
+                        return True
+            case [ast.Name(id=name)] if name == state.id and isinstance(store.value, ast.DictComp):
+                if _is_move(script, store.value.value):
+                    return True
+    return False
+
+
+def _is_move(script: Script, node: ast.expr) -> bool:
+    """`v.to(device)`, of a device that is not known to be the host."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=args):
+            device = args[0] if args else keyword(node, "device")
+            return device is not None and not script.value(device).kinds & {DTYPE, HOST}
+    return False

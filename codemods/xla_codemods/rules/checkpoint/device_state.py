@@ -48,6 +48,7 @@ from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCH
 from ...analysis.nodes import walk
 from ...analysis.scopes import Binding
 from ...analysis.syntax import keyword
+from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import Finding
 from ...patterns import Pattern
@@ -72,10 +73,20 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     state = call.args[0] if call.args else keyword(call, "state_dict")
     if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
         return
+    if _is_made_here(script, call):
+        return
     if _is_on_the_device(script, state, scope, ast.unparse(call.func.value)):
         message = "on XLA the copy shares the memory of its source, and fails after the next update: use `xla.clone_state`"
         edit = Replace(state, f"{script.xla}.clone_state({{0}})", (state,))
         yield RULE.finding(script, call, message, edit)
+
+
+def _is_made_here(script: Script, call: ast.Call) -> bool:
+    """True if what the state is loaded into, or a part of, is new and not on the device yet: `copy = cls(config)`."""
+    owner: ast.expr = call.func
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return is_as_made(script, owner, call)
 
 
 def _may_be_a_module(script: Script, node: ast.expr) -> bool:

@@ -140,16 +140,13 @@ def _moves_of(model: str) -> set[str]:
 def _is_made_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
     """`{k: v.cpu() for k, v in ...}`, or a name that stands for nothing else."""
     if isinstance(node, ast.DictComp):
-        match node.value:
-            case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
-                return True
-            case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value="cpu"), *_]):
-                return True
-        return False
+        return _is_brought_to_the_host(node.value)
     if not isinstance(node, ast.Name):
         return False
     found = scope.find(node.id)
     bindings = found[1] if found is not None else []
+    if len(bindings) == 1 and isinstance(bindings[0].value, ast.Dict) and not bindings[0].path:
+        return not bindings[0].value.keys and _is_filled_on_the_host(script, node.id, scope)
     return bool(bindings) and all(
         b.how == "assign"
         and not b.path
@@ -157,6 +154,27 @@ def _is_made_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
         and _is_made_on_the_host(script, b.value, scope)
         for b in bindings
     )
+
+
+def _is_filled_on_the_host(script: Script, name: str, scope: Scope) -> bool:
+    """True if all that is stored in the empty dict `name`, a local one, is `value.cpu()`."""
+    stored = [
+        assign.value
+        for assign, home in script.index.of(ast.Assign)
+        for target in assign.targets
+        if home is scope and isinstance(target, ast.Subscript)
+        if isinstance(target.value, ast.Name) and target.value.id == name
+    ]
+    return bool(stored) and all(_is_brought_to_the_host(value) for value in stored)
+
+
+def _is_brought_to_the_host(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value="cpu"), *_]):
+            return True
+    return False
 
 
 def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:

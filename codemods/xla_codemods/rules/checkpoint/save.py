@@ -44,7 +44,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import is_cpu
-from ...analysis.inference.values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.inference.values import (
+    ACCEL,
+    ARGUMENTS,
+    ARRAY,
+    DATASET,
+    DEVICE,
+    HOST,
+    LOADER,
+    NUMBER,
+    STRING,
+)
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
 from ...analysis.training.ranks import guard, is_of_host, mentions_rank
@@ -60,6 +71,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA701", "save", of_step="file", severity=WARNING, shows_accelerator=False)
 
+_LOADS = frozenset({"torch.load", "torch.serialization.load", f"{RUNTIME}.load"})
 _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
 _MESSAGE = "a file of XLA tensors loads only where torch_xla is installed: use `xla.save`"
@@ -150,9 +162,38 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
 
 def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
     """Data of the host, a dataset, options."""
+    if isinstance(node, ast.Name) and _was_loaded_to_the_host(script, node, scope):
+        return True
     kinds = script.value(node, scope).kinds
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return bool(kinds & _NO_RESULTS) or _OPTIONS.fullmatch(last) is not None
+
+
+def _was_loaded_to_the_host(script: Script, node: ast.Name, scope: Scope) -> bool:
+    """`state = torch.load(path, map_location="cpu")`, in which nothing but names and constants is stored before."""
+    found = scope.find(node.id)
+    if found is None or any(not _loads_to_the_host(script, b.value, scope) for b in found[1]):
+        return False
+    return not any(
+        isinstance(part, ast.Call)
+        for assign, home in script.index.of(ast.Assign)
+        for target in assign.targets
+        if home is found[0] and isinstance(target, ast.Subscript)
+        if any(isinstance(n, ast.Name) and n.id == node.id for n in walk(target.value))
+        for part in walk(assign.value)
+    )
+
+
+def _loads_to_the_host(script: Script, value: ast.expr | None, scope: Scope) -> bool:
+    if not isinstance(value, ast.Call) or script.dotted(value.func, scope) not in _LOADS:
+        return False
+    place = keyword(value, "map_location")
+    return is_cpu(place) or (place is not None and _is_the_host(script, place))
+
+
+def _is_the_host(script: Script, place: ast.expr) -> bool:
+    kinds = script.value(place).kinds
+    return kinds >= {DEVICE, HOST} and ACCEL not in kinds  # not `cuda if ... else cpu`
 
 
 def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:

@@ -55,7 +55,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         return
     dotted = script.dotted(call.func, scope) or ""
     if isinstance(call.func, ast.Name) and call.func.id == "dict":
-        if _has_optimizers(script):
+        if _has_optimizers(script) and not _is_the_defaults(script, node.value, call):
             yield RULE.finding(script, node.value, _MAYBE)
     elif dotted.startswith("torch.optim.") and script.value(call, scope).has(OPTIMIZER):
         if not _is_true(node.value):
@@ -73,8 +73,10 @@ def in_a_dictionary(script: Script, node: ast.Constant, scope: Scope) -> Iterato
     if node.value != "capturable" or not _has_optimizers(script):
         return
     match script.parent(node):
-        case ast.Dict(keys=keys, values=values) if node in keys:
+        case ast.Dict(keys=keys, values=values) as around if node in keys:
             value: ast.expr | None = values[keys.index(node)]
+            if value is not None and _is_the_defaults(script, value, around):
+                return
         case ast.Subscript(slice=index) as entry if index is node:
             statement = script.parent(entry)
             is_set = isinstance(statement, ast.Assign) and entry in statement.targets
@@ -83,6 +85,17 @@ def in_a_dictionary(script: Script, node: ast.Constant, scope: Scope) -> Iterato
             return
     if value is not None and not _is_off(value):
         yield RULE.finding(script, node, _MAYBE)
+
+
+def _is_the_defaults(script: Script, value: ast.expr, around: ast.expr) -> bool:
+    """True if an optimizer's own class hands on what it is given, which nobody has set there: `defaults = dict(...)`."""
+    function = script.function(around)
+    if function is None or function.name != "__init__" or not isinstance(value, ast.Name):
+        return False
+    args = function.args
+    named = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults))]
+    named += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None]
+    return any(a.arg == value.id and _is_off(default) for a, default in named)
 
 
 def _has_optimizers(script: Script) -> bool:

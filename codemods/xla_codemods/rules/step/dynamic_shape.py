@@ -42,7 +42,20 @@ that is done only when asked for:
 +        xla.optimizer_step(optimizer)
 ```
 
-So are batches that are padded to their longest:
+So are batches of graphs, each of which has another number of nodes and edges:
+
+```python
+from torch_geometric.loader import NeighborLoader
+from xla_migrate import runtime as xla
+
+def train_on_graphs(model, data, optimizer):
+    model.to(xla.xla_device())
+    for batch in xla.MpDeviceLoader(NeighborLoader(data, num_neighbors=[25, 10])):  # XLA504
+        model(batch.x, batch.edge_index).mean().backward()
+        xla.optimizer_step(optimizer)
+```
+
+And batches that are padded to their longest:
 
 ```diff
  from transformers import AutoTokenizer, Trainer, TrainingArguments
@@ -95,6 +108,7 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
+from ...analysis.training.shapes.graph_batches import graph_loaders
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_mask
 from ...analysis.training.shapes.padding import paddings
@@ -372,3 +386,15 @@ def padded(script: Script) -> Iterator[Finding]:
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)
         yield RULE.finding(script, place.node, place.message, *edits, safety=UNSAFE)
+
+
+@RULE.file(mentions=IN_TRAINING)
+def graphs(script: Script) -> Iterator[Finding]:
+    if not (script.is_trained and (script.runs_accelerated or script.uses_accelerate)):
+        return
+    for call in graph_loaders(script):
+        message = (
+            "batches of graphs have another number of nodes and edges in every step, and XLA compiles again for each: pad "
+            "the graphs to one size (`torch_geometric.transforms.Pad`), or the batches"
+        )
+        yield RULE.finding(script, call, message)

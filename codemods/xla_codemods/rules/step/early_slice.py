@@ -70,7 +70,9 @@ def early_slice(script: Script) -> Iterator[Finding]:
         loop = next(a for a in script.ancestors(call) if isinstance(a, _LOOPS))
         for node in walk(loop):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                if ast.unparse(node.value) == name and not _is_asked(script, node, name):
+                if ast.unparse(node.value) != name or _is_asked(script, node, name):
+                    continue
+                if not _is_split_by_sizes(script, node):
                     yield from _of(script, node)
 
 
@@ -109,3 +111,17 @@ def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
         and any(text in ast.unparse(ancestor.test) for text in (f"{name}.s", f"len({name})"))
         for ancestor in script.ancestors(node)
     )
+
+
+def _is_split_by_sizes(script: Script, node: ast.Subscript) -> bool:
+    """`a, b = x[-n:].split(sizes)`: which fails on all devices where the tensor is shorter."""
+    split = script.parent(node)
+    call = script.parent(split) if split is not None else None
+    match split, call, script.parent(call) if call is not None else None:
+        case (
+            ast.Attribute(attr="split" | "split_with_sizes"),
+            ast.Call(args=[ast.Name() | ast.Attribute() | ast.List(), *_]),
+            ast.Assign(targets=[ast.Tuple()]),
+        ):
+            return True
+    return False

@@ -38,6 +38,26 @@ def accumulate(model, windows, optimizer):
     xla.optimizer_step(optimizer)
     xla.mark_step()
 ```
+
+So may one stay that each optimizer step empties: it holds the batches of that step.
+
+```python
+from xla_migrate import runtime as xla
+
+def train(model, loader, optimizer):
+    total = 0
+    for i, x in enumerate(xla.MpDeviceLoader(loader)):
+        loss = model(x).mean()
+        total += loss
+        loss.backward()
+        if i % 4 == 3:
+            if model.training:
+                xla.optimizer_step(optimizer)
+                xla.mark_step()
+            optimizer.zero_grad()
+            print(total.item())  # XLA503
+            total = 0
+```
 """
 
 from __future__ import annotations
@@ -83,7 +103,9 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             if not kept or statement in seen:
                 continue
             seen.add(statement)
-            if _outlives(script, statement, turn.node):
+            if _outlives(script, statement, turn.node) and not _starts_anew_with_the_step(
+                script, statement
+            ):
                 edits = [Replace(loss, "{0}.detach()", (loss,)) for loss in kept]
                 yield RULE.finding(script, statement, _MESSAGE, *edits)
 
@@ -164,11 +186,36 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     first = [b for b in found[1] if b.how == "assign" and b.node is not statement]
     return (
         bool(first)
-        and all(_is_empty(part(b)) for b in first)
+        and any(_is_empty(part(b)) for b in first)
+        and all(_is_empty(part(b)) or _is_read(part(b)) for b in first)
         and (
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
     )
+
+
+def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:
+    """True if it is emptied behind each optimizer step: then it holds the losses of the batches of one step."""
+    kept = _kept_in(statement)
+    text = ast.unparse(kept) if kept is not None else ""
+    return any(
+        isinstance(other, ast.Assign)
+        and any(ast.unparse(t) == text for t in other.targets)
+        and _is_empty(other.value)
+        for step in script.training.steps
+        for other in _around(script, step.call)
+    )
+
+
+def _around(script: Script, step: ast.Call) -> Iterator[ast.stmt]:
+    """The statements of the blocks that hold `step`, up to its loop."""
+    statement = script.statement(step)
+    while not isinstance(statement, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef)):
+        yield from script.block(statement)
+        parent = script.parent(statement)
+        if not isinstance(parent, ast.stmt):
+            return
+        statement = parent
 
 
 def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
@@ -181,6 +228,18 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.st
     found = script.inference.class_attributes(definition).get(kept.attr, [])
     made = [binding for binding, _ in found if binding.node is not statement]
     return bool(made) and all(_is_empty(part(binding)) for binding in made)
+
+
+def _is_read(node: ast.expr | None) -> bool:
+    """`float(total) / n`, `total.item()`: a number, which holds no graph."""
+    match node:
+        case ast.BinOp(left=left):
+            return _is_read(left)
+        case ast.Call(func=ast.Name(id="float" | "int" | "round"), args=[_, *_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="item"), args=[]):
+            return True
+    return False
 
 
 def _is_empty(node: ast.expr | None) -> bool:

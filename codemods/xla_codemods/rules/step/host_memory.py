@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, MODULE, TENSOR
 from ...finding import MEDIUM, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -83,5 +84,31 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     value = script.value(call.func.value, scope)
     if not script.accelerated or value.has(HOST) or not value.kinds & {TENSOR, MODULE}:
         return
+    function = script.function(call)
+    if function is not None and function.name == call.func.attr:
+        return  # an override, which is reported where it is called
+    if _is_kept_from_the_device(script, call):
+        return
     message = "XLA tensors cannot be shared between processes: give each process a model of its own"
     yield RULE.finding(script, call, message)
+
+
+_NOT_THERE = Pattern(
+    r"not [\w.]+\.is_cuda\b|\.device(?:\.type)? ?== ?.(?:cpu|torch\.device\(.cpu.\))|\.is_cpu\b"
+)
+
+
+def _is_kept_from_the_device(script: Script, call: ast.Call) -> bool:
+    """True if a test around `call` lets tensors of the CPU pass alone: `if not x.is_cuda:`, `if x.device.type == "cpu":`."""
+    child: ast.AST = call
+    for ancestor in script.ancestors(call):
+        if isinstance(ancestor, ast.If) and child in ancestor.body:
+            test = ancestor.test
+            joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+            for part in test.values if joined else [test]:  # type: ignore[attr-defined]
+                if not isinstance(part, ast.BoolOp) and _NOT_THERE.search(ast.unparse(part)):
+                    return True
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        child = ancestor
+    return False

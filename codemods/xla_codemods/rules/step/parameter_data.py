@@ -24,6 +24,11 @@ from xla_migrate import runtime as xla
 def shrink(model):
     for p in model.to(xla.xla_device()).parameters():
         p.data = p.data * 0.5
+
+def fuse(layer, delta):
+    dtype, device = layer.weight.data.dtype, layer.weight.data.device
+    fused = layer.weight.data.float() + delta
+    layer.weight.data = fused.to(device=device, dtype=dtype)
 ```
 """
 
@@ -33,8 +38,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis import flow
 from ...analysis.inference.values import DTYPE
 from ...analysis.syntax import keyword
+from ...analysis.training.tensors.running_sums import part
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -48,14 +55,16 @@ RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM, in_trai
 @RULE.node(ast.Assign)
 def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Iterator[Finding]:
     match statement.targets:
-        case [ast.Attribute(attr="data") as target] if _is_move(script, statement.value):
+        case [ast.Attribute(attr="data") as target] if _is_move(
+            script, statement.value, target, scope
+        ):
             # Where modules are made on the device there is nothing to be moved to it.
             if script.accelerated and "set_default_device" not in script.source.text:
                 message = "on XLA `.data` cannot be set to a tensor of another device: move the module with `.to()`"
                 yield RULE.finding(script, target, message)
 
 
-def _is_move(script: Script, node: ast.expr) -> bool:
+def _is_move(script: Script, node: ast.expr, data: ast.Attribute, scope: Scope) -> bool:
     """`p.data.to(device)`, `p.data.cuda()`, `p.data.cpu()`."""
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda" | "cpu")):
@@ -64,5 +73,19 @@ def _is_move(script: Script, node: ast.expr) -> bool:
             target = args[0] if args else keyword(node, "device")
             if target is None or script.value(target).has(DTYPE):
                 return False
+            if _is_its_own(script, target, data, scope):
+                return False
             return script.devices.is_device(target) or script.devices.spec(target) is not None
     return False
+
+
+def _is_its_own(script: Script, device: ast.expr, data: ast.Attribute, scope: Scope) -> bool:
+    """True if `device` is where the parameter of `data` is: `p.device`, or a name that is bound to it."""
+    if isinstance(device, ast.Name) and (found := scope.find(device.id)) is not None:
+        home, bindings = found
+        reaching = flow.reaching(bindings, device, home, script.parents)
+        values = [part(b) if b.how == "assign" else None for b in reaching]
+    else:
+        values = [device]
+    own = {f"{owner}.device" for owner in (ast.unparse(data), ast.unparse(data.value))}
+    return bool(values) and all(v is not None and ast.unparse(v) in own for v in values)

@@ -79,9 +79,15 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _is_being_made(script: Script, node: ast.AST) -> bool:
-    """True if `node` stands in a module's constructor: the module is on the host still."""
+    """True if `node` stands in a module's constructor, or what that alone calls: the module is on the host still."""
     function = script.function(node)
-    return function is not None and function.name == "__init__"
+    if function is None or function.name == "__init__":
+        return function is not None
+    calls = [call for call, _ in script.index.calls_of(function.name)]
+    if not calls or script.source.text.count(f"{function.name}(") > len(calls) + 1:
+        return False  # what is called on lines that are not indexed is not seen
+    around = [script.function(call) for call in calls]
+    return all(f is not None and f.name == "__init__" for f in around)
 
 
 def _bare(node: ast.expr) -> ast.expr:

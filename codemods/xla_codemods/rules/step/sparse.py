@@ -58,7 +58,7 @@ from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.sparse import CONVERTERS, MAKERS, SparseTensors
 from ...edits import DropArgument
-from ...finding import HIGH, SAFE, UNSAFE, Finding
+from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
 from ...rule import Rule
 from ...symptoms import REMOTE
 
@@ -108,14 +108,31 @@ def embedding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 @RULE.call(*_MAKERS, mentions=("sparse",))
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and not _stays_on_the_host(script, call, call.args):
-        yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH)
+        severity = INFO if _is_of_sparse_ones(script, call) else None
+        yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH, severity=severity)
 
 
 @RULE.method(*CONVERTERS)
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if script.accelerated and not _stays_on_the_host(script, call, [call.func.value]):
-        yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH)
+        severity = INFO if _is_of_sparse_ones(script, call) else None
+        yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH, severity=severity)
+
+
+def _is_of_sparse_ones(script: Script, call: ast.Call) -> bool:
+    """True if the code is reached with sparse tensors alone, which no XLA tensor is: `if x.is_sparse:`."""
+    child: ast.AST = call
+    for ancestor in script.ancestors(call):
+        if isinstance(ancestor, ast.If) and child in ancestor.body:
+            test = ancestor.test
+            parts = test.values if isinstance(test, ast.BoolOp) else [test]
+            asked = [isinstance(p, ast.Attribute) and p.attr in _SPARSE_ONES for p in parts]
+            every = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+            if all(asked) if every else any(asked):
+                return True
+        child = ancestor
+    return False
 
 
 @RULE.method("cuda", "to", mentions=("sparse",))
@@ -154,6 +171,9 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
         return False
     kinds = script.value(target).kinds
     return DTYPE in kinds or (HOST in kinds and ACCEL not in kinds)  # not `cuda if ... else cpu`
+
+
+_SPARSE_ONES = frozenset({"is_sparse", "is_sparse_csr"})
 
 
 def _used_as_one(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:

@@ -102,7 +102,7 @@ class Stack(nn.Module):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.inference import library_types
@@ -123,7 +123,7 @@ from ...analysis.training.training import (
     outside_loops,
 )
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
-from ...finding import Finding
+from ...finding import WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, REMOTE
 
@@ -139,7 +139,13 @@ RULE = Rule(
     behind={"bounded graph": LIKELY, "static shapes": REMOTE, "launches": REMOTE},
 )
 
+_AS_ONE = "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration"
+_IN_PIECES = (
+    "without `xla.mark_step()` each read in this loop launches a graph of its own, with the whole forward pass in it: "
+    "mark each iteration before the first"
+)
 _READS = frozenset({"item", "tolist", "numpy", "cpu", "state_dict"})
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -264,7 +270,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
             yield RULE.finding(
                 script,
                 loop.node,
-                "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                _AS_ONE,
                 *cut,
             )
         elif GRADIENTS in effects:
@@ -273,17 +279,19 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(
                     script,
                     loop.node,
-                    "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                    _AS_ONE,
                     *cut,
                 )
         elif FORWARD in effects and (inference or acts(script, loop)):
             if _is_over_epochs(script, loop):
                 continue
+            reads = _reads_in_each_turn(script, loop)
             yield RULE.finding(
                 script,
                 loop.node,
-                "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration",
+                _IN_PIECES if reads else _AS_ONE,
                 *_before_read(script, loop),
+                severity=WARNING if reads else None,
             )
 
 
@@ -411,10 +419,25 @@ def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
     ):
         if not (script.function(loop.node) is None or _updates_weights(script, loop)):
             return True
+    if _gradients_follow(script, loop):
+        return True
     by_node = script.training.by_node
     around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
     return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
         script, loop
+    )
+
+
+def _gradients_follow(script: Script, loop: Loop) -> bool:
+    """True if the function of `loop`, which runs no model, calls `backward` behind it: with gradients of these gradients."""
+    if FORWARD in loop.effects:
+        return False
+    function = script.function(loop.node)
+    end = loop.node.end_lineno or 0
+    return function is not None and any(
+        call.lineno > end and script.training.is_backward(call)
+        for call, _ in script.index.calls_of("backward")
+        if script.function(call) is function
     )
 
 
@@ -445,6 +468,25 @@ def _is_of_data(node: ast.AST) -> bool:
 
 def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
+
+
+def _reads_in_each_turn(script: Script, loop: Loop) -> bool:
+    """True if something is fetched in every iteration, whatever the conditions, behind the forward pass."""
+    computed = False
+    for statement in _sure(loop.body):
+        computed = computed or FORWARD in script.training.effects_of([statement])
+        if computed and not isinstance(statement, ast.With) and _reads(script, statement):
+            return True
+    return False
+
+
+def _sure(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:
+    """The statements that run in every iteration, those in `with` blocks included."""
+    for statement in body:
+        if isinstance(statement, _SIMPLE):
+            yield statement
+        elif isinstance(statement, ast.With):
+            yield from _sure(statement.body)
 
 
 def _before_read(script: Script, loop: Loop, effect: str = FORWARD) -> list[Edit]:

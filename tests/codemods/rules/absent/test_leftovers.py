@@ -170,3 +170,51 @@ def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
 def test_a_module_by_another_name_is_judged_by_its_uses(named: str, is_left: bool) -> None:
     source = f"import importlib\nimport torch\n{named}\n"
     assert ("XLA906" in codes(source)) == is_left
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import horovod.torch as hvd\nop = hvd.Adasum",
+        "from warprnnt_pytorch import RNNTLoss\nloss = RNNTLoss(blank=0)",
+        "import torch.distributed.rpc as rpc\nrpc.init_rpc('a')",
+    ],
+)
+def test_what_computes_on_the_cpu_too_does_not_fail_without_cuda(source: str) -> None:
+    messages = [f.message for f in check(f"import torch\n{source}\n".encode())]
+    assert any("fails on XLA tensors" in m for m in messages)
+    assert not any("without CUDA" in m for m in messages)
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("any(isinstance(m, k) for k in [bnb.nn.Linear4bit, int])", "info"),
+        ("[issubclass(m, k) for k in (bnb.nn.Linear4bit,)]", "info"),
+        ("any(isinstance(k, m) for k in [bnb.nn.Linear4bit])", "error"),
+        ("any(k(m) for k in [bnb.nn.Linear4bit, int])", "error"),
+        ("[k for k in (bnb.nn.Linear4bit,)]", "error"),
+    ],
+)
+def test_classes_that_are_asked_for_one_by_one_are_worth_knowing_only(
+    test: str, severity: str
+) -> None:
+    source = f"import bitsandbytes as bnb\ndef f(m):\n    return {test}\n"
+    assert [f.severity for f in check(source.encode())] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("handler", "severity"),
+    [
+        ("except Exception:\n        return False", "info"),
+        ("except:\n        graph = None", "info"),
+        ("except (RuntimeError, AssertionError):\n        return None", "info"),
+        ("except ValueError:\n        return False", "error"),
+        ("except Exception:\n        raise", "error"),
+        ("except Exception as e:\n        print(e)", "error"),
+        ("finally:\n        graph = None", "error"),
+    ],
+)
+def test_what_is_caught_and_answered_is_worth_knowing_only(handler: str, severity: str) -> None:
+    source = f"def f():\n    try:\n        import torch\n        return torch.cuda.is_current_stream_capturing()\n    {handler}\n"
+    assert [f.severity for f in check(source.encode())] == [severity]

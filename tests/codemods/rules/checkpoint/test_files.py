@@ -302,3 +302,34 @@ def test_a_module_that_was_only_made_is_on_the_host(between: str, severity: str)
     )
     found = [f for f in check(source.encode()) if f.code == "XLA701"]
     assert [f.severity for f in found] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("lines", "device"),
+    [
+        ("m = torch.nn.Linear(2, 2)\n    y = m(x)\n    torch.save(m.state_dict(), p)", False),
+        ("m = torch.nn.Linear(2, 2)\n    o = torch.optim.SGD(m.parameters(), 1)\n    torch.save(m.state_dict(), p)", False),
+        ("import torch_xla.core.xla_model as xm\n    c = xm._maybe_convert_to_cpu(x)\n    torch.save(c, p)", False),
+        ("m = torch.nn.Linear(2, 2)\n    fit(m)\n    torch.save(m.state_dict(), p)", True),
+        ("m = torch.nn.Linear(2, 2)\n    m.cuda()\n    torch.save(m.state_dict(), p)", True),
+    ],
+)  # fmt: skip
+def test_what_is_on_the_host_is_no_file_of_xla_tensors(lines: str, device: bool) -> None:
+    source = f"import torch\nmodel.to('cuda')\nloss.backward()\ndef f(x, p):\n    {lines}\n"
+    messages = [f.message for f in check(source.encode()) if f.code == "XLA701"]
+    assert any("a file of XLA tensors" in m for m in messages) is device
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("c = torch.load(p, map_location='cpu')\n    c['rate'] = x\n    torch.save(c, p)", False),
+        ("c = torch.load(p, map_location=torch.device('cpu'))\n    torch.save(c, p)", False),
+        ("c = torch.load(p)\n    torch.save(c, p)", True),
+        ("c = torch.load(p, map_location='cpu')\n    c['m'] = model.state_dict()\n    torch.save(c, p)", True),
+        ("c = torch.load(p, map_location='cpu')\n    c = fit(c)\n    torch.save(c, p)", True),
+    ],
+)  # fmt: skip
+def test_what_was_loaded_to_the_host_is_no_file_of_xla_tensors(lines: str, found: bool) -> None:
+    source = f"import torch\nmodel.to('cuda')\nloss.backward()\ndef f(x, p):\n    {lines}\n"
+    assert ("XLA701" in {code for _, code in findings(source)}) is found

@@ -55,3 +55,24 @@ def test_push_to_hub_fails_as_save_pretrained_does() -> None:
     source = HEAD + "model.push_to_hub(args.name)\n    tokenizer.push_to_hub(args.name)\n"
     assert "model.push_to_hub(args.name)" in migrated(source)
     assert [(line, code) for line, code in findings(source) if code == "XLA708"] == [(6, "XLA708")]
+
+
+@pytest.mark.parametrize(
+    ("stored", "found"),
+    [
+        ("param.detach().cpu()", False),
+        ("param.to('cpu')", False),
+        ("param.detach()", True),
+        ("param.cpu() * scale", True),
+    ],
+)
+def test_a_state_that_is_filled_on_the_host(stored: str, found: bool) -> None:
+    source = f"""import torch
+def save(model, folder, scale):
+    model.cuda()
+    state = {{}}
+    for name, param in model.state_dict().items():
+        state[name] = {stored}
+    model.save_pretrained(folder, state_dict=state)
+"""
+    assert ("XLA708" in {code for _, code in findings(source)}) is found

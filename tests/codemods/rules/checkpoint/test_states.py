@@ -87,3 +87,65 @@ def test_fact_1_47_assign() -> None:
 def test_the_state_of_a_module_that_has_no_name_is_nobody_else_s(source: str, times: int) -> None:
     text = f"import torch\nfrom torch import nn\nclass Net(nn.Module):\n    pass\nmodel = Net().cuda()\nteacher = Net().cuda()\nstate = Net().state_dict()\nmodel.load_state_dict({source})\n"
     assert [code for _, code in findings(text)].count("XLA703") == times
+
+
+NET = """\
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(2, 2)
+    @classmethod
+    def of(cls, m, device):
+        m.cuda()
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "shares"),
+    [
+        ("t = Net(); t.load_state_dict(m.state_dict())", False),
+        ("t = cls(); t.a.load_state_dict(m.a.state_dict()); return t.to(device)", False),
+        (
+            "t = cls().eval(); t.load_state_dict(m.state_dict())",
+            True,
+        ),  # what a call gives is not followed
+        ("t = Net(); t.train(); y = t(1); t.load_state_dict(m.state_dict())", False),
+        ("t = Net().cuda(); t.load_state_dict(m.state_dict())", True),
+        ("t = cls(device=device); t.load_state_dict(m.state_dict())", True),
+        ("t = Net(); t.a.cuda(); t.load_state_dict(m.state_dict())", True),
+        ("t = cls(); move(t); t.a.load_state_dict(m.a.state_dict())", True),
+    ],
+)
+def test_what_is_made_here_is_on_the_host_and_shares_nothing(lines: str, shares: bool) -> None:
+    codes = {code for _, code in findings(NET.format(lines.replace("; ", "\n        ")))}
+    assert ("XLA703" in codes) is shares
+
+
+@pytest.mark.parametrize(
+    ("lines", "stays"),
+    [
+        ("for k, v in s.items():\n            s[k] = v.to(device)\n        m.load_state_dict(s, assign=True)", False),
+        ("for k in list(s):\n            s[k] = s[k].cuda()\n        m.load_state_dict(state_dict=s, assign=True)", False),
+        ("s = {k: v.to(device) for k, v in s.items()}\n        m.load_state_dict(s, assign=True)", False),
+        ("m.load_state_dict({k: v.cuda() for k, v in s.items()}, assign=True)", False),
+        ("m.load_state_dict({k: v.to(torch.float32) for k, v in s.items()}, assign=True)", True),
+        ("m.load_state_dict({k: v.to('cpu') for k, v in s.items()}, assign=True)", True),
+        ("s['a'] = s['b'].to(device)\n        m.load_state_dict(s, assign=True)", True),
+        ("m.load_state_dict(s, assign=True)\n        s = {k: v.to(device) for k, v in s.items()}", True),
+    ],
+)  # fmt: skip
+def test_fact_1_47_a_state_that_was_put_on_the_device_may_be_assigned(
+    lines: str, stays: bool
+) -> None:
+    source = NET.format(lines).replace("of(cls, m, device)", "of(cls, m, s, device)")
+    assert ("XLA704" in {code for _, code in findings(source)}) is stays
+
+
+@pytest.mark.parametrize("made", ["Net()", "cls()"])
+@pytest.mark.parametrize("move", ["self.a.cuda()", "self.a = self.a.to('cuda')"])
+def test_a_constructor_that_moves_makes_nothing_on_the_host(made: str, move: str) -> None:
+    source = NET.format(f"t = {made}\n        t.load_state_dict(m.state_dict())")
+    source = source.replace("torch.nn.Linear(2, 2)\n", f"torch.nn.Linear(2, 2)\n        {move}\n")
+    assert "XLA703" in {code for _, code in findings(source)}

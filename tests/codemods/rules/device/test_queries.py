@@ -346,3 +346,50 @@ def test_import_of_a_module_by_its_package() -> None:
 )
 def test_a_module_by_a_name_that_says_cuda(source: str) -> None:
     assert "XLA115" in codes(source)
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("x.device.type == 'cuda'", "info"),
+        ("'cuda' == x.device.type", "info"),
+        ("x.is_cuda", "info"),
+        ("torch.cuda.is_available()", "info"),
+        ("fast and x.is_cuda", "info"),
+        ("fast", "error"),
+    ],
+)
+def test_a_capability_behind_a_test_that_stays_is_a_note(test: str, severity: str) -> None:
+    source = f"import torch\ndef f(x, fast):\n    if {test}:\n        return torch.cuda.get_device_capability(x.device) >= (8, 9)\n    return False\n"
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA113"]
+    assert found.severity == severity
+    assert "XLA107" not in codes(source)
+
+
+HARDWARE = """import torch
+def chunk(device, fast):
+    {}
+    return torch.cuda.get_device_properties(device).L2_cache_size // 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "stays"),
+    [
+        ("if device.type != 'cuda' or not fast:\n        return None", True),
+        ("if device.type != 'cuda':\n        return False", True),
+        ("if not torch.cuda.is_available():\n        return None", True),
+        ("if not fast or not torch.cuda.is_available():\n        return None", True),
+        ("if device.type != 'cuda':\n        return 1", False),
+        ("if device.type != 'cuda':\n        return", False),
+        ("if device.type != 'cuda' and fast:\n        return None", False),
+    ],
+)
+def test_who_goes_on_to_ask_cudas_hardware_asks_for_cuda(guard: str, stays: bool) -> None:
+    found = set(codes(HARDWARE.format(guard)))
+    assert found & {"XLA102", "XLA107"} == (set() if stays else {"XLA107"})
+
+
+def test_a_platform_that_is_returned_with_its_capability_is_cudas() -> None:
+    source = "import torch\ndef f():\n    if torch.cuda.is_available():\n        major, minor = torch.cuda.get_device_capability()\n        return ('cuda', major, minor)\n"
+    assert "XLA102" not in codes(source)

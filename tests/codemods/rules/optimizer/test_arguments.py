@@ -149,3 +149,24 @@ def test_capturable_that_is_set_elsewhere_is_found(source: str) -> None:
 )
 def test_capturable_that_is_off_or_of_others_stays(source: str) -> None:
     assert findings(f"import torch\nfrom torch import optim\n{source}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("parameter", "defaults", "found"),
+    [
+        ("*, capturable=False", "dict(lr=lr, capturable=capturable)", False),
+        ("capturable: bool = False", "{'lr': lr, 'capturable': capturable}", False),
+        ("capturable=True", "dict(lr=lr, capturable=capturable)", True),
+        ("capturable", "dict(lr=lr, capturable=capturable)", True),
+        ("*, other=False", "dict(lr=lr, capturable=True)", True),
+    ],
+)
+def test_capturable_that_an_optimizer_hands_on_is_its_callers_affair(
+    parameter: str, defaults: str, found: bool
+) -> None:
+    source = (
+        "import torch\nclass Own(torch.optim.Optimizer):\n"
+        f"    def __init__(self, params, {parameter}, lr=1):\n"
+        f"        super().__init__(params, {defaults})\n"
+    ).replace("capturable, lr=1", "capturable, lr")
+    assert ("XLA305" in {code for _, code in findings(source)}) is found

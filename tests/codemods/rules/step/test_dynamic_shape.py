@@ -237,3 +237,63 @@ def encode(prompt, encoder, device):
 )
 def test_texts_that_are_only_looked_at_may_have_any_length(use: str, lines: list[int]) -> None:
     assert found(PIPELINE.format(use)) == lines
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("rest = ids[0][3:-2]\n        print(self.tokenizer.decode(rest[4:]))", False),
+        ("print(ids.shape[-1], self.tokenizer.batch_decode(ids[:, 3:]))", False),
+        ("rest = ids[0][3:-2]\n        self.model(rest.cuda())", True),
+        ("self.model(ids.cuda())", True),
+    ],
+)
+def test_what_is_tokenized_to_be_looked_at_has_any_length(use: str, found: bool) -> None:
+    source = f"""import torch
+import transformers
+class Pipe:
+    def encode(self, text, loss):
+        ids = self.tokenizer(text, padding="longest", return_tensors="pt")["input_ids"]
+        {use}
+        loss.backward()
+"""
+    assert ((5, "XLA504") in findings(source)) is found
+
+
+@pytest.mark.parametrize("caller", ["__init__", "load"])
+def test_what_only_constructors_call_copies_on_the_host(caller: str) -> None:
+    source = f"""import torch
+class Net(torch.nn.Module):
+    def {caller}(self):
+        self.transfer()
+    def transfer(self):
+        for (n, p), (m, q) in zip(self.a.named_parameters(), self.b.named_parameters()):
+            p.data.copy_(q.data)
+Net().cuda()(x).sum().backward()
+"""
+    assert ((7, "XLA511") in findings(source)) is (caller == "load")
+
+
+@pytest.mark.parametrize(
+    ("imported", "made", "found"),
+    [
+        ("from torch_geometric.loader import NeighborLoader", "NeighborLoader(data)", True),
+        ("from torch_geometric.loader import DataLoader as L", "L(data, batch_size=4)", True),
+        ("import torch_geometric.loader as pyg", "pyg.ClusterLoader(data)", True),
+        ("from torch_geometric.data import DataLoader", "DataLoader(data)", True),
+        ("from dgl.dataloading import GraphDataLoader", "GraphDataLoader(data)", True),
+        ("from dgl.dataloading import NeighborSampler", "wrap(NeighborSampler([2]))", False),
+        ("from torch_geometric.loader import utils", "utils.to_csc(data)", False),
+        ("from torch.utils.data import DataLoader", "DataLoader(data, drop_last=True)", False),
+    ],
+)
+def test_batches_of_graphs_have_other_sizes(imported: str, made: str, found: bool) -> None:
+    source = f"""import torch
+{imported}
+def train(model, data, optimizer):
+    loader = {made}
+    for batch in loader:
+        model(batch.x.cuda()).mean().backward()
+        optimizer.step()
+"""
+    assert ((4, "XLA504") in findings(source)) is found

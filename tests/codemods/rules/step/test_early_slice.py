@@ -53,3 +53,24 @@ def test_a_dimension_behind_an_ellipsis_is_left_to_a_person() -> None:
     source = SCRIPT.replace("{line}", "x = ids[..., -window:]")
     assert "XLA517" in [code for _, code in findings(source)]
     assert "ids[..., -window:]" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("a, b = kept[:, -n:].split(sizes, dim=1)", False),
+        ("a, b = kept[:, -n:].split([2, 3], 1)", False),
+        ("a = kept[:, -n:].split(2, 1)", True),
+        ("a = kept[:, -n:].sum()", True),
+    ],
+)
+def test_what_is_split_by_sizes_is_long_enough(use: str, found: bool) -> None:
+    source = f"""import torch
+def f(model, kept, n, sizes, batches):
+    for x in batches:
+        {use}
+        y = model(x.cuda())
+        kept = torch.cat([kept, y], 1)
+        y.sum().backward()
+"""
+    assert ((4, "XLA517") in findings(source)) is found

@@ -243,3 +243,35 @@ def test_what_xla_does_not_have(line: str, code: str) -> None:
 def test_what_is_no_trouble(line: str) -> None:
     source = f"{HEAD}loss.backward()\n{line}\n"
     assert [c for c in codes(source) if c in {"XLA513", "XLA514", "XLA515", "XLA516"}] == []
+
+
+def test_an_override_of_share_memory_hands_on_what_its_caller_asks() -> None:
+    source = """\
+import torch
+class Index:
+    def __init__(self):
+        self.data = torch.ones(2).cuda()
+    def share_memory_(self):
+        self.data.share_memory_()
+        return self
+    def publish(self):
+        self.data.share_memory_()
+"""
+    assert [line for line, code in findings(source) if code == "XLA515"] == [9]
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("not x.is_cuda and share", False),
+        ("not x.is_cuda", False),
+        ("x.device.type == 'cpu'", False),
+        ("x.is_cpu", False),
+        ("share", True),
+        ("not x.is_cuda or share", True),
+        ("x.is_cuda", True),
+    ],
+)
+def test_memory_is_shared_behind_a_test_for_the_host(test: str, found: bool) -> None:
+    source = f"import torch\ndef f(x, y, share):\n    x = x.unsqueeze(0)\n    y.cuda()\n    if {test}:\n        x.share_memory_()\n"
+    assert ((6, "XLA515") in findings(source)) is found

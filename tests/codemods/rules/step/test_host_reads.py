@@ -655,3 +655,36 @@ def test_a_file_that_may_be_read_in_the_loop_is_written_at_once(reads_back: str)
         source.format(line=line + "names.append(step)", last="f.close()")
     )
     assert "xla.later" not in migrated(source.format(line=line + reads_back, last="f.close()"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["self.inner.update(x)", "self.update(x)", "[m.update(x) for m in self.all]", "self.other(x)"],
+)
+def test_functions_that_call_themselves_are_judged(call: str) -> None:
+    script = f"""
+import torch
+
+
+class Codes(torch.nn.Module):
+    def other(self, x):
+        return self.update(x)
+
+    def update(self, x):
+        {call}
+        count = (x > 0).sum().item()
+        return x * count
+
+
+    def forward(self, x):
+        return self.update(x)
+
+
+def train(batches):
+    model = Codes().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in batches:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+    assert "XLA503" in {f.code for f in check(script.encode())}

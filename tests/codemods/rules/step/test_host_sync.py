@@ -629,3 +629,94 @@ class Trainer:
 def test_a_device_that_may_be_the_host_is_not_the_host(line: str, times: int) -> None:
     source = CHOSEN.format(line=line)
     assert [code for _, code in findings(source)].count("XLA503") == times
+
+
+CHECKED = """import math, torch
+class Brain:
+    def fit(self, loader):
+        for batch in loader:
+            self.fit_batch(batch)
+    def fit_batch(self, batch):
+        loss = self.compute(batch.cuda())
+        {inline}
+        self.check(loss)
+        loss.backward()
+        self.optimizer.step()
+    def check(self, loss):
+        {handed}
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "not torch.isfinite(loss)",
+        "torch.isnan(loss).any()",
+        "not loss.isfinite()",
+        "torch.isinf(loss) or torch.isnan(loss)",
+        "loss.detach().abs().max() > 100",
+        "not math.isfinite(loss)",
+    ],
+)
+def test_what_is_asked_of_a_loss_reads_it(test: str) -> None:
+    stop = f"if {test}: raise ValueError()"
+    inline = findings(CHECKED.format(inline=stop, handed="pass"))
+    assert [line for line, code in inline if code == "XLA503"] == [8]
+    handed = findings(CHECKED.format(inline="pass", handed=stop))
+    assert [line for line, code in handed if code == "XLA503"] == [13]
+
+
+def test_what_others_hand_to_a_check_may_be_a_number() -> None:
+    source = CHECKED.format(inline="self.check(3.0)", handed="if loss > 3: raise ValueError()")
+    assert "XLA503" not in {code for _, code in findings(source)}
+
+
+@pytest.mark.parametrize(
+    "read", ["return loss.item()", "self.total += loss.item()", "return loss.detach().cpu()"]
+)
+def test_a_loss_that_the_step_returns_is_read(read: str) -> None:
+    source = f"""import torch
+class Critic:
+    def __init__(self, model):
+        self.model = model.cuda()
+    def fit(self):
+        for batch in self.batches:
+            self.train_critic(batch)
+    def train_critic(self, batch):
+        loss = self.gradients(batch)
+        {read}
+    def gradients(self, batch):
+        loss = self.model(batch)["l"]
+        loss.backward()
+        self.optimizer.step()
+        return loss
+"""
+    assert (10, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ("total = float(total) / 10", True),
+        ("total = total.item()", True),
+        ("total = round(total.item(), 3)", True),
+        ("pass", True),
+        ("total = model(x).sum()", False),
+        ("total = {}", False),
+    ],
+)
+def test_a_sum_that_is_read_now_and_then_holds_graphs_until_then(shown: str, found: bool) -> None:
+    source = f"""import torch
+def train(model, loader, optimizer):
+    total = 0.0
+    for i, x in enumerate(loader):
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        total += loss
+        if i % 10 == 0:
+            {shown}
+            print(total)
+            total = 0.0
+"""
+    assert ((8, "XLA505") in findings(source)) is found

@@ -326,3 +326,50 @@ def test_gradients_beside_a_step_of_its_own_class_are_named() -> None:
     told = [f for f in check(beside.encode()) if "reduce_gradients" in f.message]
     assert [f.code for f in told] == ["XLA501"]
     assert not [f for f in check(alone.encode()) if f.code == "XLA501"]
+
+
+@pytest.mark.parametrize(
+    "call", ["rpc.init_rpc('a', rank=0)", "torch.distributed.rpc.init_rpc('a')"]
+)
+def test_what_remote_calls_train_is_no_replica(call: str) -> None:
+    source = f"""
+import torch
+import torch.distributed.rpc as rpc
+
+{call}
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+"""
+    assert PLAIN.format("optimizer") in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("loop", "steps"),
+    [
+        ("for v in self.things.values()", True),
+        ("for k, v in self.things.items()", True),
+        ("for i, v in enumerate(self.things.values())", True),
+        ("for v, s in zip(self.things.values(), self.schedules)", True),
+        ("for v in self.optimizers", True),
+        ("for v in self.models.values()", False),
+        ("for k, v in self.lr_schedulers.items()", False),
+        ("for v in list(self.lr_schedulers)", False),
+        ("for s, v in zip(self.things.values(), self.others)", False),
+    ],
+)
+def test_the_variable_of_a_loop_is_what_that_loop_goes_through(loop: str, steps: bool) -> None:
+    source = f"""import torch
+class Trainer:
+    def gradients(self, x):
+        self.models["a"](x.cuda()).sum().backward()
+    def zero(self):
+        for v in self.things.values():
+            v.zero_grad()
+    def step(self):
+        {loop}:
+            v.step()
+"""
+    assert ((10, "XLA501") in findings(source)) is steps

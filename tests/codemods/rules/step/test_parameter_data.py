@@ -21,3 +21,32 @@ conv.weight.data = torch.randn(4, 3, 3, 3, device="cpu").to("cuda")
 def test_modules_that_are_made_on_the_device_take_it(first: str, found: bool) -> None:
     codes = {code for _, code in findings(SCRIPT.format(first=first))}
     assert ("XLA516" in codes) is found
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("conv.weight.data = new.to(conv.weight.device)", False),
+        ("conv.weight.data = new.to(device=conv.weight.data.device, dtype=torch.float32)", False),
+        ("device = conv.weight.device\nconv.weight.data = new.to(device)", False),
+        (
+            "dtype, device = new.dtype, conv.weight.data.device\nconv.weight.data = new.to(device)",
+            False,
+        ),
+        (
+            "*_, device = conv.weight.shape, conv.weight.device\nconv.weight.data = new.to(device)",
+            False,
+        ),
+        ("conv.weight.data = new.to(other.weight.device)", True),
+        ("device = conv.bias.device\nconv.weight.data = new.to(device)", True),
+        (
+            "device = conv.weight.device\ndevice = torch.device('cuda')\nconv.weight.data = new.to(device)",
+            True,
+        ),
+        ("device = 'cuda'\nconv.weight.data = new.to(device)", True),
+    ],
+)
+def test_a_parameter_takes_what_comes_to_its_own_device(lines: str, found: bool) -> None:
+    script = f"import torch\nconv = torch.nn.Conv2d(3, 4, 3)\nconv.cuda()\nnew = conv.weight.data * 2\n{lines}\n"
+    codes = {code for _, code in findings(script)}
+    assert ("XLA516" in codes) is found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 HEAD = "import torch\ndevice = torch.device('cuda')\ndef f(table, x, n):\n    h = torch.from_numpy(table)\n"
@@ -43,3 +45,19 @@ def test_sparse_tensors(body: str, found: bool) -> None:
 )
 def test_a_move_of_what_its_use_shows_to_be_sparse(body: str, found: bool) -> None:
     assert ("XLA513" in [code for _, code in findings(f"{HEAD}    {body}\n")]) is found
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("a.is_sparse", "info"),
+        ("a.is_sparse or b.is_sparse", "info"),
+        ("a.is_sparse and flag", "info"),
+        ("a.is_sparse or flag", "error"),
+        ("not a.is_sparse", "error"),
+        ("flag", "error"),
+    ],
+)
+def test_what_is_reached_with_sparse_tensors_alone_is_a_note(test: str, severity: str) -> None:
+    source = f"import torch\ndef f(a, b, flag):\n    b.cuda()\n    if {test}:\n        return torch.sparse.sum(a * b, dim=1)\n"
+    assert [f.severity for f in check(source.encode()) if f.code == "XLA513"] == [severity]

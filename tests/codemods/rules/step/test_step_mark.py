@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings, migrated
 
 TRAINS = "def backward(loss):\n    loss.backward()\n"
@@ -319,3 +321,65 @@ def test_a_scaler_that_goes_does_not_take_the_mark_with_it(between: str) -> None
         f"for x in range(3):\n    scaler.scale(m(x)).backward()\n    {calls}\n"
     )
     assert after.count("xla.mark_step()") == 1
+
+
+TURNS = """import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(2, 2)
+    def forward(self, x):
+        return self.a(x)
+@torch.no_grad()
+def evaluate(n):
+    m = Net().cuda()
+    out = []
+    for i in range(n):
+        x = torch.randn(2, 2).cuda()
+        {}
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "reads"),
+    [
+        ("y = m(x)\n        out.append(y.cpu())", True),
+        ("out += [m(x).argmax().item()]", True),
+        ("with torch.autocast('cuda'):\n            y = m(x)\n        z = y.float().cpu().numpy()", True),
+        ("y = m(x)\n        out.append(y)", False),
+        ("y = m(x)\n        if i % 100 == 0:\n            out.append(y.item())", False),
+        ("k = x.cpu()\n        out.append(m(x))", False),
+    ],
+)  # fmt: skip
+def test_a_loop_that_reads_in_each_turn_is_not_said_to_be_one_graph(
+    lines: str, reads: bool
+) -> None:
+    ((severity, message),) = [
+        (f.severity, f.message) for f in check(TURNS.format(lines).encode()) if f.code == "XLA502"
+    ]
+    assert (severity, "each read in this loop" in message) == (
+        ("warning", True) if reads else ("error", False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("loop", "behind", "cut"),
+    [
+        ("g, = torch.autograd.grad(l, [x], retain_graph=True)", "x.backward(sum(n.values()))", False),
+        ("n[k] = torch.autograd.grad(l, x)[0].norm()", "(n[0] * x).sum().backward()", False),
+        ("x = x + torch.autograd.grad(model(x).sum(), x)[0]", "model(x).sum().backward()", True),
+        ("x = x - torch.autograd.grad(l, x)[0]", "print(x)", True),
+    ],
+)  # fmt: skip
+def test_gradients_that_go_into_others_belong_to_one_step(
+    loop: str, behind: str, cut: bool
+) -> None:
+    source = f"""import torch
+def balance(model, losses, x, n):
+    model.cuda()
+    for k, l in losses.items():
+        {loop}
+    {behind}
+"""
+    assert ((4, "XLA502") in findings(source)) is cut

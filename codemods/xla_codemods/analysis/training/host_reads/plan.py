@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PASSING = frozenset({"cpu", "detach"})
+_MOST_CALLERS = 3  # by which a function is followed to the loop that steps
 
 
 class Outcome(NamedTuple):
@@ -114,7 +115,7 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
             work += ast.iter_child_nodes(node)
 
 
-def _is_marked(script: Script, node: ast.AST) -> None:
+def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] = ()) -> None:
     """Values that wait are fetched at step marks: where nothing steps nothing may be marked."""
     function = script.function(node)
     if function is not None and script.training.function_effects(function) & {STEP, BACKWARD}:
@@ -125,20 +126,26 @@ def _is_marked(script: Script, node: ast.AST) -> None:
             return
         loop = script.training.loop_of(loop.node)
     if function is not None and script.training.loop_of(node) is None:
-        if _is_called_where_marked(script, function):
+        if _is_called_where_marked(script, function, around):
             return
         raise Blocked("it is read in a function, whose callers decide on it")
     raise Blocked("the loop marks no steps")
 
 
-def _is_called_where_marked(script: Script, function: FunctionNode, depth: int = 0) -> bool:
-    """True if every call of `function` that is seen stands in a loop that steps."""
+def _is_called_where_marked(
+    script: Script, function: FunctionNode, around: tuple[FunctionNode, ...]
+) -> bool:
+    """True if every call of `function` that is seen stands in a loop that steps, or in a function that is called so.
+
+    A call in `function` itself does not count: it runs where the others have called it, or is another's of that name.
+    """
     calls = [call for call, _ in script.index.calls_of(function.name)]
-    if not calls or depth > 3:
+    calls = [call for call in calls if function not in script.ancestors(call)]
+    if not calls or function in around or len(around) > _MOST_CALLERS:
         return False
     for call in calls:
         try:
-            _is_marked(script, call)
+            _is_marked(script, call, (*around, function))
         except Blocked:
             return False
     return True

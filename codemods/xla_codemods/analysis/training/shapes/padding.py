@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, Replace
 from ...nodes import walk
-from ...scopes import Scope
+from ...scopes import FunctionNode, Scope
 from ...syntax import keyword
 from ..collating import batch_lengths, collating
 
@@ -78,13 +78,20 @@ def _stays_on_the_host(script: ParsedFile, call: ast.Call) -> bool:
     """True if what the tokenizer gives gets a name, and is only measured, compared and decoded under it."""
     match script.parent(_part_of(script, call)), script.function(call):
         case ast.Assign(targets=[ast.Name(id=name)]), function if function is not None:
-            reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name]
-            reads = [n for n in reads if isinstance(n.ctx, ast.Load) and n.lineno > call.lineno]
-            return all(_is_looked_at(script, read) for read in reads)
+            return _is_only_looked_at(script, name, call, function, 0)
     return False
 
 
-def _is_looked_at(script: ParsedFile, read: ast.Name) -> bool:
+def _is_only_looked_at(
+    script: ParsedFile, name: str, place: ast.expr, function: FunctionNode, depth: int
+) -> bool:
+    """True if what `name` is bound to at `place`, and names for parts of it, are only measured, compared and decoded."""
+    reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name]
+    reads = [n for n in reads if isinstance(n.ctx, ast.Load) and n.lineno > place.lineno]
+    return all(_is_looked_at(script, read, function, depth) for read in reads)
+
+
+def _is_looked_at(script: ParsedFile, read: ast.Name, function: FunctionNode, depth: int) -> bool:
     part = _part_of(script, read)
     match part, script.parent(part):
         case ast.Attribute(attr="shape" | "ndim"), _:
@@ -92,6 +99,8 @@ def _is_looked_at(script: ParsedFile, read: ast.Name) -> bool:
         case _, ast.Call(func=func, args=args) if part in args:
             last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
             return last in _DONE_ON_THE_HOST
+        case _, ast.Assign(targets=[ast.Name(id=name)]) if depth == 0 and part is not read:
+            return _is_only_looked_at(script, name, part, function, 1)
     return False
 
 

@@ -23,10 +23,12 @@ from ...inference.values import (
     Value,
 )
 from ...loops import is_called_a_model
+from ...syntax import argument_for
 from .computed import computing, gives_one_tensor, is_state
 from .losses import is_called_a_loss
 
 if TYPE_CHECKING:
+    from ...scopes import FunctionNode
     from ...script import Script
 
 # Attributes that are tensors, of tensors and of the outputs of models.
@@ -35,6 +37,7 @@ _TENSORS = frozenset(
 )
 _PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
 _LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
+_OF_ONE = frozenset("abs all any detach isfinite isinf isnan max mean min norm sum".split())
 _OTHERS = frozenset({ARRAY, MODULE, NONE, NUMBER, STRING})
 
 
@@ -49,7 +52,21 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
         return False
-    return isinstance(node, (ast.Name, ast.Attribute)) and _is_backwarded(script, node)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _is_backwarded(script, node)
+    reduced = _reduced(script, node)
+    return reduced is not None and is_device_tensor(script, reduced)
+
+
+def _reduced(script: Script, node: ast.expr) -> ast.expr | None:
+    """The tensor that `torch.isnan(x)`, `x.isfinite()` or `x.isnan().any()` computes of alone."""
+    match node:
+        case ast.Call(func=func, args=[argument], keywords=[]):
+            home, _, name = (script.dotted(func) or "").rpartition(".")
+            return argument if home == "torch" and name in _OF_ONE else None
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]):
+            return owner if name in _OF_ONE else None
+    return None
 
 
 def may_be_read(script: Script, node: ast.expr) -> bool:
@@ -198,12 +215,34 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
     )
 
 
-def _is_backwarded(script: Script, node: ast.expr) -> bool:
-    """True if gradients of `node` are computed in the same function: it is a tensor then, and here on the device."""
+def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
+    """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    if not (script.accelerated or script.uses_accelerate):
+        return False
     function = script.function(node)
     text = ast.unparse(node)
-    return (script.accelerated or script.uses_accelerate) and any(
-        ast.unparse(loss) == text and script.function(loss) is function for loss in losses(script)
+    if any(ast.unparse(n) == text and script.function(n) is function for n in losses(script)):
+        return True
+    return (
+        depth == 0
+        and isinstance(node, ast.Name)
+        and function is not None
+        and _is_handed_a_loss(script, node, function)
+    )
+
+
+def _is_handed_a_loss(script: Script, node: ast.Name, function: FunctionNode) -> bool:
+    """True if `node` is a parameter for which all calls of its function, in this file, give what gradients are computed of."""
+    found = script.index.scope(node).find(node.id)
+    if found is None or found[0].node is not function or [b.how for b in found[1]] != ["parameter"]:
+        return False
+    calls = [call for call, _ in script.index.calls_of(function.name)]
+    given = [
+        argument_for(node.id, function, c, skip_self=isinstance(c.func, ast.Attribute))
+        for c in calls
+    ]
+    return bool(given) and all(
+        isinstance(a, (ast.Name, ast.Attribute)) and _is_backwarded(script, a, 1) for a in given
     )
 
 

@@ -29,8 +29,10 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
 
 
 def _computes_gradients(script: Script, function: FunctionNode | None) -> bool:
-    """True if `function`, or the module where that is None, does so, or has a loop that does, by others that it calls."""
+    """True if `function`, or the module where that is None, does so, or has a loop that does; also by others that it calls."""
     if any(script.function(b) is function for b, _ in script.index.calls_of("backward")):
+        return True
+    if function is not None and BACKWARD in script.training.function_effects(function):
         return True
     return any(
         BACKWARD in loop.effects and script.function(loop.node) is function
