@@ -201,3 +201,25 @@ def test_a_slice_at_the_last_step_is_one_of_an_epoch() -> None:
     once = findings(source.format(test="step == len(loader) - 1"))
     assert "XLA506" in [code for _, code in often]
     assert "XLA506" not in [code for _, code in once]
+
+
+@pytest.mark.parametrize("keys", ["terms.keys()", "list(terms.keys())", "sorted(terms.keys())"])
+def test_the_names_of_losses_are_no_tensors(keys: str) -> None:
+    """What a criterion gives may be a dict of tensors: nothing else has `keys`."""
+    source = f"""
+import torch
+
+def train(model: torch.nn.Module, criterion: torch.nn.Module, loader, optimizer, device, weights):
+    for x, y in loader:
+        terms = criterion(model(x.cuda()), y.cuda())
+        loss = sum(terms[k] * weights[k] for k in {keys} if k in weights)
+        for k in {keys}:
+            if k in weights:
+                loss = loss + terms[k]
+        for k, term in terms.items():
+            if k in weights:
+                loss = loss + term
+        loss.backward()
+        optimizer.step()
+"""
+    assert "XLA503" not in [f.code for f in check(source.encode())]
