@@ -35,7 +35,7 @@ _ALWAYS = [
     (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<time>"),
 ]
 _ASIDE_BEFORE = re.compile(
-    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|fps|runtime|seconds|secs?|mem|memory|pid|port"
+    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|[fpqstuw]ps|mfu|runtime|seconds|secs?|wall|mem|memory|gb_free|pid|port"
     r"|[\w.]+/(?:s|sec|second)|m?s/\w+|samples_per_second|steps_per_second|tokens_per_second|allocated|reserved|flos)\b['\"]?[^#\d\w]*(?:\w+ )?$",
     re.IGNORECASE,
 )
