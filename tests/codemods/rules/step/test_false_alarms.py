@@ -223,3 +223,29 @@ def train(model: torch.nn.Module, criterion: torch.nn.Module, loader, optimizer,
         optimizer.step()
 """
     assert "XLA503" not in [f.code for f in check(source.encode())]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "often"),
+    [
+        ("sys.exit(1)", 0),
+        ("quit()", 0),
+        ("os._exit(3)", 0),
+        ("raise RuntimeError", 0),
+        ("other.exit()", 1),
+        ("self_exit(1)", 1),
+    ],
+)
+def test_what_is_printed_once_before_the_end(leaves: str, often: int) -> None:
+    """Only the question is asked in every step."""
+    body = f"""
+    loss = F.mse_loss(model(x), y)
+    if not math.isfinite(loss.item()):
+        print("Loss is", loss.item())
+        {leaves}
+    """
+    source = "import math, os, sys\n" + HEAD.format(
+        body=textwrap.indent(textwrap.dedent(body), " " * 8), behind=""
+    )
+    said = [f for f in check(source.encode()) if f.code == "XLA503"]
+    assert len(said) == 1 + often
