@@ -432,3 +432,35 @@ def train(model, x, optimizer, amp):
         optimizer.step()
 """
     assert [f for f in check(source.encode()) if "scaled" in f.message] == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.cuda.amp.GradScaler(enabled=use)",
+        'torch.amp.GradScaler("cuda", enabled=use)',
+        "torch.cuda.amp.GradScaler(1024.0, enabled=use and args.fast)",
+    ],
+)
+def test_is_enabled_that_is_asked_where_the_option_is_not_known(made: str) -> None:
+    """The runtime's scaler, which scales nothing, answers it; CUDA's is disabled on an XLA host."""
+    source = f"""
+import torch
+
+def train(model, loader, optimizer, scaler):
+    for x in loader:
+        with torch.autocast("cuda", enabled=scaler.is_enabled()):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def main(args, model, loader, optimizer):
+    use = args.amp
+    scaler = {made}
+    train(model, loader, optimizer, scaler)
+"""
+    result = migrated(source)
+    assert "scaler = xla.GradScaler(" in result
+    assert "xla.autocast(enabled=scaler.is_enabled())" in result
+    assert "XLA204" not in [f.code for f in check(result.encode())]

@@ -264,14 +264,14 @@ class _Finder:
         """`scaler.is_enabled()` says whether mixed precision is on: what `enabled=` was given."""
         given = {creation: keyword(creation.call, "enabled") for creation in self.uses.creations}
         values = list(given.values())
-        if len(values) != 1:
+        if not values:
             self.uses.unclear.append(call)
-        elif values[0] is None:
+        elif len(values) == 1 and values[0] is None:
             self.fix(call, Replace(call, "True"))
-        elif self.is_same_there(values[0], scope):
+        elif len(values) == 1 and self.is_same_there(values[0], scope):
             self.fix(call, Replace(call, self.script.segment(values[0])))
         else:
-            self.uses.unclear.append(call)
+            self.uses.handed_out = True  # the runtime's, which scales nothing, can be asked
 
     def is_same_there(self, node: ast.expr, scope: Scope) -> bool:
         """True if `node` means the same in `scope`: constants, names and attributes of the same variable."""
