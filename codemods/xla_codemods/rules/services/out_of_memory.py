@@ -15,18 +15,20 @@ def step(model, batch):
 
 Nor does XLA write the message as CUDA does: it says "Out of memory".
 
-```python
-import torch
+```diff
+ import torch
++from xla_migrate import runtime as xla
 
-def step(model, batch):
-    try:
-        return model(batch.cuda())  # XLA101
-    except RuntimeError as error:
-        if "out of memory" in str(error):  # XLA131
-            return None
-        if "out of memory" in str(error).lower():
-            return None
-        raise
+ def step(model, batch):
+     try:
+-        return model(batch.cuda())
++        return model(batch.to(xla.xla_device()))
+     except RuntimeError as error:
+         if "out of memory" in str(error):  # XLA131
+             return None
+         if "out of memory" in str(error).lower():
+             return None
+         raise
 ```
 
 Other errors are no business of this rule, and where torch's `empty_cache` goes, the handler stays:
