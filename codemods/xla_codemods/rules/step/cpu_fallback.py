@@ -48,7 +48,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...symptoms import LIKELY
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -61,7 +61,7 @@ RULE = Rule(
     effort=MEDIUM,
     about="speed",
     in_training=True,
-    behind={"no fallback": LIKELY},
+    behind={"no fallback": LIKELY, "launches": POSSIBLE},
 )
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
