@@ -19,7 +19,7 @@ from .analysis.script import Script
 from .analysis.training.left.steps import without_left_steps
 from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
-from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back
+from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back, with_outlasting
 from .rule import Rule, Unhandled
 from .rules import RULES, rules_from
 from .source import Source, SourceError
@@ -111,6 +111,7 @@ def _followed(first: Migration, then: Migration, data: bytes) -> Migration:
     """`first`, which was of `data`, and behind it `then`, which was of its result."""
     return then._replace(
         migrated=[*first.migrated, *moved_back(then.migrated, data, first.data)],
+        left=with_outlasting(then.left, first.left, first.data, then.data),
         refused=(*first.refused, *then.refused),
     )
 
@@ -124,7 +125,10 @@ def _in_style(done: Migration, options: Options, path: str, project: Project | N
     )
     if styled is None or styled.data == done.data:
         return done
-    return done._replace(data=styled.data, left=check(styled.data, options, path, project))
+    left = check(styled.data, options, path, project)
+    return done._replace(
+        data=styled.data, left=with_outlasting(left, done.left, done.data, styled.data)
+    )
 
 
 def _migration(data: bytes, options: Options, path: str, project: Project | None) -> Migration:
@@ -177,6 +181,7 @@ def _with_fixes(
         return Migration(data, [], findings, reasons)
     result = source.encode(tidy_imports(text, script))
     left = check(result, options, script.path, script.project)
+    left = with_outlasting(left, findings, data, result)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]
     return Migration(result, migrated, left, reasons)
 

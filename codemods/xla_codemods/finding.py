@@ -19,7 +19,8 @@ class Finding(NamedTuple):
     """One place and what is to be said of it. Lines and columns count from 1, columns in characters.
 
     `severity`: `error` fails or is silently wrong on XLA; `warning` is slow, or wrong in some runs; `info` is
-    worth knowing and never fails a check. `safety` is None where there is no fix: a person decides.
+    worth knowing and never fails a check. `safety` is None where there is no fix: a person decides. `outlasts` is
+    True where the fixes of others take away what shows it, and not what it says: it is left for a person all the same.
     """
 
     code: str
@@ -34,11 +35,20 @@ class Finding(NamedTuple):
     effort: str
     safety: str | None
     edits: tuple[Edit, ...] = ()
+    outlasts: bool = False
 
     @property
     def fixable(self) -> bool:
         """True if there is a fix, safe or not."""
         return self.safety is not None
+
+
+def with_outlasting(
+    left: list[Finding], before: list[Finding], old: bytes, new: bytes
+) -> list[Finding]:
+    """`left` in the source `new`, and those found `before` in `old` that it shows no more; in order of place."""
+    more = moved_back([f for f in before if f.outlasts], new, old)
+    return sorted([*left, *more], key=lambda f: (f.line, f.column)) if more else left
 
 
 def moved_back(found: list[Finding], old: bytes, new: bytes) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.verify import traces
+from xla_migrate.cli import verify
 from xla_migrate.cli.verify_arguments import parse
 from xla_migrate.target.compile import interpreter, judged
 from xla_migrate.verify.experiments import proof
@@ -302,6 +304,14 @@ def test_no_page_is_left_where_nothing_could_be_run(
     assert result.code == 2
     assert "report:" not in result.out
     assert not (here / "page.html").exists()  # the earlier one would be believed
+
+
+def test_who_ends_us_ends_the_runs_too() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with verify._ended_in_order(), pytest.raises(SystemExit) as leaving:
+        signal.raise_signal(signal.SIGTERM)
+    assert leaving.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_notebook_runs_as_its_cells(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from .nodes import CHILDREN, walk
 from .scopes import FunctionNode
@@ -100,15 +100,15 @@ def is_static(function: FunctionNode) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
 
 
-def is_pure(test: ast.expr) -> bool:
-    """True if evaluating `test` can be left out: names, attributes and comparisons, and questions of torch's,
-    a dict's or a builtin's.
+def is_pure(test: ast.expr, only_answers: Callable[[ast.Call], bool] = lambda call: False) -> bool:
+    """True if evaluating `test` can be left out: names, attributes and comparisons, questions of torch's, a dict's or a
+    builtin's, and calls of which `only_answers` knows that they do nothing else.
     """
     for node in walk(test):
         if isinstance(node, ast.Call):
             func = node.func
             last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if last not in _QUESTIONS:
+            if last not in _QUESTIONS and not only_answers(node):
                 return False
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False

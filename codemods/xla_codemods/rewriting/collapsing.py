@@ -54,11 +54,26 @@ class _Collapsing:
         if node in self.replaced:
             return False
         if isinstance(node, ast.If):
-            return self._empty(node.body) and self._empty(node.orelse) and is_pure(node.test)
+            empty = self._empty(node.body) and self._empty(node.orelse)
+            return empty and is_pure(node.test, self._only_answers)
         if isinstance(node, ast.For):
             return not node.orelse and self._empty(node.body) and _only_yields(node.iter)
         if isinstance(node, ast.Try):
             return self._empty([*node.body, *node.orelse, *node.finalbody])
+        return False
+
+    def _only_answers(self, call: ast.Call) -> bool:
+        """True if the file shows that the call does nothing else: `def get_num_updates(self): return self._updates`."""
+        scope = self.script.index.scope(call)
+        function = self.script.local_method(call.func, scope)
+        if function is None:
+            function = self.script.value(call.func, scope).definition  # type: ignore[assignment]
+        match function:
+            case ast.FunctionDef(
+                body=[*docstring, ast.Return(value=ast.expr() as answer)], decorator_list=[]
+            ):
+                said = all(isinstance(s, ast.Expr) and is_pure(s.value) for s in docstring)
+                return said and is_pure(answer)
         return False
 
     def _goes_with_branch(self, node: ast.AST) -> bool:

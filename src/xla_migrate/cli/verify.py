@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from ..settings import SettingsError
 from ..verify.experiments import migration
@@ -72,10 +76,30 @@ def _migration(asked: Asked) -> ProjectMigration:
         fail(str(error))
 
 
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Who ends us (`timeout`, a CI) ends the runs, too, which are of sessions of their own, and their folders go."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
     tell_what_is_left(proposed)
     request = asked.request
-    comparison = compared(request, proposed, shower)
+    with _ended_in_order():
+        comparison = compared(request, proposed, shower)
     settings = {
         "steps": str(request.steps),
         "precision": request.precision,

@@ -145,3 +145,49 @@ def test_a_loop_in_which_nothing_is_left_goes_where_its_elements_only_come(
     source = f"import torch\nscaler = torch.GradScaler('cuda')\nscaler.scale(x).backward()\n{loop}"
     assert (f"for o in {over}:\n    pass\n" in migrated(source)) == is_left
     assert "unscale_" not in migrated(source)
+
+
+_ASKED = """
+import torch
+
+def is_main():
+    "Of the first process."
+    return RANK == 0
+
+def due(step, every=2):
+    return step % every == 0
+
+def pop(s):
+    return s.pop()
+
+class Trainer:
+    def updates(self):
+        return self._updates
+
+    def advance(self):
+        self._updates += 1
+        return self._updates
+
+    def step(self, cuda, s):
+        if {test}:
+            torch.cuda.empty_cache()
+        return s
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "goes"),
+    [
+        ("cuda and self.updates() == 0", True),
+        ("is_main()", True),
+        ("due(self.updates(), every=3)", True),
+        ("cuda and self.advance() == 0", False),
+        ("pop(s)", False),
+        ("due(pop(s))", False),
+        ("unknown(s)", False),
+    ],
+)
+def test_a_test_that_calls_what_only_answers_goes(test: str, goes: bool) -> None:
+    result = migrated(_ASKED.format(test=test))
+    assert "empty_cache" not in result
+    assert (f"if {test}:" not in result) is goes

@@ -314,6 +314,11 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
 
     image = torch.randn(2, 3, 8, 8, device=device)
     square = torch.randn(6, 6, device=device)
+    trained = torch.randn(6, 6, device=device, requires_grad=True)
+
+    def _normed(norm: Callable[[nn.Module], nn.Module]) -> Any:
+        return norm(nn.Linear(6, 3)).to(device)(square)
+
     positive = square @ square.t() + 6 * torch.eye(6, device=device)
     labels = torch.randint(0, 5, (4,), device=device)
     complex_ = torch.complex(square, square)
@@ -339,6 +344,8 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.nn.functional.grid_sample": lambda: F.grid_sample(
             image, torch.zeros(2, 4, 4, 2, device=device), align_corners=False
         ),
+        "torch.nn.functional.glu": lambda: F.glu(trained).sum().backward(),
+        "torch.nn.functional.huber_loss": lambda: F.huber_loss(square, positive),
         "torch.nn.functional.multi_margin_loss": lambda: F.multi_margin_loss(square[:4], labels),
         "torch.nn.functional.unfold": lambda: F.unfold(image, 3),
         "torch.bucketize": lambda: torch.bucketize(square, edges),
@@ -346,6 +353,7 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.corrcoef": lambda: torch.corrcoef(square),
         "torch.cov": lambda: torch.cov(square),
         "torch.isin": lambda: torch.isin(labels, labels),
+        "torch.logaddexp": lambda: torch.logaddexp(square, positive),
         "torch.poisson": lambda: torch.poisson(square.abs()),
         "torch.polar": lambda: torch.polar(square, square),
         "torch.renorm": lambda: torch.renorm(square, 2, 0, 1.0),
@@ -361,6 +369,12 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.nn.CTCLoss": lambda: nn.CTCLoss()(*ctc),
         "torch.nn.EmbeddingBag": lambda: nn.EmbeddingBag(5, 3).to(device)(labels.view(2, 2)),
         "torch.nn.Fold": lambda: nn.Fold(8, 3)(patches),
+        "torch.nn.GLU": lambda: nn.GLU()(trained).sum().backward(),
+        "torch.nn.HuberLoss": lambda: nn.HuberLoss()(square, positive),
+        "torch.nn.utils.weight_norm": lambda: _normed(nn.utils.weight_norm),
+        "torch.nn.utils.parametrizations.weight_norm": lambda: _normed(
+            nn.utils.parametrizations.weight_norm
+        ),
         "torch.nn.MultiMarginLoss": lambda: nn.MultiMarginLoss()(square[:4], labels),
         "torch.nn.Unfold": lambda: nn.Unfold(3)(image),
     }
@@ -382,6 +396,7 @@ def test_fact_3_37_what_has_no_kernel_is_computed_on_the_host(device: Any) -> No
     named = {
         *cpu_fallback.FUNCTIONS,
         *cpu_fallback.CLASSES,
+        *cpu_fallback.NORMS,
         *(f".{m}" for m in cpu_fallback.METHODS),
     }
     assert named == {name for name in cases if not name.startswith("interpolate")}

@@ -44,6 +44,21 @@ def error(
         ),
         (error("FileNotFoundError", "train.bin"), "file", "a copy of the project folder"),
         (error("RuntimeError", "can't allocate memory: you tried"), "memory", "a smaller batch"),
+        (
+            error("RuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating"),
+            "memory",
+            "smaller",
+        ),
+        (
+            error("_ArrayMemoryError", "no", ["_ArrayMemoryError", "MemoryError"]),
+            "memory",
+            "smaller",
+        ),
+        (
+            error("RuntimeError", "its data is not allocated yet ... allocate memory"),
+            "script",
+            "yet",
+        ),
         (error("Unsupported", "graphs", ["Unsupported", "RuntimeError"]), "redirect", "graphs"),
         (
             error("TypeError", "bad", innermost=f"{HARNESS}/observe/training/steps.py"),

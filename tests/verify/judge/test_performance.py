@@ -146,6 +146,14 @@ def test_a_fallback_fails_by_name() -> None:
     assert found.detail.endswith("aten::histc")
 
 
+def test_a_fallback_is_told_beside_the_launches_that_it_makes() -> None:
+    often = target(counting(launches=3), fallbacks=["aten::histc"])
+    assert "the CPU cuts the graph" in verdict("launches", often).detail
+    assert "the CPU" not in verdict("launches", target(counting(launches=3))).detail
+    rare = target(counting(launches=1), fallbacks=["aten::histc"])
+    assert "the CPU" not in verdict("launches", rare).detail
+
+
 def test_scalar_reads_are_no_fallback() -> None:
     assert verdict("no fallback", target(fallbacks=["aten::_local_scalar_dense"])).status == "ok"
 

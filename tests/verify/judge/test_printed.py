@@ -47,6 +47,13 @@ def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
         ("Data  0.025 ( 0.025)\tLoss 2.0", "Data  3.375 ( 1.692)\tLoss 2.0"),
         ("time: 1.2/1.4, loss 2.0", "time: 7.2/9.4, loss 2.0"),
         ("batch time 1.2 (avg: 1.3) loss 2.0", "batch time 2.2 (avg: 9.3) loss 2.0"),
+        ("SPS: 53", "SPS: 3"),
+        ("loss 2.0 | wps=812.5 | ups=3.1 | wall 12", "loss 2.0 | wps=12.5 | ups=0.1 | wall 99"),
+        (
+            "{'loss': 2.0, 'gb_free': 3.25, 'free': 0.97}",
+            "{'loss': 2.0, 'gb_free': 1.5, 'free': 0.91}",
+        ),
+        ("Loss: 2.0 Data (t): 0.004 Batch (t): 0.588", "Loss: 2.0 Data (t): 0.1 Batch (t): 1.5"),
         ("0/1 0.661G 0.2227", "0/1 0.874G 0.2227"),  # memory
         ("loss 2.0 scale 65536.0", "loss 2.0 scale 1.0"),  # a loss scaler's, which is gone
         ("loss 2.0 loss_scale: 1024", "loss 2.0 loss_scale: 1"),

@@ -235,3 +235,17 @@ def test_activation_checkpointing_compares_where_tensors_are() -> None:
     layer = torch.nn.Linear(2, 2).cuda()
     checkpoint.checkpoint(layer, x.cuda(), use_reentrant=False).sum().backward()
     assert layer.weight.grad is not None
+
+
+@pytest.mark.parametrize("form", [lambda t: t, lambda t: t.numpy(), lambda t: t.tolist()])
+def test_packed_sequences_keep_their_sizes_on_the_host(form) -> None:
+    rnn = torch.nn.utils.rnn
+    lstm = torch.nn.LSTM(4, 4, batch_first=True).cuda()
+    x = torch.randn(2, 5, 4, device="cuda")
+    packed = rnn.pack_padded_sequence(x, form(torch.tensor([5, 3])), batch_first=True)
+    assert packed.data.is_cuda
+    assert not packed.batch_sizes.is_cuda
+    out, lengths = rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
+    assert out.is_cuda
+    assert not lengths.is_cuda
+    assert lengths.tolist() == [5, 3]

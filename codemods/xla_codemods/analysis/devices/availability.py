@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
+from .extensions import hands_to_an_extension
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -258,7 +259,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-            return _is_kernel_code("\n".join(script.segment(part) for part in body))
+            text = "\n".join(script.segment(part) for part in body)
+            return _is_kernel_code(text) or hands_to_an_extension(script, node, body)
         if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
             targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
             return any(_KERNELS.search(ast.unparse(target)) for target in targets)

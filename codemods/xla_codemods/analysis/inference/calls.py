@@ -316,8 +316,12 @@ def _tensor_method(
         return Value(kinds - {ACCEL, HOST, BATCH} | _place(values, node, scope))
     if name in {"backward", "get_device"}:
         return of(NUMBER)
-    if name in {"items", "values", "keys", "get", "pop"} and BATCH in kinds:
-        return Value(element=Value(items=(of(STRING), Value(kinds)))) if name == "items" else base
+    if name == "keys":  # no tensor has it: a dict of tensors
+        return Value(element=of(STRING))
+    if name == "items":
+        return Value(element=Value(items=(of(STRING), Value(kinds))))
+    if name in {"values", "get", "pop"} and BATCH in kinds:
+        return base
     value = Value(kinds - {BATCH})
     return Value(value.kinds, element=value) if name in _TUPLE_RETURNING else value
 

@@ -210,13 +210,23 @@ def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
         block = parent.body if node in parent.body else parent.orelse
         if _is_always(script, parent.test, block is not parent.body):
             return True
-        if any(isinstance(s, _LEAVES) for s in block):
+        if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
             return True
         is_body = block is parent.body
         return not _is_always(script, parent.test, is_body) and _is_rare(script, parent.test)
     if isinstance(parent, ast.Assert):
         return node is parent.msg
     return isinstance(parent, (ast.ExceptHandler, ast.Raise))
+
+
+def _ends_the_program(script: Script, statement: ast.stmt) -> bool:
+    """`sys.exit(1)`, `quit()`: what stands beside it runs once."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    func = statement.value.func
+    if isinstance(func, ast.Name) and func.id in {"exit", "quit"}:
+        return script.index.scope(func).find(func.id) is None
+    return script.dotted(func) in {"sys.exit", "os._exit", "os.abort"}
 
 
 def _is_left_before(script: Script, node: ast.AST) -> bool:

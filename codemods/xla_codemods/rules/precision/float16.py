@@ -76,7 +76,7 @@ _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with
 def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if call.args or call.keywords or not script.accelerated or _is_decided(script, call):
+    if call.args or call.keywords or not script.runs_accelerated or _is_decided(script, call):
         return
     if isinstance(script.parent(call), ast.Dict):
         return  # half the size, in a checkpoint
@@ -88,7 +88,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("to", "type")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if not script.accelerated or _is_decided(script, call):
+    if not script.runs_accelerated or _is_decided(script, call):
         return
     there = script.value(call, scope).has(ACCEL)
     if there or may_be_on_the_device(script, call.func.value, scope):

@@ -111,6 +111,25 @@ No step is ever skipped, which is what comparing the scale before and after asks
 +    scheduler.step()
 ```
 
+Gradients that are clipped and that nothing has unscaled are clipped while they are scaled, tens of thousands of times too
+large: nearly all of them. Without a scaler the limit is met as it is written, so such a place is named.
+
+```diff
+ import torch
+-from torch.amp import GradScaler
++from xla_migrate import runtime as xla
+
+ def train(model, loss, optimizer):
+-    scaler = GradScaler("cuda")
+-    scaler.scale(loss).backward()
++    loss.backward()
+     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+-    scaler.step(optimizer)
++    xla.optimizer_step(optimizer)
++    xla.mark_step()
+-    scaler.update()
+```
+
 Scalers of other libraries are left alone.
 
 ```python
@@ -134,6 +153,7 @@ from ...analysis.inference.values import SCALER
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
 from ...analysis.training.scalers.creations import MAKERS, Creation, idle_bindings
+from ...analysis.training.scalers.scaled_gradients import clipped
 from ...analysis.training.scalers.uses import Uses, classify
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding
@@ -171,7 +191,18 @@ def used(script: Script) -> Iterator[Finding]:
             "this uses what only a GradScaler has, and bfloat16 needs no loss scaling: remove this"
         )
         yield RULE.finding(script, node, message, effort=MEDIUM)
+    if not all(_is_disabled(creation) for creation in uses.creations):
+        yield from _clipped_while_scaled(script, uses)
     yield from _subclasses(script)
+
+
+def _clipped_while_scaled(script: Script, uses: Uses) -> Iterator[Finding]:
+    message = (
+        "CUDA clips gradients here that are scaled, since nothing has unscaled them, and XLA clips them as they are, which"
+        " is far less: check the limit, and write `scaler.unscale_(optimizer)` before it if that was forgotten"
+    )
+    for call in clipped(script, uses):
+        yield RULE.finding(script, call, message)._replace(outlasts=True)
 
 
 @RULE.call(*MAKERS)

@@ -13,6 +13,24 @@ def step(model, batch):
         return None
 ```
 
+Nor does XLA write the message as CUDA does: it says "Out of memory".
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def step(model, batch):
+     try:
+-        return model(batch.cuda())
++        return model(batch.to(xla.xla_device()))
+     except RuntimeError as error:
+         if "out of memory" in str(error):  # XLA131
+             return None
+         if "out of memory" in str(error).lower():
+             return None
+         raise
+```
+
 Other errors are no business of this rule, and where torch's `empty_cache` goes, the handler stays:
 
 ```diff
@@ -64,8 +82,24 @@ def out_of_memory(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
 
 @RULE.node(ast.Compare)
 def by_message(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    """`"CUDA out of memory" in str(error)`."""
+    """`"CUDA out of memory" in str(error)`, `"out of memory" not in error.args[0]`."""
     match node:
-        case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn()]):
+        case ast.Compare(
+            left=ast.Constant(value=str(text)),
+            ops=[ast.In() | ast.NotIn()],
+            comparators=[message],
+        ):
             if text.startswith("CUDA") and "memory" in text:
                 yield RULE.finding(script, node, _MESSAGE)
+            elif "out of memory" in text and not _is_in_small_letters(message):
+                if script.runs_accelerated and not script.source.mentions("RESOURCE_EXHAUSTED"):
+                    yield RULE.finding(script, node, _MESSAGE)
+
+
+def _is_in_small_letters(message: ast.expr) -> bool:
+    """`str(error).lower()`: XLA's "Out of memory" is found there."""
+    return (
+        isinstance(message, ast.Call)
+        and isinstance(message.func, ast.Attribute)
+        and message.func.attr in {"lower", "casefold"}
+    )

@@ -2,7 +2,8 @@
 
 The result is right, but the graph is cut there: the operation's input is fetched, and what it gives is sent back
 (fact 3.37). In a model's computation and in loops that train, choose something that stays on the device: "bilinear"
-for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`; or do it on the host before, in the dataset.
+for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`, `a * torch.sigmoid(b)` for `glu`, a layer that
+divides its weight by its norm itself for `weight_norm`; or do it on the host before, in the dataset.
 
 ```diff
  import torch
@@ -47,7 +48,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-from ...symptoms import LIKELY
+from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -60,7 +61,7 @@ RULE = Rule(
     effort=MEDIUM,
     about="speed",
     in_training=True,
-    behind={"no fallback": LIKELY},
+    behind={"no fallback": LIKELY, "launches": POSSIBLE},
 )
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -72,18 +73,21 @@ FUNCTIONS = (
     *(f"torch.fft.{name}" for name in _FOURIER),
     *(
         f"torch.nn.functional.{name}"
-        for name in "ctc_loss embedding_bag fold grid_sample multi_margin_loss unfold".split()
+        for name in "ctc_loss embedding_bag fold glu grid_sample huber_loss multi_margin_loss unfold".split()
     ),
     *(
         f"torch.{name}"
-        for name in "aminmax bucketize corrcoef cov digamma isin lgamma logcumsumexp median mode nanmedian poisson "
+        for name in "aminmax bucketize corrcoef cov digamma isin lgamma logaddexp logcumsumexp median mode nanmedian poisson "
         "polar renorm searchsorted stft".split()
     ),
 )
 METHODS = "aminmax digamma lgamma logcumsumexp median mode nanmedian renorm unfold".split()
 CLASSES = tuple(
-    f"torch.nn.{name}" for name in "CTCLoss EmbeddingBag Fold MultiMarginLoss Unfold".split()
+    f"torch.nn.{name}"
+    for name in "CTCLoss EmbeddingBag Fold GLU HuberLoss MultiMarginLoss Unfold".split()
 )
+# What makes a layer's weight anew in each forward pass, by a kernel that is missing.
+NORMS = ("torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.weight_norm")
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
@@ -118,6 +122,16 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     return isinstance(parent, ast.Assign) or (
         script.is_in_a_module(call) and not isinstance(parent, ast.Lambda)
     )
+
+
+@RULE.call(*NORMS)
+def norm(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Along the first dimension, as where nothing is said; along others torch computes it of what XLA has."""
+    along = keyword(call, "dim") or (call.args[2] if len(call.args) > 2 else None)
+    if along is not None and not (isinstance(along, ast.Constant) and along.value == 0):
+        return
+    if script.is_trained and script.runs_accelerated:
+        yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
 
 
 @RULE.call(*_RESIZING)

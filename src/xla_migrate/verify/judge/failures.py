@@ -30,6 +30,10 @@ _NETWORK_WORDS = (
     "download=true",
     "error downloading",
 )
+# "can't allocate memory: you tried to allocate", "CUDA out of memory", "RESOURCE_EXHAUSTED"; not "is not allocated yet".
+_NO_MEMORY = re.compile(
+    r"(can't|cannot|unable to|failed to) alloc|out of memory|resource_exhausted|bad_alloc"
+)
 
 
 class Fault(str, Enum):
@@ -121,7 +125,7 @@ def _fault(error: ErrorRecord, harness: str) -> Fault:
         return Fault.PACKAGE
     if error["type"] == "FileNotFoundError":
         return Fault.FILE
-    if error["type"] == "MemoryError" or ("alloc" in message and "memory" in message):
+    if {"MemoryError", "OutOfMemoryError"} & {*chain} or _NO_MEMORY.search(message):
         return Fault.MEMORY
     innermost = error["frames"][-1][0] if error["frames"] else ""
     if innermost.startswith(harness) and error["type"] in ("AttributeError", "TypeError"):

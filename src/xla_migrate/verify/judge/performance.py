@@ -61,11 +61,16 @@ def _of_process(
         return [Judgement(Check.PERFORMANCE, Status.NOT_JUDGED, detail)], None
     original = _measured(theirs, target.warmup)
     rehearsal = len(target.traces) > 1 and trace.about.get("PJRT_DEVICE") == "CPU"
+    fallback = _no_fallback(trace)
+    launches = _launches(steps, original, hand, target.warmup, rehearsal)
+    if fallback.status is launches.status is Status.FAILED:
+        detail = f"{launches.detail}; what runs on the CPU cuts the graph, too"
+        launches = replace(launches, detail=detail)
     verdicts = [
         _static_shapes(trace, target.warmup, _explained(explained, number)),
         _bounded_graph(steps),
-        _no_fallback(trace),
-        _launches(steps, original, hand, target.warmup, rehearsal),
+        fallback,
+        launches,
         _host_reads(steps, original, rehearsal),
     ]
     return verdicts, figures(steps, original, trace.iterations(), reference)

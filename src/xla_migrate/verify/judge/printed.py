@@ -35,8 +35,9 @@ _ALWAYS = [
     (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<time>"),
 ]
 _ASIDE_BEFORE = re.compile(
-    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|fps|runtime|seconds|secs?|mem|memory|pid|port"
-    r"|[\w.]+/(?:s|sec|second)|m?s/\w+|samples_per_second|steps_per_second|tokens_per_second|allocated|reserved|flos)\b['\"]?[^#\d\w]*(?:\w+ )?$",
+    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|[fpqstuw]ps|mfu|runtime|seconds|secs?|wall|mem|memory|(?:gb_)?free|pid|port"
+    r"|[\w.]+/(?:s|sec|second)|m?s/\w+|samples_per_second|steps_per_second|tokens_per_second|allocated|reserved|flos)\b['\"]?[^#\d\w]*(?:\w+ )?$"
+    r"|\w \(t\)[\s:=]*$",
     re.IGNORECASE,
 )
 # Named by the meters of torch's own imagenet script: how long the loop waited for data.

@@ -22,6 +22,8 @@ from ..observe.process.patching import Patches
 
 _MARK = "_xla_migrate_cuda"
 _storage = torch._C.TensorBase.untyped_storage
+# What CUDA's kernels give on the host, whatever they are given: the place of it among the results.
+_ON_THE_HOST = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
 
 
 def index_of(tensor: torch.Tensor) -> int | None:
@@ -96,7 +98,8 @@ class PassMarksOn(TorchFunctionMode):
                 return out
             outs: Iterable[Any] = (out,)
         elif isinstance(out, (tuple, list)) and out:
-            outs = out
+            host = _ON_THE_HOST.get(getattr(func, "__name__", ""))
+            outs = out if host is None else (*out[:host], *out[host + 1 :])
         else:
             return out
         index = first_index(args)

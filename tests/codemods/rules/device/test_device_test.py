@@ -179,3 +179,48 @@ def test_a_class_that_inherits_from_elsewhere_may_have_torchs() -> None:
     assert "y = xla.is_accelerator(opt)" in migrated(
         head + "opt = torch.ones(2)\ny = opt.is_cuda\n"
     )
+
+
+_EXTENSION = """
+import torch
+try:
+    import swish_ext as _ext
+    from fast_ops import swish_forward
+    {imported}
+except ImportError:
+    _ext = None
+
+def swish(x, other):
+    {test}
+        return {call}
+    return x * torch.sigmoid(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "call"),
+    [
+        ("if x.is_cuda and _ext is not None:", "_ext.forward(x.contiguous())"),
+        ("if x.is_cuda:", "_ext.ops.forward(x)"),
+        ('if x.device.type == "cuda" and _ext:', "swish_forward(input=x)"),
+        ("if _ext is not None and x.is_cuda:", "swish_forward(x.float())"),
+    ],
+)
+def test_what_an_optional_extension_computes_stays_for_cuda(test: str, call: str) -> None:
+    """On XLA the other branch is right."""
+    source = _EXTENSION.format(imported="", test=test, call=call)
+    assert test in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("imported", "call"),
+    [
+        ("", "torch.nn.functional.silu(x)"),
+        ("", "x.to(other)"),
+        ("", "_ext.log(other) or x"),  # the tensor is not handed to it
+        ("from torchvision.ops import swish_op", "swish_op(x)"),
+    ],
+)
+def test_other_branches_for_cuda(imported: str, call: str) -> None:
+    source = _EXTENSION.format(imported=imported, test="if x.is_cuda:", call=call)
+    assert "if xla.is_accelerator(x):" in migrated(source)

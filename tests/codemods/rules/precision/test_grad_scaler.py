@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import check, migrate
 
 from ...helpers import findings, migrated
 
@@ -372,3 +372,95 @@ class Trainer:
 def test_a_loss_that_keeps_its_name_is_not_assigned_to_itself(before: str, after: str) -> None:
     source = f"import torch\nscaler = torch.cuda.amp.GradScaler()\n{before}\nscaler.update()\n"
     assert migrated(source).replace("\nxla.mark_step()", "").strip().endswith(after)
+
+
+_CLIPS = """
+import torch
+def train(model, loader, optimizer, amp):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(model(x)).backward()
+        {}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)",
+        "if amp: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "[p.grad.data.clamp_(-1, 1) for p in model.parameters()]",
+        "model.clip_grad_norm_(1.0)",
+    ],
+)
+def test_gradients_that_are_clipped_while_they_are_scaled(clip: str) -> None:
+    found = [f for f in check(_CLIPS.format(clip).encode()) if "scaled" in f.message]
+    assert [(f.line, f.code, f.safety) for f in found] == [(7, "XLA204", None)]
+    left = migrate(_CLIPS.format(clip).encode()).left
+    assert [(f.line, f.code) for f in left if "scaled" in f.message] == [(7, "XLA204")]
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "scaler.unscale_(optimizer); torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "loss = model(x).clamp(0, 1)",
+        "p.grad.data.div_(2)",
+        "optimizer.zero_grad()",
+    ],
+)
+def test_gradients_that_are_not_clipped_while_they_are_scaled(clip: str) -> None:
+    assert [f for f in check(_CLIPS.format(clip).encode()) if "scaled" in f.message] == []
+
+
+def test_clipping_in_the_branch_without_a_scaler() -> None:
+    source = """
+import torch
+def train(model, x, optimizer, amp):
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    if amp:
+        scaler.scale(model(x)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        model(x).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+"""
+    assert [f for f in check(source.encode()) if "scaled" in f.message] == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.cuda.amp.GradScaler(enabled=use)",
+        'torch.amp.GradScaler("cuda", enabled=use)',
+        "torch.cuda.amp.GradScaler(1024.0, enabled=use and args.fast)",
+    ],
+)
+def test_is_enabled_that_is_asked_where_the_option_is_not_known(made: str) -> None:
+    """The runtime's scaler, which scales nothing, answers it; CUDA's is disabled on an XLA host."""
+    source = f"""
+import torch
+
+def train(model, loader, optimizer, scaler):
+    for x in loader:
+        with torch.autocast("cuda", enabled=scaler.is_enabled()):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def main(args, model, loader, optimizer):
+    use = args.amp
+    scaler = {made}
+    train(model, loader, optimizer, scaler)
+"""
+    result = migrated(source)
+    assert "scaler = xla.GradScaler(" in result
+    assert "xla.autocast(enabled=scaler.is_enabled())" in result
+    assert "XLA204" not in [f.code for f in check(result.encode())]

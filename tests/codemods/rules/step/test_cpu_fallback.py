@@ -67,7 +67,17 @@ def test_in_what_a_module_computes(line: str) -> None:
     assert found(computed=line) == 1
 
 
-@pytest.mark.parametrize("made", ["self.loss = nn.CTCLoss()", "self.bag = nn.EmbeddingBag(9, 4)"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.loss = nn.CTCLoss()",
+        "self.bag = nn.EmbeddingBag(9, 4)",
+        "self.gate = nn.Sequential(nn.Conv1d(4, 8, 3), nn.GLU(1))",
+        "self.layer = nn.utils.weight_norm(nn.Linear(4, 4))",
+        "self.layer = nn.Sequential(nn.utils.weight_norm(nn.Conv1d(4, 4, 3)), nn.ReLU())",
+        "self.layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4), dim=0)",
+    ],
+)
 def test_modules(made: str) -> None:
     assert found(made=made) == 1
 
@@ -83,6 +93,8 @@ def test_modules(made: str) -> None:
         {"before": "torch.median(torch.ones(4).cuda())"},
         {"computed": "x = x.unfold(1, 2, 1)"},  # `x` may be anything
         {"made": "self.pool = nn.AdaptiveAvgPool2d((7, 7))"},
+        {"made": "self.layer = nn.utils.weight_norm(nn.Conv1d(4, 4, 3), dim=1)"},
+        {"made": "self.layer = nn.utils.spectral_norm(nn.Linear(4, 4))"},
     ],
 )
 def test_no_findings(parts: dict[str, str]) -> None:

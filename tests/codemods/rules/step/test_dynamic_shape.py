@@ -139,6 +139,10 @@ def backward(loss):
     [
         ("y.view(-1)[mask.view(-1) == 1]", 1),
         ("y[labels != -100]", 1),
+        ("y.view(-1)[(mask == 1).view(-1)]", 1),
+        ("y[((labels > 0) & (mask == 1)).squeeze(1)]", 1),
+        ("y[(~(labels > 0)).flatten()]", 1),
+        ("y.view(-1)[x.argmax(1).view(-1)]", 0),
         ("y[n == 0]", 0),
         ("y[mask is None]", 0),
         ("names[mask.lower() == 'a']", 0),

@@ -201,3 +201,51 @@ def test_a_slice_at_the_last_step_is_one_of_an_epoch() -> None:
     once = findings(source.format(test="step == len(loader) - 1"))
     assert "XLA506" in [code for _, code in often]
     assert "XLA506" not in [code for _, code in once]
+
+
+@pytest.mark.parametrize("keys", ["terms.keys()", "list(terms.keys())", "sorted(terms.keys())"])
+def test_the_names_of_losses_are_no_tensors(keys: str) -> None:
+    """What a criterion gives may be a dict of tensors: nothing else has `keys`."""
+    source = f"""
+import torch
+
+def train(model: torch.nn.Module, criterion: torch.nn.Module, loader, optimizer, device, weights):
+    for x, y in loader:
+        terms = criterion(model(x.cuda()), y.cuda())
+        loss = sum(terms[k] * weights[k] for k in {keys} if k in weights)
+        for k in {keys}:
+            if k in weights:
+                loss = loss + terms[k]
+        for k, term in terms.items():
+            if k in weights:
+                loss = loss + term
+        loss.backward()
+        optimizer.step()
+"""
+    assert "XLA503" not in [f.code for f in check(source.encode())]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "often"),
+    [
+        ("sys.exit(1)", 0),
+        ("quit()", 0),
+        ("os._exit(3)", 0),
+        ("raise RuntimeError", 0),
+        ("other.exit()", 1),
+        ("self_exit(1)", 1),
+    ],
+)
+def test_what_is_printed_once_before_the_end(leaves: str, often: int) -> None:
+    """Only the question is asked in every step."""
+    body = f"""
+    loss = F.mse_loss(model(x), y)
+    if not math.isfinite(loss.item()):
+        print("Loss is", loss.item())
+        {leaves}
+    """
+    source = "import math, os, sys\n" + HEAD.format(
+        body=textwrap.indent(textwrap.dedent(body), " " * 8), behind=""
+    )
+    said = [f for f in check(source.encode()) if f.code == "XLA503"]
+    assert len(said) == 1 + often

@@ -263,15 +263,15 @@ class _Finder:
     def enabled(self, call: ast.Call, scope: Scope) -> None:
         """`scaler.is_enabled()` says whether mixed precision is on: what `enabled=` was given."""
         given = {creation: keyword(creation.call, "enabled") for creation in self.uses.creations}
-        values = list(given.values())
-        if len(values) != 1:
-            self.uses.unclear.append(call)
-        elif values[0] is None:
-            self.fix(call, Replace(call, "True"))
-        elif self.is_same_there(values[0], scope):
-            self.fix(call, Replace(call, self.script.segment(values[0])))
-        else:
-            self.uses.unclear.append(call)
+        match list(given.values()):
+            case []:
+                self.uses.unclear.append(call)
+            case [None]:
+                self.fix(call, Replace(call, "True"))
+            case [ast.expr() as value] if self.is_same_there(value, scope):
+                self.fix(call, Replace(call, self.script.segment(value)))
+            case _:
+                self.uses.handed_out = True  # the runtime's, which scales nothing, can be asked
 
     def is_same_there(self, node: ast.expr, scope: Scope) -> bool:
         """True if `node` means the same in `scope`: constants, names and attributes of the same variable."""

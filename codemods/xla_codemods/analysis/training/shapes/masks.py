@@ -35,6 +35,10 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
             return is_mask(script, left, depth) and is_mask(script, right, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
             return may_be_read(script, node)
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING and is_mask(
+            script, owner, depth
+        ):
+            return True
         case ast.Call() if _is_boolean(script, node):
             return may_be_read(script, node)
         case ast.Name() if depth < 3:

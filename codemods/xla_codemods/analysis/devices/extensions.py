@@ -1,0 +1,53 @@
+"""Extensions that a file does without: `try: import swish_ext`, `except ImportError: swish_ext = None`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..nodes import walk
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_KNOWN = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+)  # what is theirs has rules, or a kernel for every device
+
+
+def hands_to_an_extension(script: ParsedFile, asked: ast.expr, body: Iterable[ast.AST]) -> bool:
+    """True if `body` hands the tensor, whose device is asked for in `asked`, to such an extension."""
+    tensors = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
+    for part in body:
+        for call in walk(part):
+            if isinstance(call, ast.Call) and _is_of_an_extension(script, call.func):
+                given = [*call.args, *(k.value for k in call.keywords)]
+                names = {n.id for g in given for n in walk(g) if isinstance(n, ast.Name)}
+                if not tensors.isdisjoint(names):
+                    return True
+    return False
+
+
+def _is_of_an_extension(script: ParsedFile, func: ast.expr) -> bool:
+    while isinstance(func, ast.Attribute):
+        func = func.value
+    if not isinstance(func, ast.Name):
+        return False
+    found = script.index.scope(func).find(func.id)
+    return found is not None and any(
+        binding.dotted.partition(".")[0] not in _KNOWN
+        and isinstance(binding.node, (ast.Import, ast.ImportFrom))
+        and _is_tried(script, binding.node)
+        for binding in found[1]
+    )
+
+
+def _is_tried(script: ParsedFile, statement: ast.stmt) -> bool:
+    """Asked of the whole file: of one that does not train, only the lines that speak of devices have parents."""
+    return any(
+        isinstance(node, ast.Try) and node.handlers and statement in node.body
+        for node in walk(script.tree)
+    )
