@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..bindings import FunctionNode
 from ..nodes import walk
+from .rank_names import rank_names
 from .ranks import guard, mentions_rank
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def separates(script: ParsedFile, node: ast.AST) -> bool:
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             return _lets_some_pass(script, test) or _asks_for_a_writer(test)
         case ast.BoolOp():
-            return guard(node) is not None
+            return guard(node, rank_names(script)) is not None
         case ast.Match(subject=subject):
-            return mentions_rank(subject)
+            return mentions_rank(subject, rank_names(script))
         case ast.Call(func=func):
             return _hides_something(script, func)
     return False
@@ -148,7 +149,9 @@ def _is_for_some(script: ParsedFile, node: ast.AST) -> bool:
 
 def _lets_some_pass(script: ParsedFile, test: ast.expr) -> bool:
     """A test of the rank, or of a name that holds the answer to one: `if not self.enabled:`."""
-    return guard(test) is not None or _asks_for_a_flag(script.cached(_flags), test)
+    return guard(test, rank_names(script)) is not None or _asks_for_a_flag(
+        script.cached(_flags), test
+    )
 
 
 def _asks_for_a_flag(flags: frozenset[str], test: ast.expr) -> bool:
@@ -168,8 +171,8 @@ def _flags(script: ParsedFile) -> frozenset[str]:
     for node, _ in script.index.of(ast.Assign):
         value = node.value
         tests = isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call))
-        chooses = isinstance(value, ast.IfExp) and guard(value.test) is not None
-        if chooses or (tests and guard(value) is not None):
+        chooses = isinstance(value, ast.IfExp) and guard(value.test, rank_names(script)) is not None
+        if chooses or (tests and guard(value, rank_names(script)) is not None):
             found.update(filter(None, map(_name, node.targets)))
     return frozenset(found)
 

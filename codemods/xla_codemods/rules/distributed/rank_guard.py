@@ -90,6 +90,7 @@ from ...analysis.training.rank_divergence import (
     has_replicas,
     reads_averages,
 )
+from ...analysis.training.rank_names import rank_names
 from ...analysis.training.ranks import Guard, guard
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
@@ -112,7 +113,7 @@ _JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "me
 
 @RULE.node(ast.If)
 def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Finding]:
-    found = guard(node.test)
+    found = guard(node.test, rank_names(script))
     if found is None:
         return
     yield from _averages_read(script, node)
@@ -123,16 +124,16 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
         block = script.block(node)
         rest = block[block.index(node) + 1 :]
     yield from _never_met(script, node, found, node.body, rest)
-    if rest is not node.orelse and not _is_of_a_mode(node.test):
+    if rest is not node.orelse and not _is_of_a_mode(script, node.test):
         yield from _never_met(script, node, Guard(not found.first), rest, node.body)
 
 
-def _is_of_a_mode(test: ast.expr) -> bool:
+def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
     """`args.export and rank == 0`: behind its return is what other modes do, in which none returns there."""
     return (
         isinstance(test, ast.BoolOp)
         and isinstance(test.op, ast.And)
-        and any(guard(value) is None for value in test.values)
+        and any(guard(value, rank_names(script)) is None for value in test.values)
     )
 
 
@@ -147,7 +148,10 @@ def within_a_call(script: Script) -> Iterator[Finding]:
             continue
         for call, _ in script.index.calls_of(function.name):
             statement = _between_backward_and_step(script, script.statement(call))
-            guarded = isinstance(statement, ast.If) and guard(statement.test) is not None
+            guarded = (
+                isinstance(statement, ast.If)
+                and guard(statement.test, rank_names(script)) is not None
+            )
             if statement is not None and statement not in cut and not guarded:
                 cut.add(statement)
                 edit = InsertBefore(statement, f"{script.xla}.mark_step()")
@@ -294,7 +298,7 @@ def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> boo
     owner = script.function(node) or script.tree
     for other in walk(owner):
         if isinstance(other, ast.If) and other is not node:
-            opposite = guard(other.test)
+            opposite = guard(other.test, rank_names(script))
             if opposite is not None and opposite.first != found.first:
                 if any(other_name == name for _, other_name in _collectives(script, other.body)):
                     return True
