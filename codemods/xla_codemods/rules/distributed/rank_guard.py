@@ -80,18 +80,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.bindings import FunctionNode
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.process_groups import COLLECTIVES
+from ...analysis.training.process_groups import COLLECTIVES, group_of
 from ...analysis.training.rank_divergence import (
     functions_of_some,
     has_replicas,
     reads_averages,
 )
 from ...analysis.training.rank_names import rank_names
-from ...analysis.training.ranks import Guard, guard
+from ...analysis.training.ranks import Guard, guard, is_of_host
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
@@ -108,7 +109,7 @@ _AVERAGE_IS_READ = (
     "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
     "before it"
 )
-_JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
+_JOINED = {*COLLECTIVES, "rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
 @RULE.node(ast.If)
@@ -183,11 +184,27 @@ def _never_met(
     script: Script, node: ast.If, found: Guard, body: list[ast.stmt], otherwise: list[ast.stmt]
 ) -> Iterator[Finding]:
     """Collectives in `body`, which only some replicas run, and which those that run `otherwise` do not call."""
-    others = {name for _, name in _collectives(script, otherwise)}
+    others = {name for _, name in _collectives(script, _with_called(script, otherwise))}
     for call, name in _collectives(script, body):
+        if _may_be_of_these(script, node, call, name):
+            continue
         if name not in others and not _met_elsewhere(script, node, found, name):
             message = f"`{name}` under a test of the rank hangs, because the other processes never call it: call it in all processes"
             yield RULE.finding(script, call, message)
+
+
+def _may_be_of_these(script: Script, node: ast.If, call: ast.Call, name: str) -> bool:
+    """`if local_rank == 0: dist.all_reduce(x, group=leaders)`: a group of those that pass; one alone needs none."""
+    ranks = rank_names(script)
+    found = guard(node.test, ranks)
+    alone = found is not None and found.first and not is_of_host(node.test, ranks)
+    of_some = not alone or _is_among_several(node.test)
+    return of_some and group_of(call, name) is not None
+
+
+def _is_among_several(test: ast.expr) -> bool:
+    """`rank in (0, 1)`."""
+    return any(isinstance(part, (ast.In, ast.NotIn)) for part in ast.walk(test))
 
 
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -275,6 +292,24 @@ def _synchronised(script: Script) -> bool:
 
 
 _READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECASE)
+
+
+def _with_called(script: Script, body: list[ast.stmt]) -> list[ast.stmt]:
+    """`body`, and those of the functions of this file that it calls."""
+    found, seen = list(body), set[ast.AST]()
+    for statement in found:  # which grows
+        for node in walk(statement):
+            definition = _definition(script, node) if isinstance(node, ast.Call) else None
+            if definition is not None and definition not in seen:
+                seen.add(definition)
+                found += definition.body
+    return found
+
+
+def _definition(script: Script, call: ast.Call) -> FunctionNode | None:
+    scope = script.index.scope(call)
+    found = script.local_method(call.func, scope) or script.value(call.func, scope).definition
+    return found if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
 
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
