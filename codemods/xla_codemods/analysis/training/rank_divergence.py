@@ -174,7 +174,22 @@ def _flags(script: ParsedFile) -> frozenset[str]:
         chooses = isinstance(value, ast.IfExp) and guard(value.test, rank_names(script)) is not None
         if chooses or (tests and guard(value, rank_names(script)) is not None):
             found.update(filter(None, map(_name, node.targets)))
-    return frozenset(found)
+    return frozenset(found | _made_by_some(script))
+
+
+def _made_by_some(script: ParsedFile) -> set[str]:
+    """`ema = None`, and then `if rank == 0: ema = EMA(model)`."""
+    without, made = set[str](), set[str]()
+    for node, _ in script.index.of(ast.Assign):
+        names = set(filter(None, map(_name, node.targets)))
+        if isinstance(node.value, ast.Constant) and not node.value.value:
+            without |= names
+        elif isinstance(script.parent(node), ast.If):
+            around = script.parent(node)
+            assert isinstance(around, ast.If)
+            if guard(around.test, rank_names(script)) is not None:
+                made |= names
+    return without & made
 
 
 _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)
