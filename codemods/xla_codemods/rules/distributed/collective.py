@@ -98,6 +98,27 @@ def collective(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     yield RULE.finding(script, call, _said(name), *edits)
 
 
+@RULE.reference(*_dotted([*COLLECTIVES, *_OLDER]))
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(dist.all_reduce, group=side)`, `gather = dist.all_gather`."""
+    if _is_of_the_host(script) or not isinstance(getattr(node, "ctx", None), ast.Load):
+        return
+    name = (script.dotted(node, scope) or "").rpartition(".")[2]
+    if _is_patched(script, name):
+        return
+    edit = Replace(node, f"{script.xla}.{_OLDER.get(name, name)}")
+    yield RULE.finding(script, node, _said(name), edit)
+
+
+def _is_patched(script: Script, name: str) -> bool:
+    """`dist.all_reduce = counted`, which the runtime's would call in turn."""
+    return any(
+        isinstance(target, ast.Attribute) and target.attr == name
+        for node, _ in script.index.of(ast.Assign)
+        for target in node.targets
+    )
+
+
 def _said(name: str) -> str:
     """What `name` of torch.distributed does on XLA."""
     if name == "barrier":
@@ -129,6 +150,16 @@ def without_counterpart(script: Script, call: ast.Call, scope: Scope) -> Iterato
     if not _is_of_the_host(script):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
         yield RULE.finding(script, call, f"`{name}` {_MISSING[name]}", effort=HIGH)
+
+
+@RULE.reference(*_dotted(_MISSING))
+def without_counterpart_handed_on(
+    script: Script, node: ast.expr, scope: Scope
+) -> Iterator[Finding]:
+    """`partial(dist.send, dst=1)`; what `P2POp` takes is told of where the batch is sent."""
+    name = (script.dotted(node, scope) or "").rpartition(".")[2]
+    if name not in {"isend", "irecv"} and not _is_of_the_host(script):
+        yield RULE.finding(script, node, f"`{name}` {_MISSING[name]}", effort=HIGH)
 
 
 @RULE.call(

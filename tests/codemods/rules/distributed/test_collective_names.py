@@ -110,3 +110,34 @@ def test_functional_collectives_go_past_the_group(line: str) -> None:
 def test_what_to_do_instead_fits_the_name() -> None:
     told = [f.message for f in check(f"{HEAD}dist.all_reduce_coalesced([x])\n".encode())]
     assert any("call `all_reduce` for each tensor" in message for message in told)
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("f = partial(dist.all_reduce, group=side)", "f = partial(xla.all_reduce, group=side)"),
+        ("f = dist.gather if rank else dist.reduce", "f = xla.gather if rank else xla.reduce"),
+        ("run(dist.broadcast)", "run(xla.broadcast)"),
+        ("table = {'all': dist.all_to_all}", "table = {'all': xla.all_to_all}"),
+        ("self.collective = dist._all_gather_base", "self.collective = xla.all_gather_into_tensor"),
+    ],
+)
+def test_a_collective_that_is_handed_on_is_the_runtimes(line: str, becomes: str) -> None:
+    assert becomes in migrated(HEAD + line + "\n")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "before = dist.all_reduce\ndist.all_reduce = counted",  # which the runtime's would call
+        "patch.object(dist, 'all_reduce')",
+        "op = dist.P2POp(dist.isend, x, 1)",
+    ],
+)
+def test_what_is_patched_stays(lines: str) -> None:
+    assert lines in migrated(HEAD + lines + "\n")
+
+
+def test_what_has_no_counterpart_is_told_where_it_is_handed_on() -> None:
+    assert _is_told("f = partial(dist.send, dst=1)")
+    assert _is_told("f = dist.all_reduce_coalesced")

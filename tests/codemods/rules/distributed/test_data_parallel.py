@@ -6,7 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 
 HEAD = """
 import torch
@@ -80,3 +80,53 @@ def test_data_parallel_called_at_once(call: str, after: str) -> None:
     source = f"from torch import nn\ndef forward(self, main, x, y, given):\n    n = x.size(0)\n    return {call}\n"
     found = migrated(source)
     assert (after or call) in found
+
+
+WRAPPED = """import contextlib
+import threading
+import torch
+from torch.distributed._composable.replicate import replicate
+from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+model = DistributedDataParallel(net)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "register_ddp_comm_hook(DDPCommHookType.POWER_SGD, model, None)",
+        "model.register_comm_hook(None, hook)",
+        "model._register_builtin_comm_hook(kind)",
+        "context = model.join() if several else contextlib.nullcontext()",
+        "stack.enter_context(model.join())",
+        "stack.enter_context(Join([model]))",
+        "with model.join(): pass",
+        "replicate(net)",
+    ],
+)
+def test_what_the_runtimes_class_refuses_is_told(line: str) -> None:
+    assert (9, "XLA603") in findings(WRAPPED.format(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, model, None)",
+        "threading.Thread(target=f).join()",
+        'x = ",".join(names)',
+        "reader.join()",
+        "ends = [thread.join() for thread in threads]",
+    ],
+)
+def test_what_it_takes_and_other_joins_are_not(line: str) -> None:
+    assert (9, "XLA603") not in findings(WRAPPED.format(line))
+
+
+def test_the_older_name_of_the_class() -> None:
+    result = migrated(
+        "import torch\nm = torch.nn.parallel.DistributedDataParallelCPU(net.cuda())\n"
+    )
+    assert "m = xla.DistributedDataParallel(net" in result
