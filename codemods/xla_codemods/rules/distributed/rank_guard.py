@@ -203,8 +203,15 @@ def _may_be_of_these(script: Script, node: ast.If, call: ast.Call, name: str) ->
 
 
 def _is_among_several(test: ast.expr) -> bool:
-    """`rank in (0, 1)`."""
-    return any(isinstance(part, (ast.In, ast.NotIn)) for part in ast.walk(test))
+    """`rank in (0, 1)`; `is_leader`, which may be one of each host."""
+    return any(
+        isinstance(part, (ast.In, ast.NotIn))
+        or (isinstance(part, (ast.Name, ast.Attribute)) and _LEADER.search(ast.unparse(part)))
+        for part in ast.walk(test)
+    )
+
+
+_LEADER = Pattern(r"leader|chief|coordinator|primary|root|node|head|host", re.IGNORECASE)
 
 
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:

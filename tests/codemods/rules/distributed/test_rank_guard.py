@@ -163,6 +163,8 @@ def hangs(statement: str) -> bool:
         "if rank != 0: xla.all_reduce(x, group=group)",
         "if rank in (0, 1): xla.all_gather(parts, x, group)",
         "if rank > 0: dist.barrier(group)",
+        "if is_leader: xla.all_reduce(x, group=leaders)",
+        "if self.is_node_master: xla.all_reduce(x, group=leaders)",
     ],
 )
 def test_a_collective_of_a_group_is_for_its_members(statement: str) -> None:
@@ -177,6 +179,8 @@ def test_a_collective_of_a_group_is_for_its_members(statement: str) -> None:
         "if rank != 0: xla.all_reduce(x, group=dist.group.WORLD)",
         "if rank % 8 == 0: xla.broadcast(x, 0, None)",
         "if rank != 0: xla.barrier(group=None)",
+        "if is_leader: xla.all_reduce(x)",
+        "if is_main_process(): xla.all_reduce(x, group=group)",
     ],
 )
 def test_one_process_alone_is_no_group(statement: str) -> None:
