@@ -222,6 +222,43 @@ def sharded_optimizer(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
+# Of torch's class, with which its subclasses go past its `forward`.
+INTERNALS = (
+    "_check_sync_bufs_post_fwd",
+    "_post_forward",
+    "_pre_forward",
+    "_rebuild_buckets",
+    "_run_ddp_forward",
+    "_sync_buffers",
+    "prepare_for_backward",
+    "prepare_for_forward",
+    "set_runtime_stats_and_log",
+)
+
+
+@RULE.method(*INTERNALS)
+def within(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`self.reducer.prepare_for_backward([])`, in a `train_step` beside `forward`."""
+    if not _is_in_a_wrapper(script, call):
+        return
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    message = (
+        f"`{name}` is internal to torch's DistributedDataParallel, and fails on XLA, where gradients are averaged after its "
+        "`forward` alone: call `self(...)`, and let the module's `forward` do what is asked"
+    )
+    yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+def _is_in_a_wrapper(script: Script, node: ast.AST) -> bool:
+    """True within a class that derives from torch's, or, behind the migration, from the runtime's."""
+    wrappers = {*_NAMES, "xla_migrate.runtime.DistributedDataParallel"}
+    return any(
+        isinstance(around, ast.ClassDef)
+        and any(script.dotted(base) in wrappers for base in around.bases)
+        for around in script.ancestors(node)
+    )
+
+
 @RULE.method("join")
 def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`with model.join():`, `context = model.join() if distributed else nullcontext()`; not a thread's, nor a text's."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
+import torch.nn.parallel.distributed as torch_distributed
 
 from xla_codemods.engine import check
+from xla_codemods.rules.distributed.data_parallel import INTERNALS
 
 from ...helpers import findings, migrated
 
@@ -130,3 +134,35 @@ def test_the_older_name_of_the_class() -> None:
         "import torch\nm = torch.nn.parallel.DistributedDataParallelCPU(net.cuda())\n"
     )
     assert "m = xla.DistributedDataParallel(net" in result
+
+
+SUBCLASS = """
+import torch
+from torch.nn.parallel.distributed import DistributedDataParallel
+
+class Wrapper({base}):
+    def train_step(self, *inputs):
+        if self.require_forward_param_sync:
+            self._sync_buffers()
+        output = self.module.train_step(*inputs)
+        if torch.is_grad_enabled():
+            self.reducer.prepare_for_backward([])
+        return output
+"""
+
+
+def test_a_subclass_that_goes_past_forward_is_told() -> None:
+    """Nothing would be averaged: the runtime's class has no reducer."""
+    source = SUBCLASS.format(base="DistributedDataParallel")
+    assert {(8, "XLA603"), (11, "XLA603")} <= set(findings(source))
+    assert {(8, "XLA603"), (11, "XLA603")} <= {
+        (line - 1, code) for line, code in findings(migrated(source))
+    } | set(findings(migrated(source)))
+    assert "XLA603" not in [
+        code for line, code in findings(SUBCLASS.format(base="Own")) if line > 4
+    ]
+
+
+def test_the_internals_are_torchs() -> None:
+    source = inspect.getsource(torch_distributed)
+    assert [name for name in INTERNALS if name not in source] == []
