@@ -23,7 +23,7 @@ dist.init_process_group("nccl")
 """
 
 # Questions, stores, options and errors; what goes through the process group, which is the runtime's
-# (tests/runtime/replicas/test_collectives.py runs those that move tensors); and what needs other names that are found.
+# (tests/runtime/replicas/test_replicas.py runs those that move something); and what needs other names that are found.
 RIGHT = set(
     (
         "AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions BroadcastOptions "
