@@ -47,8 +47,8 @@ from ...analysis.devices.map_locations import is_cpu
 from ...analysis.inference.values import ARGUMENTS, ARRAY, DATASET, HOST, LOADER, NUMBER, STRING
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
-from ...analysis.training.rank_names import rank_names
-from ...analysis.training.ranks import guard, is_of_host, mentions_rank
+from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
+from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import INFO, WARNING, Finding

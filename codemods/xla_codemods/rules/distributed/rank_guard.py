@@ -80,19 +80,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.bindings import FunctionNode
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
+from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES, group_of
-from ...analysis.training.rank_divergence import (
+from ...analysis.training.ranks.divergence import (
     functions_of_some,
     has_replicas,
     reads_averages,
 )
-from ...analysis.training.rank_names import rank_names
-from ...analysis.training.ranks import Guard, guard, is_of_host
+from ...analysis.training.ranks.guards import Guard, guard, is_of_host
+from ...analysis.training.ranks.names import rank_names
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern

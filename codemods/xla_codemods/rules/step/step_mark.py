@@ -110,7 +110,7 @@ from ...analysis.inference.values import ACCELERATOR, DEVICE, HOST
 from ...analysis.nodes import walk
 from ...analysis.training.acting import acts, is_called_by_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
-from ...analysis.training.rank_divergence import has_replicas, may_be_alone, separates
+from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.steps import is_of_an_optimizer
 from ...analysis.training.training import (
     BACKWARD,

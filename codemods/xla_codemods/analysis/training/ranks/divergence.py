@@ -11,14 +11,14 @@ import builtins
 import re
 from typing import TYPE_CHECKING
 
-from ...patterns import Pattern
-from ..bindings import FunctionNode
-from ..nodes import walk
-from .rank_names import rank_names
-from .ranks import guard, mentions_rank
+from ....patterns import Pattern
+from ...bindings import FunctionNode
+from ...nodes import walk
+from .guards import guard, mentions_rank
+from .names import rank_names
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+    from ...parsed_file import ParsedFile
 
 _OF_REPLICAS = (
     "DistributedDataParallel",

@@ -6,14 +6,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ...patterns import Pattern
-from ..bindings import Binding
-from ..scopes import Scope
-from ..syntax import argument_for, keyword
-from .ranks import named_as_a_rank
+from ....patterns import Pattern
+from ...bindings import Binding
+from ...scopes import Scope
+from ...syntax import argument_for, keyword
+from .guards import named_as_a_rank
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+    from ...parsed_file import ParsedFile
 
 _STARTS = ("spawn", "start_processes", "launch")
 _VARIABLE = Pattern(r"(?:^|_)RANK$|^SLURM_(?:PROCID|LOCALID)$")
@@ -135,4 +135,5 @@ def _is_of_one(value: ast.expr) -> bool:
 
 
 def rank_names(script: ParsedFile) -> RankNames:
+    """What holds a rank in this file besides what is called so, for `guard` and its relatives."""
     return script.cached(RankNames)

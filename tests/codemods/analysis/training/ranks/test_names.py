@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import findings
+from ....helpers import findings
 
 SCRIPT = """
 import os, torch

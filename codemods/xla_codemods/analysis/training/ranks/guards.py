@@ -7,8 +7,8 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
-from ...patterns import Pattern
-from ..nodes import walk
+from ....patterns import Pattern
+from ...nodes import walk
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
@@ -23,6 +23,7 @@ _MASTER = Pattern(
 )
 
 
+# What holds a rank besides what is called so: `rank_names(script)`.
 Ranks = Container[ast.expr]
 
 
