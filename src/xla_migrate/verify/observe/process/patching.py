@@ -24,7 +24,7 @@ class Patches:
         """Set `owner.name`; an attribute that was inherited is removed again on undo."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
-        _keep_scriptable(before, value)
+        self._keep_scriptable(before, value)
         if before is _ABSENT:
             self._undo.append(lambda: delattr(owner, name))
         else:
@@ -39,11 +39,11 @@ class Patches:
         while self._undo:
             self._undo.pop()()
 
-
-def _keep_scriptable(before: Any, value: Any) -> None:
-    """`torch.jit.script` knows torch's own functions by identity, and would read the source of what wraps one."""
-    builtins = sys.modules.get("torch.jit._builtins")
-    if builtins is not None:
-        table = builtins._get_builtin_table()
-        if id(before) in table:
-            table[id(value)] = table[id(before)]
+    def _keep_scriptable(self, before: Any, value: Any) -> None:
+        """`torch.jit.script` knows torch's own functions by identity, and would read the source of what wraps one."""
+        builtins = sys.modules.get("torch.jit._builtins")
+        if builtins is not None:
+            table = builtins._get_builtin_table()
+            if id(before) in table:
+                table[id(value)] = table[id(before)]
+                self._undo.append(lambda: table.pop(id(value), None))
