@@ -18,7 +18,16 @@ from .row import (
     rows,
 )
 
-_HOROVOD = "averages over NCCL or MPI: `xla.launch` and `xla.optimizer_step` do so on XLA"
+_AVERAGES = (
+    "xla.all_reduce(tensor, op=torch.distributed.ReduceOp.AVG)",
+    "averages, and gives a new tensor where its name does not end in _: use it in place, on a copy; with `op=hvd.Sum` or "
+    "`average=False` leave `op` out",
+)
+_FILLS = "gives its result: use what is filled in place"
+_OPERATION = (
+    "an operation of Horovod's: use that of torch.distributed.ReduceOp (AVG, SUM, MIN, MAX)"
+)
+_REST = "averages over NCCL or MPI: use the runtime's counterpart (docs/runtime.md), or leave it out where it only tunes"
 
 FRAMEWORKS: tuple[Row, ...] = (
     *rows(
@@ -27,22 +36,65 @@ FRAMEWORKS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "init": ("xla.init_process_group()", _HOROVOD),
-            "rank": ("xla.rank()", _HOROVOD),
-            "local_rank": ("xla.local_rank()", _HOROVOD),
-            "size": ("xla.world_size()", _HOROVOD),
-            "DistributedOptimizer": ("xla.optimizer_step(optimizer)", _HOROVOD),
-            "broadcast_parameters": ("xla.DistributedDataParallel(model)", _HOROVOD),
-            "broadcast_optimizer_state": _HOROVOD,
-            "allreduce": ("xla.all_reduce(tensor)", _HOROVOD),
-            "Compression": _HOROVOD,
+            "init": ("xla.init_process_group()", ""),
+            "rank": ("xla.rank()", ""),
+            "local_rank": ("xla.local_rank()", ""),
+            "size": ("xla.world_size()", ""),
+            "local_size": 'processes of this host: use `int(os.environ["LOCAL_WORLD_SIZE"])` under torchrun',
+            "DistributedOptimizer": (
+                "xla.optimizer_step(optimizer)",
+                "averages over NCCL or MPI: leave the optimizer as it is",
+            ),
+            "broadcast_parameters": ("xla.DistributedDataParallel(model)", ""),
+            "broadcast_optimizer_state": "sends the optimizer's state: load it in every process",
+            **dict.fromkeys(
+                ("allreduce", "allreduce_", "allreduce_async", "allreduce_async_"), _AVERAGES
+            ),
+            **dict.fromkeys(
+                ("grouped_allreduce", "grouped_allreduce_", "sparse_allreduce_async"), _AVERAGES
+            ),
+            **dict.fromkeys(
+                ("allgather", "allgather_async", "grouped_allgather"),
+                "joins tensors along their first dimension, of unequal lengths, too: use `xla.all_gather` on tensors "
+                "padded to one length",
+            ),
+            "allgather_object": ("xla.all_gather_object(objects, obj)", _FILLS),
+            **dict.fromkeys(
+                ("broadcast", "broadcast_", "broadcast_async", "broadcast_async_"),
+                (
+                    "xla.broadcast(tensor, src)",
+                    "gives a new tensor where its name does not end in _: use it in place, on a copy",
+                ),
+            ),
+            "broadcast_object": ("xla.broadcast_object_list([obj], src)", _FILLS),
+            **dict.fromkeys(
+                ("alltoall", "alltoall_async"), ("xla.all_to_all_single(output, tensor)", _FILLS)
+            ),
+            **dict.fromkeys(
+                ("reducescatter", "reducescatter_async"),
+                (
+                    "xla.reduce_scatter_tensor(output, tensor, op=torch.distributed.ReduceOp.AVG)",
+                    _FILLS,
+                ),
+            ),
+            **dict.fromkeys(
+                ("synchronize", "poll"),
+                "waits for a handle: call `wait()` of the handle that the runtime gives with async_op=True",
+            ),
+            "barrier": ("xla.barrier()", ""),
+            "join": "lets processes run out of batches: give all the same number of batches (drop_last=True)",
+            "Adasum": "adds gradients in a way of its own, which XLA has not: train with averages, and their learning rate",
+            **dict.fromkeys(("Average", "Sum", "Min", "Max"), _OPERATION),
+            "SyncBatchNorm": ("xla.SyncBatchNorm", ""),
+            "elastic": "restarts processes that die: use torchrun's `--max-restarts`",
+            "Compression": "sends gradients in 16 bits: leave it out",
         },
         rule="XLA805",
         torch="any",
         evidence="docs",
     ),
     *rows(
-        "", ABSENT, NONE, RAISES, {"horovod": _HOROVOD}, rule="XLA805", torch="any", evidence="docs"
+        "", ABSENT, NONE, RAISES, {"horovod": _REST}, rule="XLA805", torch="any", evidence="docs"
     ),
     *rows(
         "timm.utils",

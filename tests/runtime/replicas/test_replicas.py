@@ -110,6 +110,14 @@ leaf = mine(2).requires_grad_()
 (differentiable.all_reduce(leaf) * (rank + 1)).sum().backward()
 report("summed features", leaf.grad.tolist())
 
+boxes = [None]
+if rank == 0:
+    dist.send_object_list(["a message"], 1)
+else:
+    dist.recv_object_list(boxes, 0)
+report("objects sent", boxes)
+in_place("a subgroup", lambda x: dist.all_reduce(x, group=dist.new_subgroups(2)[0]), mine(2))
+
 sampler = DistributedSampler(range(8), shuffle=True, seed=3)
 loader = xla.MpDeviceLoader(DataLoader(range(8), batch_size=2, sampler=sampler))
 seen = []
@@ -156,6 +164,7 @@ IN_PLACE = {
     "group of NCCL's": [3, 3],
     "group of both": [3, 3],
     "a group of the script's": [3, 3],
+    "a subgroup": [3, 3],
 }
 
 
@@ -187,6 +196,11 @@ def test_gradients_come_back_through_collectives(both: list[dict[str, Any]]) -> 
     for report, gradient in zip(both, ([4, 4], [2, 2]), strict=True):
         assert report["gathered features"] == [[[1, 1], [2, 2]], gradient]
         assert report["summed features"] == [3, 3]
+
+
+def test_what_the_migration_leaves_as_it_is(both: list[dict[str, Any]]) -> None:
+    """`send_object_list` and its like go through the runtime's process group."""
+    assert [report["objects sent"] for report in both] == [[None], ["a message"]]
 
 
 def test_some_replicas_only(both: list[dict[str, Any]]) -> None:

@@ -58,7 +58,8 @@ from ...analysis.inference.values import (
 )
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
-from ...analysis.training.ranks import guard, is_of_host, mentions_rank
+from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
+from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import INFO, WARNING, Finding
@@ -213,7 +214,9 @@ def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: S
     named = [file] if file is not None else []
     if isinstance(file, ast.Name) and (found := scope.find(file.id)) is not None:
         named += [binding.value for binding in found[1] if isinstance(binding.value, ast.expr)]
-    return any(map(mentions_rank, named)) or _is_kept_from_the_first(script, call)
+    return any(
+        mentions_rank(name, rank_names(script)) for name in named
+    ) or _is_kept_from_the_first(script, call)
 
 
 def _is_kept_from_the_first(script: Script, call: ast.Call) -> bool:
@@ -232,8 +235,10 @@ def _is_under_such_a_guard(script: Script, call: ast.Call) -> bool:
     node: ast.AST = call
     while (parent := script.parent(node)) is not None:
         if isinstance(parent, ast.If) and node in parent.body:
-            found = guard(parent.test)
-            if found is not None and (not found.first or is_of_host(parent.test)):
+            found = guard(parent.test, rank_names(script))
+            if found is not None and (
+                not found.first or is_of_host(parent.test, rank_names(script))
+            ):
                 return True
         node = parent
     return False

@@ -46,7 +46,8 @@ from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.ranks import mentions_rank
+from ...analysis.training.ranks.guards import mentions_rank
+from ...analysis.training.ranks.names import rank_names
 from ...finding import HIGH, Finding
 from ...patterns import Pattern
 from ...rule import IN_TRAINING, Rule
@@ -114,7 +115,7 @@ def _second_by_rank(script: Script) -> ast.expr | None:
                     op=ast.Add(),
                     right=ast.Constant(value=int(index)),
                 )
-            ) if 0 < index < each and mentions_rank(rank):
+            ) if 0 < index < each and mentions_rank(rank, rank_names(script)):
                 if _DEVICE.search(ast.unparse(script.statement(node))):
                     return node
     return None

@@ -16,6 +16,20 @@ work on every backend.
      return value / world_size
 ```
 
+Their older names go with them; what has no counterpart is left, and named:
+
+```diff
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def shards(out, part, peer):
+-    dist._all_gather_base(out, part)
++    xla.all_gather_into_tensor(out, part)
+     dist.send(part, peer)  # XLA602
+```
+
+Those of `torch.distributed.nn.functional`, which have gradients, are right on the runtime's process group.
+
 Questions about the group are answered by torch itself:
 
 ```python
@@ -29,13 +43,13 @@ def is_main():
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES, is_host_backend
 from ...edits import DropArgument, Edit, Replace
-from ...finding import HIGH, Finding
+from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -44,13 +58,27 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA602", "collective", of_step="turn")
 
-# No counterpart: point to point, and coalesced forms.
-_MISSING = frozenset(
-    "send recv isend irecv batch_isend_irecv all_reduce_coalesced all_gather_coalesced".split()
-)
+# Older names of the runtime's.
+_OLDER = {
+    "_all_gather_base": "all_gather_into_tensor",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+}
+# No counterpart: what happens on XLA, and what to do.
+_TO_OTHERS = "does not work on XLA: use all_gather or broadcast"
+_ONE_BY_ONE = "does not work on XLA: call `{}` for each tensor"
+_MISSING = {
+    **dict.fromkeys(("send", "recv", "isend", "irecv", "batch_isend_irecv"), _TO_OTHERS),
+    "all_reduce_coalesced": _ONE_BY_ONE.format("all_reduce"),
+    "all_gather_coalesced": _ONE_BY_ONE.format("all_gather"),
+    "_broadcast_coalesced": "leaves XLA tensors unchanged without an error: call `broadcast` for each tensor",
+    "_coalescing_manager": "loses collectives of XLA tensors without an error: call them outside of it",
+    "_make_nccl_premul_sum": "is NCCL's alone: multiply before `all_reduce`",
+    "split_group": "fails on XLA: use the runtime's `new_group` with the ranks of each part",
+}
+_FUNCTIONAL = "torch.distributed._functional_collectives"
 
 
-def _dotted(names: frozenset[str]) -> list[str]:
+def _dotted(names: Iterable[str]) -> list[str]:
     return [
         f"torch.distributed.{home}{name}"
         for name in sorted(names)
@@ -58,16 +86,37 @@ def _dotted(names: frozenset[str]) -> list[str]:
     ]
 
 
-@RULE.call(*_dotted(COLLECTIVES))
+@RULE.call(*_dotted([*COLLECTIVES, *_OLDER]))
 def collective(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _is_of_the_host(script):
         return
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-    edits: list[Edit] = [Replace(call.func, f"{script.xla}.{name}")]
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.{_OLDER.get(name, name)}")]
     devices = keyword(call, "device_ids")
     if name == "barrier" and devices is not None:
         edits.append(DropArgument(call, next(k for k in call.keywords if k.value is devices)))
     yield RULE.finding(script, call, _said(name), *edits)
+
+
+@RULE.reference(*_dotted([*COLLECTIVES, *_OLDER]))
+def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`partial(dist.all_reduce, group=side)`, `gather = dist.all_gather`."""
+    if _is_of_the_host(script) or not isinstance(getattr(node, "ctx", None), ast.Load):
+        return
+    name = (script.dotted(node, scope) or "").rpartition(".")[2]
+    if _is_patched(script, name):
+        return
+    edit = Replace(node, f"{script.xla}.{_OLDER.get(name, name)}")
+    yield RULE.finding(script, node, _said(name), edit)
+
+
+def _is_patched(script: Script, name: str) -> bool:
+    """`dist.all_reduce = counted`, which the runtime's would call in turn."""
+    return any(
+        isinstance(target, ast.Attribute) and target.attr == name
+        for node, _ in script.index.of(ast.Assign)
+        for target in node.targets
+    )
 
 
 def _said(name: str) -> str:
@@ -81,7 +130,7 @@ def _said(name: str) -> str:
     return f"`{name}` may leave XLA tensors unchanged without an error: use the runtime's function"
 
 
-@RULE.call(*_dotted(frozenset({"monitored_barrier"})))
+@RULE.call(*_dotted(["monitored_barrier"]))
 def monitored_barrier(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Gloo's alone; one that is given a group is given gloo's, on whose host it waits."""
     if call.args or keyword(call, "group") is not None or _is_of_the_host(script):
@@ -100,8 +149,46 @@ def monitored_barrier(script: Script, call: ast.Call, scope: Scope) -> Iterator[
 def without_counterpart(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not _is_of_the_host(script):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-        message = f"`{name}` does not work on XLA: use all_gather or broadcast"
-        yield RULE.finding(script, call, message, effort=HIGH)
+        yield RULE.finding(script, call, f"`{name}` {_MISSING[name]}", effort=HIGH)
+
+
+@RULE.reference(*_dotted(_MISSING))
+def without_counterpart_handed_on(
+    script: Script, node: ast.expr, scope: Scope
+) -> Iterator[Finding]:
+    """`partial(dist.send, dst=1)`; what `P2POp` takes is told of where the batch is sent."""
+    name = (script.dotted(node, scope) or "").rpartition(".")[2]
+    if name not in {"isend", "irecv"} and not _is_of_the_host(script):
+        yield RULE.finding(script, node, f"`{name}` {_MISSING[name]}", effort=HIGH)
+
+
+@RULE.call(
+    "torch.distributed.nn.functional._all_gather_base", "torch.distributed.nn._all_gather_base"
+)
+def base_with_gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = "its gradient is NCCL's alone: use `all_gather` of torch.distributed.nn, which has one on XLA"
+    if not _is_of_the_host(script):
+        yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+@RULE.file(mentions=("functional_collectives",))
+def functional(script: Script) -> Iterator[Finding]:
+    """They go past the process group: in a rehearsal each process keeps its own value, or fails."""
+    if not script.source.mentions("functional_collectives") or _is_of_the_host(script):
+        return
+    imports: list[ast.Import | ast.ImportFrom] = [n for n, _ in script.index.of(ast.Import)]
+    imports += [node for node, _ in script.index.of(ast.ImportFrom)]
+    for statement in imports:
+        home = (statement.module or "") if isinstance(statement, ast.ImportFrom) else ""
+        names = [alias.name for alias in statement.names]
+        if home == _FUNCTIONAL or any(
+            (f"{home}.{name}" if home else name) == _FUNCTIONAL for name in names
+        ):
+            message = (
+                "these collectives go past the process group, and may leave XLA tensors as they are without an error: "
+                "use the runtime's collectives, or `torch.distributed.nn.functional` where gradients are needed"
+            )
+            yield RULE.finding(script, statement, message, effort=MEDIUM)
 
 
 def _is_of_the_host(script: Script) -> bool:

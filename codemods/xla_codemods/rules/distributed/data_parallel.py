@@ -30,7 +30,7 @@ a library or another module has wrapped. Exact types are two, the runtime's and 
 ```
 
 Hooks that send gradients in 16 bits have no effect on XLA, and no harm. Others, which change what is summed up, are left:
-leave them out, or change the averages between backward and step. So is `with model.join():`, since XLA
+leave them out, or change the averages between backward and step. So is `model.join()`, since XLA
 replicas run the same number of steps: give them batches of equal number (`drop_last=True`).
 
 ```python
@@ -62,6 +62,7 @@ from ...analysis.syntax import keyword
 from ...analysis.type_tests import exact_type_test, is_about_types
 from ...edits import DropArgument, Edit, Replace
 from ...finding import MEDIUM, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -73,18 +74,28 @@ RULE = Rule("XLA603", "data-parallel", of_step="wrapper")
 _NAMES = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.parallel.distributed.DistributedDataParallel",
+    "torch.nn.parallel.DistributedDataParallelCPU",  # its older name, which is the same class
     "apex.parallel.DistributedDataParallel",
 )
 _TORCHS = frozenset(
     {
-        *_NAMES[:2],
+        *_NAMES[:3],
         "torch.nn.DataParallel",
         "torch.nn.parallel.DataParallel",
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
 # Hooks that only say in which type gradients travel.
-_HARMLESS_HOOKS = frozenset({"allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"})
+_HARMLESS_HOOKS = frozenset(
+    {
+        "allreduce_hook",
+        "fp16_compress_hook",
+        "bf16_compress_hook",
+        "ALLREDUCE",
+        "FP16_COMPRESS",
+        "BF16_COMPRESS",
+    }
+)
 # Positional parameters behind the module that concern CUDA devices.
 _DEVICES = ("device_ids", "output_device")
 _JOIN = "`join` does not work on XLA, where all processes must run the same number of steps: give each the same number of batches (drop_last=True)"
@@ -160,13 +171,43 @@ def exact_type(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Find
 @RULE.method("register_comm_hook")
 def hooked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     hook = call.args[1] if len(call.args) > 1 else keyword(call, "hook")
+    yield from _of_hook(script, call, hook)
+
+
+@RULE.call(
+    "torch.distributed.algorithms.ddp_comm_hooks.register_ddp_comm_hook",
+)
+def hooked_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """It takes a member of an enumeration, and hands its function on."""
+    yield from _of_hook(
+        script, call, call.args[0] if call.args else keyword(call, "comm_hook_type")
+    )
+
+
+@RULE.method("_register_builtin_comm_hook")
+def hooked_within(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_hook(script, call, None)
+
+
+def _of_hook(script: Script, call: ast.Call, hook: ast.expr | None) -> Iterator[Finding]:
     name = ast.unparse(hook).rpartition(".")[2] if hook is not None else "a hook"
     if name not in _HARMLESS_HOOKS:
         message = (
-            f"`{name}` has no effect on XLA, which averages gradients without hooks: leave it out, or change the gradients "
+            f"`{name}` fails on XLA, which averages gradients without hooks: leave it out, or change the gradients "
             "between backward and step"
         )
         yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+@RULE.call(
+    "torch.distributed._composable.replicate",
+    "torch.distributed._composable.replicate.replicate",
+)
+def replicated(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = (
+        "`replicate` fails on XLA devices: wrap the model in `xla.DistributedDataParallel` instead"
+    )
+    yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
 @RULE.call(
@@ -181,13 +222,59 @@ def sharded_optimizer(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
-@RULE.node(ast.withitem)
-def joined(script: Script, item: ast.withitem, scope: Scope) -> Iterator[Finding]:
-    """`with model.join():`, and `with Join([model, optimizer]):`."""
-    match item.context_expr:
-        case ast.Call(func=ast.Attribute(value=model, attr="join")) as call:
-            if not (isinstance(model, ast.Constant) or script.uses_accelerate):
-                yield RULE.finding(script, call, _JOIN, effort=MEDIUM)
-        case ast.Call() as call:
-            if script.dotted(call.func, scope) == "torch.distributed.algorithms.join.Join":
-                yield RULE.finding(script, call, _JOIN, effort=MEDIUM)
+# Of torch's class, with which its subclasses go past its `forward`.
+INTERNALS = (
+    "_check_sync_bufs_post_fwd",
+    "_post_forward",
+    "_pre_forward",
+    "_rebuild_buckets",
+    "_run_ddp_forward",
+    "_sync_buffers",
+    "prepare_for_backward",
+    "prepare_for_forward",
+    "set_runtime_stats_and_log",
+)
+
+
+@RULE.method(*INTERNALS)
+def within(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`self.reducer.prepare_for_backward([])`, in a `train_step` beside `forward`."""
+    if not _is_in_a_wrapper(script, call):
+        return
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    message = (
+        f"`{name}` is internal to torch's DistributedDataParallel, and fails on XLA, where gradients are averaged after its "
+        "`forward` alone: call `self(...)`, and let the module's `forward` do what is asked"
+    )
+    yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+def _is_in_a_wrapper(script: Script, node: ast.AST) -> bool:
+    """True within a class that derives from torch's, or, behind the migration, from the runtime's."""
+    wrappers = {*_NAMES, "xla_migrate.runtime.DistributedDataParallel"}
+    return any(
+        isinstance(around, ast.ClassDef)
+        and any(script.dotted(base) in wrappers for base in around.bases)
+        for around in script.ancestors(node)
+    )
+
+
+@RULE.method("join")
+def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`with model.join():`, `context = model.join() if distributed else nullcontext()`; not a thread's, nor a text's."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or call.args or isinstance(owner, ast.Constant) or script.uses_accelerate:
+        return
+    is_context = isinstance(script.parent(call), ast.withitem) or _CONTEXTS.search(
+        ast.unparse(script.statement(call)).partition("\n")[0]
+    )
+    if is_context or script.is_module(owner):
+        yield RULE.finding(script, call, _JOIN, effort=MEDIUM)
+
+
+_CONTEXTS = Pattern(r"nullcontext|enter_context|ExitStack|suppress")
+
+
+@RULE.call("torch.distributed.algorithms.join.Join", "torch.distributed.algorithms.Join")
+def joined_together(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield RULE.finding(script, call, _JOIN, effort=MEDIUM)

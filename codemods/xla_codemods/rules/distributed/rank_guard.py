@@ -83,14 +83,16 @@ from typing import TYPE_CHECKING
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
+from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
-from ...analysis.training.process_groups import COLLECTIVES
-from ...analysis.training.rank_divergence import (
+from ...analysis.training.process_groups import COLLECTIVES, group_of
+from ...analysis.training.ranks.divergence import (
     functions_of_some,
     has_replicas,
     reads_averages,
 )
-from ...analysis.training.ranks import Guard, guard
+from ...analysis.training.ranks.guards import Guard, guard, is_of_host
+from ...analysis.training.ranks.names import rank_names
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
@@ -107,12 +109,12 @@ _AVERAGE_IS_READ = (
     "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
     "before it"
 )
-_JOINED = COLLECTIVES | {"rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
+_JOINED = {*COLLECTIVES, "rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
 @RULE.node(ast.If)
 def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Finding]:
-    found = guard(node.test)
+    found = guard(node.test, rank_names(script))
     if found is None:
         return
     yield from _averages_read(script, node)
@@ -123,16 +125,16 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
         block = script.block(node)
         rest = block[block.index(node) + 1 :]
     yield from _never_met(script, node, found, node.body, rest)
-    if rest is not node.orelse and not _is_of_a_mode(node.test):
+    if rest is not node.orelse and not _is_of_a_mode(script, node.test):
         yield from _never_met(script, node, Guard(not found.first), rest, node.body)
 
 
-def _is_of_a_mode(test: ast.expr) -> bool:
+def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
     """`args.export and rank == 0`: behind its return is what other modes do, in which none returns there."""
     return (
         isinstance(test, ast.BoolOp)
         and isinstance(test.op, ast.And)
-        and any(guard(value) is None for value in test.values)
+        and any(guard(value, rank_names(script)) is None for value in test.values)
     )
 
 
@@ -147,7 +149,10 @@ def within_a_call(script: Script) -> Iterator[Finding]:
             continue
         for call, _ in script.index.calls_of(function.name):
             statement = _between_backward_and_step(script, script.statement(call))
-            guarded = isinstance(statement, ast.If) and guard(statement.test) is not None
+            guarded = (
+                isinstance(statement, ast.If)
+                and guard(statement.test, rank_names(script)) is not None
+            )
             if statement is not None and statement not in cut and not guarded:
                 cut.add(statement)
                 edit = InsertBefore(statement, f"{script.xla}.mark_step()")
@@ -179,11 +184,34 @@ def _never_met(
     script: Script, node: ast.If, found: Guard, body: list[ast.stmt], otherwise: list[ast.stmt]
 ) -> Iterator[Finding]:
     """Collectives in `body`, which only some replicas run, and which those that run `otherwise` do not call."""
-    others = {name for _, name in _collectives(script, otherwise)}
+    others = {name for _, name in _collectives(script, _with_called(script, otherwise))}
     for call, name in _collectives(script, body):
+        if _may_be_of_these(script, node, call, name):
+            continue
         if name not in others and not _met_elsewhere(script, node, found, name):
             message = f"`{name}` under a test of the rank hangs, because the other processes never call it: call it in all processes"
             yield RULE.finding(script, call, message)
+
+
+def _may_be_of_these(script: Script, node: ast.If, call: ast.Call, name: str) -> bool:
+    """`if local_rank == 0: dist.all_reduce(x, group=leaders)`: a group of those that pass; one alone needs none."""
+    ranks = rank_names(script)
+    found = guard(node.test, ranks)
+    alone = found is not None and found.first and not is_of_host(node.test, ranks)
+    of_some = not alone or _is_among_several(node.test)
+    return of_some and group_of(call, name) is not None
+
+
+def _is_among_several(test: ast.expr) -> bool:
+    """`rank in (0, 1)`; `is_leader`, which may be one of each host."""
+    return any(
+        isinstance(part, (ast.In, ast.NotIn))
+        or (isinstance(part, (ast.Name, ast.Attribute)) and _LEADER.search(ast.unparse(part)))
+        for part in ast.walk(test)
+    )
+
+
+_LEADER = Pattern(r"leader|chief|coordinator|primary|root|node|head|host", re.IGNORECASE)
 
 
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -273,6 +301,24 @@ def _synchronised(script: Script) -> bool:
 _READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECASE)
 
 
+def _with_called(script: Script, body: list[ast.stmt]) -> list[ast.stmt]:
+    """`body`, and those of the functions of this file that it calls."""
+    found, seen = list(body), set[ast.AST]()
+    for statement in found:  # which grows
+        for node in walk(statement):
+            definition = _definition(script, node) if isinstance(node, ast.Call) else None
+            if definition is not None and definition not in seen:
+                seen.add(definition)
+                found += definition.body
+    return found
+
+
+def _definition(script: Script, call: ast.Call) -> FunctionNode | None:
+    scope = script.index.scope(call)
+    found = script.local_method(call.func, scope) or script.value(call.func, scope).definition
+    return found if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+
+
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
     for statement in body:
         for node in walk(statement):
@@ -294,7 +340,7 @@ def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> boo
     owner = script.function(node) or script.tree
     for other in walk(owner):
         if isinstance(other, ast.If) and other is not node:
-            opposite = guard(other.test)
+            opposite = guard(other.test, rank_names(script))
             if opposite is not None and opposite.first != found.first:
                 if any(other_name == name for _, other_name in _collectives(script, other.body)):
                     return True

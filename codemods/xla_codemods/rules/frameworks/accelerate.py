@@ -100,7 +100,8 @@ from ...analysis.frameworks.arguments import is_true, keyword_argument
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.ranks import is_of_host, mentions_rank
+from ...analysis.training.ranks.guards import is_of_host, mentions_rank
+from ...analysis.training.ranks.names import rank_names
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -214,10 +215,10 @@ def _others_saved(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 def _is_written_by_each(script: Script, call: ast.Call) -> bool:
     """`f"state_{accelerator.process_index}.pt"`, and what stands under a test within the host."""
-    if any(map(mentions_rank, call.args[1:])):
+    if any(mentions_rank(argument, rank_names(script)) for argument in call.args[1:]):
         return True
     tests = (a.test for a in script.ancestors(call) if isinstance(a, ast.If))
-    return any(is_of_host(test) for test in tests)
+    return any(is_of_host(test, rank_names(script)) for test in tests)
 
 
 def _holds_tensors(script: Script, saved: ast.expr, scope: Scope, hands: int = 2) -> bool:

@@ -13,6 +13,19 @@ def build(optimizer, model):
     return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # XLA805
 ```
 
+So are the methods of its optimizer, which an optimizer of torch's does not have:
+
+```python
+import horovod.torch as hvd
+
+def update(model, optimizer, clip):
+    optimizer = hvd.DistributedOptimizer(optimizer)  # XLA805
+    optimizer.synchronize()  # XLA805
+    clip(model.parameters(), 1.0)
+    with optimizer.skip_synchronize():  # XLA805
+        print(model)
+```
+
 Another library by that short name stays.
 
 ```python
@@ -26,6 +39,7 @@ def build(optimizer):
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -34,9 +48,31 @@ from ...finding import MEDIUM, Finding
 from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
 RULE = Rule("XLA805", "horovod", effort=MEDIUM)
+
+
+@RULE.method("synchronize")
+def averaged(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if _is_of_its_optimizer(script, call.func):
+        message = "an optimizer has no `synchronize` on XLA: use `xla.reduce_gradients(optimizer)`, after which the step does not average again"
+        yield RULE.finding(script, call, message)
+
+
+@RULE.method("skip_synchronize")
+def not_averaged(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if _is_of_its_optimizer(script, call.func):
+        message = "an optimizer has no `skip_synchronize` on XLA: remove it, because gradients are not averaged twice"
+        yield RULE.finding(script, call, message)
+
+
+def _is_of_its_optimizer(script: Script, method: ast.expr) -> bool:
+    """True of `optimizer.synchronize`, of what `hvd.DistributedOptimizer` gives, or what may be handed here."""
+    if not isinstance(method, ast.Attribute) or not script.source.mentions("horovod"):
+        return False
+    return script.is_optimizer(method.value) or "opt" in ast.unparse(method.value).lower()
 
 
 @RULE.fallback

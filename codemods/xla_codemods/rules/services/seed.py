@@ -75,14 +75,17 @@ def make(dataset):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.library_types import RUNTIME
+from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
 from ...edits import InsertAfter, Replace, remove
 from ...finding import WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY
 
@@ -216,21 +219,50 @@ def _is_repeatable(seed: ast.expr) -> bool:
 
 
 def _in_worker(script: Script, call: ast.Call) -> bool:
-    """True if `call` runs in a loader's worker process."""
+    """True if `call` runs in a loader's worker process; `main_worker` of `mp.spawn` trains."""
     function = script.function(call)
     while function is not None:
-        if "worker" in function.name or _starts_workers(script, function):
+        if _SEEDS_A_WORKER.search(function.name) or _starts_workers(script, function):
+            return True
+        if "worker" in function.name and _is_a_process_beside(script, function):
             return True
         function = script.function(function)
     return False
 
 
+_SEEDS_A_WORKER = Pattern(
+    r"(?:seed|init|reset|fix|setup|set)_?(?:data)?(?:loader)?_?worker|worker_?(?:init|seed|fn|rng)|loader_?worker",
+    re.IGNORECASE,
+)
+_OF_WORKERS = frozenset({"worker_id", "worker_idx", "worker_index", "wid"})
+
+
 def _starts_workers(script: Script, function: FunctionNode) -> bool:
+    """`worker_init_fn=init`, `worker_init_fn=partial(init, seed=3)`, and what is told the worker's number."""
+    if any(argument.arg in _OF_WORKERS for argument in function.args.args):
+        return True
     for argument, _ in script.index.of(ast.keyword):
-        if argument.arg == "worker_init_fn" and isinstance(argument.value, ast.Name):
-            if argument.value.id == function.name:
+        if argument.arg == "worker_init_fn":
+            given = argument.value
+            if isinstance(given, ast.Call) and given.args:
+                given = given.args[0]
+            if isinstance(given, ast.Name) and given.id == function.name:
                 return True
     return False
+
+
+def _is_a_process_beside(script: Script, function: FunctionNode) -> bool:
+    """`Process(target=worker)`, of a function that joins no group and trains nothing."""
+    started = any(
+        isinstance(target := keyword(call, "target"), ast.Name) and target.id == function.name
+        for call, _ in script.index.calls_of("Process")
+    )
+    called = {
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        for node in walk(function)
+        if isinstance(node, ast.Call)
+    }
+    return started and called.isdisjoint({"init_process_group", "backward", "cuda", "set_device"})
 
 
 def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:

@@ -110,7 +110,7 @@ from ...analysis.inference.values import ACCELERATOR, DEVICE, HOST
 from ...analysis.nodes import walk
 from ...analysis.training.acting import acts, is_called_by_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
-from ...analysis.training.rank_divergence import has_replicas, may_be_alone, separates
+from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.steps import is_of_an_optimizer
 from ...analysis.training.training import (
     BACKWARD,
@@ -167,6 +167,8 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
             edits += _behind(script, _last_update(script, anchor))
         if not edits:
             continue
+        if loop is None or not loop.fed:
+            edits += _behind_what_some_update(script, anchor)
         if loop is not None and not loop.fed:
             edits += _before_continues(script, loop, anchor)
         yield RULE.finding(
@@ -203,16 +205,32 @@ def _is_for_one_process(script: Script, node: ast.AST) -> bool:
 def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
     """The step, or the last statement behind it that updates tensors too, before anything is read.
 
-    Averages of weights and target networks then run in the launch of the step.
+    Averages of weights and target networks then run in the launch of the step; not what one replica alone averages, whose
+    launch would be another than that of the others, with the same collectives in it.
     """
     block = script.block(step)
     last = step
     for statement in block[block.index(step) + 1 :]:
         if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in walk(statement)):
             break
+        if has_replicas(script) and may_be_alone(script, statement):
+            break
         if any(_is_update(script, node) for node in walk(statement)):
             last = statement
     return last
+
+
+def _behind_what_some_update(script: Script, anchor: ast.stmt) -> Iterator[Edit]:
+    """`if ema: ema.update(model)`, of the first replica: cut off, so that its next step is launched as the others'."""
+    if not has_replicas(script):
+        return
+    block = script.block(anchor)
+    for statement in block[block.index(anchor) + 1 :]:
+        if any(isinstance(node, _LEAVES) for node in walk(statement)):
+            return
+        updates = any(_is_update(script, node) for node in walk(statement))
+        if updates and may_be_alone(script, statement) and not _reads(script, statement):
+            yield InsertAfter(statement, f"{script.xla}.mark_step()")
 
 
 def _is_update(script: Script, node: ast.AST) -> bool:

@@ -340,9 +340,9 @@ def init_process_group(options: dict[str, Any]) -> None:
     kind = device_type()
     if kind == "cpu":
         options["backend"] = "gloo"
-    elif native.is_native(kind) and options["backend"] in (None, "nccl"):
+    elif native.is_native(kind) and "nccl" in (options["backend"] or "nccl").lower():
         options["backend"] = native.process_group_backend(kind)
-    elif kind != "cuda" and options["backend"] == "nccl":
+    elif kind != "cuda" and "nccl" in (options["backend"] or "").lower():
         options["backend"] = None  # Torch knows which fits the device.
     dist.init_process_group(**options)
 

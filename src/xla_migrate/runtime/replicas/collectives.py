@@ -381,7 +381,7 @@ def new_group(
     given = {"timeout": timeout, "backend": backend, "pg_options": pg_options}
     if _backend.backend().device_type() != "cuda":
         given["pg_options"] = None
-        if "nccl" in (backend or ""):
+        if "nccl" in (backend or "").lower():
             given["backend"] = None
     return _several("new_group", ranks, **options, **{k: v for k, v in given.items() if v})
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..observe.plan import VARIABLE, RunPlan
+from .starting import starts_processes
 
 BOOT = Path(__file__).parent.parent / "observe" / "boot"
 
@@ -20,7 +21,7 @@ _QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
 def command(python: str, script: Path, root: Path, args: list[str], nproc: int) -> list[str]:
     source = script.read_text(encoding="utf-8", errors="replace")
     program = _program(script, root, source)
-    if nproc == 1 or starts_processes(source):
+    if nproc == 1 or starts_processes(script, root):
         return [python, *program, *args]
     port = _free_port()
     launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={nproc}", f"--master_port={port}"]
@@ -32,11 +33,6 @@ def _program(script: Path, root: Path, source: str) -> list[str]:
     if not re.search(r"^\s*from\s+\.", source, re.MULTILINE) or script.parent == root:
         return [str(script)]
     return ["-m", ".".join(script.relative_to(root).with_suffix("").parts)]
-
-
-def starts_processes(source: str) -> bool:
-    """True if the script starts its own processes (mp.spawn) rather than being started by torchrun."""
-    return ".spawn(" in source or "start_processes(" in source
 
 
 def _free_port() -> int:

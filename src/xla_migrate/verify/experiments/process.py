@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ from typing import IO
 from ..judge import compilations, failures, trace
 from ..judge.failures import Failure, Fault
 from ..judge.observed import ObservedRun
+from ..judge.record_format import ErrorRecord
 from ..observe.plan import RunPlan
 
 _HARNESS = Path(__file__).parent.parent
@@ -182,9 +184,11 @@ def _judge(
             Fault.TIMEOUT, f"{done} optimizer steps in {timeout:g} s: ended for lack of time"
         )
     project, harness = str(result.project.resolve()), str(_HARNESS)
-    errors = [t.error for t in result.traces if t.error]
+    errors = [t.error for t in result.traces if t.error and not _is_cut_off(t, result)]
     # Launchers raise, too, when a process of theirs has failed: its own error says more.
     own = [e for e in errors if e["type"] not in _LAUNCHERS]
+    if not own and any(_is_cut_off(t, result) for t in result.traces):
+        return None
     if own and code != 0:
         return failures.of_error(own[0], project, harness)
     for error in errors if code != 0 else []:
@@ -192,3 +196,24 @@ def _judge(
         worker = worker or failures.printed_error(result.output, project)
         return failures.of_error(worker or error, project, harness)
     return failures.of_exit(code, done, result.output, project, harness)
+
+
+def _was_stopped(result: ObservedRun) -> bool:
+    """True if all processes that take steps were ended by us; those that take none then miss them."""
+    training = [t for t in result.traces if t.steps]
+    return bool(training) and all(t.stopped for t in training)
+
+
+def _is_cut_off(one: trace.Trace, result: ObservedRun) -> bool:
+    """True of a process that takes no steps, and whose peers have gone: an actor, when the learner was stopped."""
+    told = one.error is not None and _tells_of_a_peer(one.error)
+    return told and not one.steps and _was_stopped(result)
+
+
+def _tells_of_a_peer(error: ErrorRecord) -> bool:
+    return bool(_GONE.search(error["message"]))
+
+
+_GONE = re.compile(
+    r"closed by peer|reset by peer|broken pipe|connection refused|failed to recv", re.IGNORECASE
+)

@@ -72,18 +72,8 @@ def install(patches: Patches) -> None:
     """Wrap the factories and the default-device machinery."""
     constructors = default_device._device_constructors()  # cached here with torch's own functions
     for module, name in factories():
-        original = getattr(module, name)
-        wrapped = on_cuda(original)
-        patches.put(module, name, wrapped)
-        _keep_scriptable(original, wrapped)
+        patches.put(module, name, on_cuda(getattr(module, name)))
     _defaults(patches, constructors)
-
-
-def _keep_scriptable(original: Any, wrapped: Any) -> None:
-    """torch.jit.script knows builtins by identity."""
-    table = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
-    if id(original) in table:
-        table[id(wrapped)] = table[id(original)]
 
 
 def _defaults(patches: Patches, constructors: set[Any]) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from xla_codemods.engine import check, migrate
 
+from ...helpers import migrated
+
 HEAD = """
 import contextlib
 import functools
@@ -275,3 +277,67 @@ def test_a_step_of_one_replica_hangs_where_it_averages(average: str, hangs: bool
         f"    if rank == 0:\n        xla.optimizer_step(optimizer{average})\n    xla.mark_step()\n"
     )
     assert ("XLA606" in {f.code for f in check(source.encode())}) is hangs
+
+
+AVERAGED = """
+import os
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+RANK = int(os.environ["RANK"])
+
+class Averages:
+    def __init__(self, model):
+        self.model = model
+
+    def update(self, model):
+        for a, b in zip(self.model.parameters(), model.parameters()):
+            a.data.lerp_(b.data, 0.1)
+
+def train(model, loader, optimizer):
+    model = DDP(model.cuda())
+    {made}
+    for x in {batches}:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+        {update}
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("batches", ["loader", "stream()"])
+@pytest.mark.parametrize(
+    ("made", "update"),
+    [
+        ("ema = Averages(model) if RANK in {-1, 0} else None", "if ema: ema.update(model)"),
+        (
+            "ema = Averages(model) if RANK == 0 else None",
+            "if ema is not None: ema.update(model)",
+        ),
+        ("ema = Averages(model)", "if RANK == 0: ema.update(model)"),
+        (
+            "ema = None\n    if RANK == 0: ema = Averages(model)",
+            "if ema is not None: ema.update(model)",
+        ),
+        ("self.ema = Averages(model) if RANK < 1 and not RANK else None", "if self.ema: self.ema.update(model)"),
+    ],
+)  # fmt: skip
+def test_what_one_replica_averages_is_no_part_of_the_step(
+    made: str, update: str, batches: str
+) -> None:
+    """Else its launch, with everybody's collectives in it, is another than theirs."""
+    lines = migrated(AVERAGED.format(made=made, update=update, batches=batches)).splitlines()
+    lines = [line.strip() for line in lines]
+    at = lines.index(update)
+    assert lines[at - 1] == "xla.mark_step()"
+    assert (lines[at + 1] == "xla.mark_step()") is (batches == "stream()")
+
+
+def test_what_all_average_is_a_part_of_the_step() -> None:
+    source = AVERAGED.format(
+        made="ema = Averages(model)", update="ema.update(model)", batches="stream()"
+    )
+    lines = [line.strip() for line in migrated(source).splitlines()]
+    at = lines.index("ema.update(model)")
+    assert lines[at - 1] == "xla.optimizer_step(optimizer)"
+    assert lines[at + 1] == "xla.mark_step()"

@@ -140,3 +140,69 @@ def test_what_a_trainers_callback_does_on_one_process(
     assert ("        xla.mark_step()" in lines) is marked
     if marked:
         assert lines[lines.index("        xla.mark_step()") + 1].strip() == body.splitlines()[0]
+
+
+GROUPED = """
+import torch.distributed as dist
+from xla_migrate import runtime as xla
+
+def work(x, rank, local_rank, group, leaders):
+    {statement}
+"""
+
+
+def hangs(statement: str) -> bool:
+    return "XLA606" in [code for _, code in findings(GROUPED.format(statement=statement))]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if local_rank == 0: xla.all_reduce(x, group=leaders)",
+        "if rank % 8 == 0: xla.broadcast(x, 0, leaders)",
+        "if rank != 0: xla.all_reduce(x, group=group)",
+        "if rank in (0, 1): xla.all_gather(parts, x, group)",
+        "if rank > 0: dist.barrier(group)",
+        "if is_leader: xla.all_reduce(x, group=leaders)",
+        "if self.is_node_master: xla.all_reduce(x, group=leaders)",
+    ],
+)
+def test_a_collective_of_a_group_is_for_its_members(statement: str) -> None:
+    assert not hangs(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if local_rank == 0: xla.all_reduce(x)",
+        "if rank == 0: xla.all_reduce(x, group=group)",
+        "if rank != 0: xla.all_reduce(x, group=dist.group.WORLD)",
+        "if rank % 8 == 0: xla.broadcast(x, 0, None)",
+        "if rank != 0: xla.barrier(group=None)",
+        "if is_leader: xla.all_reduce(x)",
+        "if is_main_process(): xla.all_reduce(x, group=group)",
+    ],
+)
+def test_one_process_alone_is_no_group(statement: str) -> None:
+    assert hangs(statement)
+
+
+def test_the_others_may_meet_it_in_a_function() -> None:
+    source = """
+import torch.distributed as dist
+from xla_migrate import runtime as xla
+
+def act(x):
+    return hand_in(x)
+
+def hand_in(x):
+    {}
+
+def work(x, rank):
+    if rank == 0:
+        xla.gather(x, parts)
+    else:
+        act(x)
+"""
+    assert "XLA606" not in [code for _, code in findings(source.format("xla.gather(x)"))]
+    assert "XLA606" in [code for _, code in findings(source.format("print(x)"))]

@@ -146,3 +146,52 @@ def test_seeds_of_libraries_that_are_drawn_or_seed_nothing_here() -> None:
     head = "import torch\nfrom transformers import set_seed\n"
     assert findings(f"{head}set_seed(draw())\nloss.backward()\n")[0] == (3, "XLA124")
     assert findings(f"{head}set_seed(0)\n") == []
+
+
+SPAWNED = """
+import random
+import torch
+import torch.multiprocessing as mp
+
+def {name}({first}, args):
+    torch.manual_seed(args.seed)
+    torch.cuda.manual_seed_all(args.seed)
+    model = torch.nn.Linear(2, 2).cuda()
+    model(torch.ones(2).cuda()).sum().backward()
+
+{start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "start"),
+    [
+        ("main_worker", "gpu", "mp.spawn(main_worker, nprocs=2, args=(args,))"),
+        ("worker", "rank", "mp.spawn(worker, nprocs=2, args=(args,))"),
+        ("train_worker", "rank", "mp.Process(target=train_worker, args=(0, args)).start()"),
+        ("run_worker", "local_rank", "run_worker(0, args)"),
+        ("_distributed_worker", "local_rank", ""),
+    ],
+)
+def test_a_worker_that_trains_seeds_its_device(name: str, first: str, start: str) -> None:
+    """Else each replica would draw as torch_xla seeds it, from 101."""
+    result = migrated(SPAWNED.format(name=name, first=first, start=start))
+    assert "    xla.manual_seed(args.seed)\n" in result
+    assert "torch.manual_seed" not in result
+    assert "torch.cuda" not in result
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "start"),
+    [
+        ("worker_init_fn", "index", ""),
+        ("seed_worker", "index", ""),
+        ("init", "worker_id", ""),
+        ("begin", "index", "loader = DataLoader(data, worker_init_fn=partial(begin, args=args))"),
+        ("_init_data_worker", "i", ""),
+    ],
+)
+def test_a_loaders_worker_does_not(name: str, first: str, start: str) -> None:
+    result = migrated(SPAWNED.format(name=name, first=first, start=start))
+    assert "    torch.manual_seed(args.seed)\n" in result
+    assert "xla.manual_seed" not in result

@@ -7,6 +7,7 @@ back.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ class Patches:
         """Set `owner.name`; an attribute that was inherited is removed again on undo."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
+        self._keep_scriptable(before, value)
         if before is _ABSENT:
             self._undo.append(lambda: delattr(owner, name))
         else:
@@ -36,3 +38,12 @@ class Patches:
         """Put everything back."""
         while self._undo:
             self._undo.pop()()
+
+    def _keep_scriptable(self, before: Any, value: Any) -> None:
+        """`torch.jit.script` knows torch's own functions by identity, and would read the source of what wraps one."""
+        builtins = sys.modules.get("torch.jit._builtins")
+        if builtins is not None:
+            table = builtins._get_builtin_table()
+            if id(before) in table:
+                table[id(value)] = table[id(before)]
+                self._undo.append(lambda: table.pop(id(value), None))

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from xla_codemods.analysis.training.ranks import guard, is_of_host
+from xla_codemods.analysis.training.ranks.guards import guard, is_of_host
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ import builtins
 import re
 from typing import TYPE_CHECKING
 
-from ...patterns import Pattern
-from ..bindings import FunctionNode
-from ..nodes import walk
-from .ranks import guard, mentions_rank
+from ....patterns import Pattern
+from ...bindings import FunctionNode
+from ...nodes import walk
+from .guards import guard, mentions_rank
+from .names import rank_names
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+    from ...parsed_file import ParsedFile
 
 _OF_REPLICAS = (
     "DistributedDataParallel",
@@ -54,9 +55,9 @@ def separates(script: ParsedFile, node: ast.AST) -> bool:
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             return _lets_some_pass(script, test) or _asks_for_a_writer(test)
         case ast.BoolOp():
-            return guard(node) is not None
+            return guard(node, rank_names(script)) is not None
         case ast.Match(subject=subject):
-            return mentions_rank(subject)
+            return mentions_rank(subject, rank_names(script))
         case ast.Call(func=func):
             return _hides_something(script, func)
     return False
@@ -148,7 +149,9 @@ def _is_for_some(script: ParsedFile, node: ast.AST) -> bool:
 
 def _lets_some_pass(script: ParsedFile, test: ast.expr) -> bool:
     """A test of the rank, or of a name that holds the answer to one: `if not self.enabled:`."""
-    return guard(test) is not None or _asks_for_a_flag(script.cached(_flags), test)
+    return guard(test, rank_names(script)) is not None or _asks_for_a_flag(
+        script.cached(_flags), test
+    )
 
 
 def _asks_for_a_flag(flags: frozenset[str], test: ast.expr) -> bool:
@@ -168,10 +171,25 @@ def _flags(script: ParsedFile) -> frozenset[str]:
     for node, _ in script.index.of(ast.Assign):
         value = node.value
         tests = isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call))
-        chooses = isinstance(value, ast.IfExp) and guard(value.test) is not None
-        if chooses or (tests and guard(value) is not None):
+        chooses = isinstance(value, ast.IfExp) and guard(value.test, rank_names(script)) is not None
+        if chooses or (tests and guard(value, rank_names(script)) is not None):
             found.update(filter(None, map(_name, node.targets)))
-    return frozenset(found)
+    return frozenset(found | _made_by_some(script))
+
+
+def _made_by_some(script: ParsedFile) -> set[str]:
+    """`ema = None`, and then `if rank == 0: ema = EMA(model)`."""
+    without, made = set[str](), set[str]()
+    for node, _ in script.index.of(ast.Assign):
+        names = set(filter(None, map(_name, node.targets)))
+        if isinstance(node.value, ast.Constant) and not node.value.value:
+            without |= names
+        elif isinstance(script.parent(node), ast.If):
+            around = script.parent(node)
+            assert isinstance(around, ast.If)
+            if guard(around.test, rank_names(script)) is not None:
+                made |= names
+    return without & made
 
 
 _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)

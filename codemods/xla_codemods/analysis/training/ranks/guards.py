@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Container
 from typing import NamedTuple
 
-from ...patterns import Pattern
-from ..nodes import walk
+from ....patterns import Pattern
+from ...nodes import walk
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
@@ -22,46 +23,58 @@ _MASTER = Pattern(
 )
 
 
+# What holds a rank besides what is called so: `rank_names(script)`.
+Ranks = Container[ast.expr]
+
+
 class Guard(NamedTuple):
     """What a test lets pass: some replicas only; `first` where it is the first one (else all the others)."""
 
     first: bool
 
 
-def guard(test: ast.expr) -> Guard | None:
-    """`test` as a test of the rank; None where all replicas pass, or nothing can be said."""
+def guard(test: ast.expr, ranks: Ranks = ()) -> Guard | None:
+    """`test` as a test of the rank; None where all replicas pass, or nothing can be said.
+
+    `ranks`: what holds a rank besides what is called so (`rank_names`).
+    """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        if _is_rank(test.operand):
+        if _is_rank(test.operand, ranks):
             return Guard(True)
-        inner = guard(test.operand)
+        inner = guard(test.operand, ranks)
         return Guard(not inner.first) if inner is not None else None
     if isinstance(test, ast.BoolOp):
-        return _bool(test)
+        return _bool(test, ranks)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        return _compare(test.left, test.ops[0], test.comparators[0])
+        return _compare(test.left, test.ops[0], test.comparators[0], ranks)
     if _MASTER.search(_last(test)):
         return Guard(True)
-    return Guard(False) if _is_rank(test) else None
+    return Guard(False) if _is_rank(test, ranks) else None
 
 
-def mentions_rank(node: ast.AST) -> bool:
+def mentions_rank(node: ast.AST, ranks: Ranks = ()) -> bool:
     """True if the value of an expression depends on which replica this is."""
     return any(
-        isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _is_rank(part)
+        isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _is_rank(part, ranks)
         for part in walk(node)
     )
 
 
-def _bool(test: ast.BoolOp) -> Guard | None:
+def named_as_a_rank(node: ast.expr) -> bool:
+    """`rank`, `args.local_rank`, `dist.get_rank()`, `rank % gpus_per_node`."""
+    return _is_rank(node, ())
+
+
+def _bool(test: ast.BoolOp, ranks: Ranks) -> Guard | None:
     """`a and rank == 0` lets the first pass; `not distributed or rank == 0` too, where there are several."""
-    found = [g for value in test.values if (g := guard(value)) is not None]
+    found = [g for value in test.values if (g := guard(value, ranks)) is not None]
     return found[0] if found else None
 
 
-def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Guard | None:
-    if not _is_rank(left):
+def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, ranks: Ranks) -> Guard | None:
+    if not _is_rank(left, ranks):
         left, right = right, left
-    if not _is_rank(left):
+    if not _is_rank(left, ranks):
         return None
     if isinstance(op, (ast.Eq, ast.Is)):
         return Guard(True) if _is_zero(right) else None
@@ -73,28 +86,34 @@ def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Guard | None:
     return None
 
 
-def is_of_host(test: ast.expr) -> bool:
+def is_of_host(test: ast.expr, ranks: Ranks = ()) -> bool:
     """True if a test of the rank is one within the host: `local_rank == 0`, `rank % gpus_per_node == 0`."""
     return any(
         _is_rank_of_host(part)
         or (
             isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
-            and (_is_rank(part) or _MASTER.search(_last(part)) is not None)
+            and (_is_rank(part, ()) or _MASTER.search(_last(part)) is not None)
             and "local" in _last(part).lower()
         )
+        or (isinstance(part, (ast.Name, ast.Attribute)) and _is_another(part, ranks))
         for part in ast.walk(test)
         if isinstance(part, ast.expr)
     )
 
 
+def _is_another(node: ast.expr, ranks: Ranks) -> bool:
+    """`gpu`: who calls a rank by another name means the device on this host."""
+    return not _is_rank(node, ()) and node in ranks
+
+
 def _is_rank_of_host(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_rank(node.left)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_rank(node.left, ())
 
 
-def _is_rank(node: ast.expr) -> bool:
+def _is_rank(node: ast.expr, ranks: Ranks) -> bool:
     if _is_rank_of_host(node):
         return True
-    return _RANK.search(_last(node)) is not None
+    return _RANK.search(_last(node)) is not None or node in ranks
 
 
 def _is_zero(node: ast.expr) -> bool:

@@ -1,0 +1,94 @@
+"""Does a script start its own processes, or is it to be started by torchrun?"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+_STARTS = frozenset({"spawn", "start_processes"})
+_MOST = 200  # modules that are looked at
+
+
+def starts_processes(script: Path, root: Path) -> bool:
+    """True if it calls `mp.spawn`, or a function of the project that does: `launch(main, args)` of its `engine.py`.
+
+    Args:
+        script: the script.
+        root: the folder of its project.
+    """
+    source = script.read_text(encoding="utf-8", errors="replace")
+    if ".spawn(" in source or "start_processes(" in source:
+        return True
+    tree = _parsed(source)
+    if tree is None:
+        return False
+    own = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    starters = _starters(_modules(script, tree, root)) - own
+    return bool(starters & _called(tree))
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):  # a notebook's magics, another Python
+        return None
+
+
+def _modules(script: Path, tree: ast.Module, root: Path) -> list[ast.Module]:
+    """The modules of the project that the script imports, and those that they do."""
+    found, seen, waiting = list[ast.Module](), {script}, [(script, tree)]
+    while waiting and len(seen) < _MOST:
+        place, module = waiting.pop()
+        for file in _imported(place, module, root):
+            if file not in seen:
+                seen.add(file)
+                parsed = _parsed(file.read_text(encoding="utf-8", errors="replace"))
+                if parsed is not None:
+                    found.append(parsed)
+                    waiting.append((file, parsed))
+    return found
+
+
+def _imported(place: Path, module: ast.Module, root: Path) -> list[Path]:
+    names: list[tuple[Path, list[str]]] = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names += (
+                (base, a.name.split(".")) for a in node.names for base in (place.parent, root)
+            )
+        elif isinstance(node, ast.ImportFrom):
+            home = node.module.split(".") if node.module else []
+            above = (
+                place.parents[min(node.level - 1, len(place.parents) - 1)] if node.level else None
+            )
+            for base in (above,) if above else (place.parent, root):
+                names += ((base, [*home, a.name]) for a in node.names)
+                names.append((base, home))
+    files: list[Path] = []
+    for base, parts in names:
+        whole = base.joinpath(*parts)
+        files += (whole.with_suffix(".py") if parts else whole, whole / "__init__.py")
+    return [file for file in dict.fromkeys(files) if file.is_file() and root in file.parents]
+
+
+def _starters(modules: list[ast.Module]) -> set[str]:
+    """The names of functions that call `mp.spawn`, or another of them."""
+    calls = {
+        node.name: _called(node)
+        for module in modules
+        for node in ast.walk(module)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    found: set[str] = set()
+    while more := {n for n, called in calls.items() if called & (_STARTS | found)} - found:
+        found |= more
+    return found
+
+
+def _called(around: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(around):
+        if isinstance(node, ast.Call):
+            func = node.func
+            found.add(func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", ""))
+    return found
