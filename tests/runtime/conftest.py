@@ -15,6 +15,8 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
 
+from ..torch_as_it_was import undo_torch_xla
+
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
@@ -45,10 +47,4 @@ def _torch_as_it_was() -> Iterator[None]:
     for owner, name in (*shared_inputs.JOINS, *complex_numbers.PATCHED):
         join: Any = getattr(owner, name)
         setattr(owner, name, getattr(join, "__wrapped__", join))
-    for module, name in (
-        (torch.nn.utils, "clip_grad_norm_"),
-        (torch.nn, "GRU"),
-        (torch.nn.functional, "batch_norm"),
-    ):
-        patched = getattr(module, name)
-        setattr(module, name, getattr(patched, "_orig", patched))
+    undo_torch_xla()

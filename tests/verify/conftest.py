@@ -8,6 +8,8 @@ import pytest
 
 from xla_migrate.verify import redirect
 
+from ..torch_as_it_was import undo_torch_xla
+
 
 @pytest.fixture
 def cuda() -> Iterator[None]:
@@ -17,3 +19,9 @@ def cuda() -> Iterator[None]:
         yield
     finally:
         patches.undo()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _torchs_own() -> None:
+    """Whatever another room's tests have imported in this process."""
+    undo_torch_xla()
