@@ -58,6 +58,8 @@ _KERNELS = Pattern(
 _HARDWARE = Pattern(
     r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
 )
+# Beside a question for CUDA: whether an operation of cuDNN's may be called.
+_CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
@@ -240,6 +242,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     child: ast.AST = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
+            if _CUDNN.search(script.segment(ancestor)):
+                return True
             asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
             if any(_is_kernel_code(script.segment(value)) for value in asked):
                 return True
@@ -251,8 +255,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             )
         if isinstance(ancestor, ast.If) and child is ancestor.test and _answers_no(ancestor):
             block = script.block(ancestor)
-            rest = block[block.index(ancestor) + 1 :]
-            text = "\n".join(script.segment(statement) for statement in rest)
+            place = block.index(ancestor)
+            before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
+            if any(_CUDNN.search(script.segment(test)) for test in before):
+                return True
+            text = "\n".join(script.segment(statement) for statement in block[place + 1 :])
             return (_HARDWARE.search(text) or _KERNELS.search(text)) is not None
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):

@@ -102,15 +102,17 @@ class Stack(nn.Module):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference import library_types
-from ...analysis.inference.values import ACCELERATOR, DEVICE, HOST
+from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
-from ...analysis.training.acting import acts, is_called_by_a_step
+from ...analysis.training.acting import acts
+from ...analysis.training.inner_loops import is_part_of_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
+from ...analysis.training.reads_behind import marked_after, read_after, reads, reads_in_each_turn
 from ...analysis.training.steps import is_of_an_optimizer
 from ...analysis.training.training import (
     BACKWARD,
@@ -144,8 +146,6 @@ _IN_PIECES = (
     "without `xla.mark_step()` each read in this loop launches a graph of its own, with the whole forward pass in it: "
     "mark each iteration before the first"
 )
-_READS = frozenset({"item", "tolist", "numpy", "cpu", "state_dict"})
-_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -156,14 +156,14 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
         yield from _before_what_accelerates_main_process_does(script)
         return
     for anchor, loop, step in _last_steps(script):
-        if _marked_after(script, anchor) or is_hook(script, step.call):
+        if marked_after(script, anchor) or is_hook(script, step.call):
             continue
         own = script.statement(step.call)
         edits: list[Edit] = []
-        if own is not anchor and not _marked_after(script, own) and _read_after(script, own):
+        if own is not anchor and not marked_after(script, own) and read_after(script, own):
             # in the block of the step, before it is read there
             edits += _behind(script, _last_update(script, own))
-        if loop is None or not loop.fed or _read_after(script, anchor):
+        if loop is None or not loop.fed or read_after(script, anchor):
             edits += _behind(script, _last_update(script, anchor))
         if not edits:
             continue
@@ -185,7 +185,7 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
         block = script.block(anchor)
         behind = block[block.index(anchor) + 1 :]
         alone = any(_is_for_one_process(script, node) for s in behind for node in walk(s))
-        if loop is not None and alone and not _marked_after(script, anchor):
+        if loop is not None and alone and not marked_after(script, anchor):
             message = (
                 "what one process does behind this step launches its averages there alone, and all processes wait: mark "
                 "the end of the step"
@@ -211,7 +211,7 @@ def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
     block = script.block(step)
     last = step
     for statement in block[block.index(step) + 1 :]:
-        if _reads(script, statement) or any(isinstance(n, _LEAVES) for n in walk(statement)):
+        if reads(script, statement) or any(isinstance(n, _LEAVES) for n in walk(statement)):
             break
         if has_replicas(script) and may_be_alone(script, statement):
             break
@@ -229,7 +229,7 @@ def _behind_what_some_update(script: Script, anchor: ast.stmt) -> Iterator[Edit]
         if any(isinstance(node, _LEAVES) for node in walk(statement)):
             return
         updates = any(_is_update(script, node) for node in walk(statement))
-        if updates and may_be_alone(script, statement) and not _reads(script, statement):
+        if updates and may_be_alone(script, statement) and not reads(script, statement):
             yield InsertAfter(statement, f"{script.xla}.mark_step()")
 
 
@@ -292,7 +292,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 *cut,
             )
         elif GRADIENTS in effects:
-            if not _is_part_of_a_step(script, loop):
+            if not is_part_of_a_step(script, loop):
                 cut = _before_read(script, loop, GRADIENTS)
                 yield RULE.finding(
                     script,
@@ -303,13 +303,13 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         elif FORWARD in effects and (inference or acts(script, loop)):
             if _is_over_epochs(script, loop):
                 continue
-            reads = _reads_in_each_turn(script, loop)
+            fetches = reads_in_each_turn(script, loop)
             yield RULE.finding(
                 script,
                 loop.node,
-                _IN_PIECES if reads else _AS_ONE,
+                _IN_PIECES if fetches else _AS_ONE,
                 *_before_read(script, loop),
-                severity=WARNING if reads else None,
+                severity=WARNING if fetches else None,
             )
 
 
@@ -329,61 +329,6 @@ def _block_owner(script: Script, node: ast.AST) -> ast.AST:
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
             return ancestor
     return script.tree
-
-
-def _marked_after(script: Script, anchor: ast.stmt) -> bool:
-    """True if a mark follows in the same block, or the step is a context that ends with one."""
-    if _is_in_a_context(script, anchor):
-        return True
-    block = script.block(anchor)
-    return any(MARK in script.training.effects_of([s]) for s in block[block.index(anchor) + 1 :])
-
-
-_CLOSURES = frozenset(
-    {f"{library_types.RUNTIME}.add_step_closure", "torch_xla.core.xla_model.add_step_closure"}
-)
-_CONTEXTS = frozenset({f"{library_types.RUNTIME}.marked_step", "torch_xla.step"})
-
-
-def _is_in_a_context(script: Script, anchor: ast.stmt) -> bool:
-    """`with xla.marked_step():`."""
-    for node in (anchor, *script.ancestors(anchor)):
-        if isinstance(node, ast.With):
-            asked = [i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call)]
-            if any(script.dotted(call.func) in _CONTEXTS for call in asked):
-                return True
-        elif isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
-            return False
-    return False
-
-
-def _read_after(script: Script, anchor: ast.stmt) -> bool:
-    """True if something is read on the host behind `anchor`, in its block; or may be by one of several replicas."""
-    block = script.block(anchor)
-    behind = block[block.index(anchor) + 1 :]
-    if any(_reads(script, s) for s in behind):
-        return True
-    return has_replicas(script) and any(may_be_alone(script, s) for s in behind)
-
-
-def _reads(script: Script, statement: ast.stmt) -> bool:
-    """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        if script.dotted(statement.value.func) in _CLOSURES:
-            return False  # it is called when the mark has been made
-    for node in walk(statement):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if (name in _READS and not node.args) or name == "save":
-                return True
-            if name == "to" and node.args and script.value(node.args[0]).kinds >= {DEVICE, HOST}:
-                return True
-            if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
-                if any(script.on_accelerator(a) for a in node.args):
-                    return True
-        elif isinstance(node, ast.FormattedValue) and script.on_accelerator(node.value):
-            return True
-    return False
 
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
@@ -425,94 +370,12 @@ def _at_end(script: Script, loop: Loop) -> list[Edit]:
     return [*edits, *_before_continues(script, loop, last)]
 
 
-def _is_part_of_a_step(script: Script, loop: Loop) -> bool:
-    """True if what `loop` computes is differentiated, or updates weights, in the code around it.
-
-    The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
-    """
-    if any(
-        isinstance(k, ast.keyword) and k.arg == "create_graph" and not _is_false(k.value)
-        for node in loop.body
-        for k in walk(node)
-    ):
-        if not (script.function(loop.node) is None or _updates_weights(script, loop)):
-            return True
-    if _gradients_follow(script, loop):
-        return True
-    by_node = script.training.by_node
-    around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
-    return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
-        script, loop
-    )
-
-
-def _gradients_follow(script: Script, loop: Loop) -> bool:
-    """True if the function of `loop`, which runs no model, calls `backward` behind it: with gradients of these gradients."""
-    if FORWARD in loop.effects:
-        return False
-    function = script.function(loop.node)
-    end = loop.node.end_lineno or 0
-    return function is not None and any(
-        call.lineno > end and script.training.is_backward(call)
-        for call, _ in script.index.calls_of("backward")
-        if script.function(call) is function
-    )
-
-
-def _updates_weights(script: Script, loop: Loop) -> bool:
-    """True if the loop changes tensors where no gradient sees it: what was differentiated ends there."""
-    return any(
-        _changes_tensors(node) and (_is_of_data(node) or script.training.is_inference(node))
-        for part in loop.body
-        for node in walk(part)
-    )
-
-
-def _changes_tensors(node: ast.AST) -> bool:
-    """`w -= step`, `w = w - step`, `w.sub_(step)`."""
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        return name.endswith("_") and not name.endswith("__")
-    return isinstance(node, (ast.AugAssign, ast.Assign))
-
-
-def _is_of_data(node: ast.AST) -> bool:
-    """`w.data = ...`, `w.data.sub_(...)`."""
-    changed = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        changed = node.func.value
-    return isinstance(changed, ast.Attribute) and changed.attr == "data"
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
-
-
-def _reads_in_each_turn(script: Script, loop: Loop) -> bool:
-    """True if something is fetched in every iteration, whatever the conditions, behind the forward pass."""
-    computed = False
-    for statement in _sure(loop.body):
-        computed = computed or FORWARD in script.training.effects_of([statement])
-        if computed and not isinstance(statement, ast.With) and _reads(script, statement):
-            return True
-    return False
-
-
-def _sure(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:
-    """The statements that run in every iteration, those in `with` blocks included."""
-    for statement in body:
-        if isinstance(statement, _SIMPLE):
-            yield statement
-        elif isinstance(statement, ast.With):
-            yield from _sure(statement.body)
-
-
 def _before_read(script: Script, loop: Loop, effect: str = FORWARD) -> list[Edit]:
     """Before the first statement that reads what the model computed; without one, at the end."""
     computed = False
     for statement in loop.body:
         assert isinstance(statement, ast.stmt)
-        if computed and _reads(script, statement):
+        if computed and reads(script, statement):
             return [InsertBefore(statement, f"{script.xla}.mark_step()")]
         computed = computed or effect in script.training.effects_of([statement])
     return _at_end(script, loop)

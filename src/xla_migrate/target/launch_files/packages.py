@@ -38,7 +38,7 @@ PACKAGES = {
     "transformer-engine": Package(False, f"transformer-engine {_UNBUILT}", effort="medium"),
     "deepspeed": Package(
         False,
-        "DeepSpeed has no XLA engine: shard with FSDP under SPMD, or leave it out",
+        "DeepSpeed needs CUDA: migrated scripts have the engine of `xla_migrate.runtime.compat.deepspeed`; leave it out",
         effort="high",
     ),
     "bitsandbytes": Package(

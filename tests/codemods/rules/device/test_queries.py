@@ -393,3 +393,18 @@ def test_who_goes_on_to_ask_cudas_hardware_asks_for_cuda(guard: str, stays: bool
 def test_a_platform_that_is_returned_with_its_capability_is_cudas() -> None:
     source = "import torch\ndef f():\n    if torch.cuda.is_available():\n        major, minor = torch.cuda.get_device_capability()\n        return ('cuda', major, minor)\n"
     assert "XLA102" not in codes(source)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (not ON) or (not torch.backends.cudnn.enabled):\n        return False\n    if x.device.type != 'cuda':\n        return False\n    return True",
+        "if x.device.type != 'cuda' or not torch.backends.cudnn.enabled:\n        return False\n    return True",
+        "return torch.backends.cudnn.enabled and x.device.type == 'cuda'",
+        "return x.is_cuda and ON and torch.backends.cudnn.enabled",
+        "if x.is_cuda and torch.backends.cudnn.is_acceptable(x):\n        return True\n    return False",
+    ],
+)
+def test_who_asks_for_cudnn_too_asks_for_an_operation_of_its_own(body: str) -> None:
+    source = f"import torch\n\nON = True\n\ndef could_use_op(x):\n    {body}\n"
+    assert migrated(source) == source

@@ -1,0 +1,76 @@
+"""Loops that are a part of one step: what they compute is differentiated, or updates weights, around them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..nodes import walk
+from .acting import is_called_by_a_step
+from .training import BACKWARD, FORWARD, STEP, Loop
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+
+def is_part_of_a_step(script: Script, loop: Loop) -> bool:
+    """True if what `loop` computes is differentiated, or updates weights, in the code around it.
+
+    The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
+    """
+    if any(
+        isinstance(k, ast.keyword) and k.arg == "create_graph" and not _is_false(k.value)
+        for node in loop.body
+        for k in walk(node)
+    ):
+        if not (script.function(loop.node) is None or _updates_weights(script, loop)):
+            return True
+    if _gradients_follow(script, loop):
+        return True
+    by_node = script.training.by_node
+    around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
+    return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
+        script, loop
+    )
+
+
+def _gradients_follow(script: Script, loop: Loop) -> bool:
+    """True if the function of `loop`, which runs no model, calls `backward` behind it: with gradients of these gradients."""
+    if FORWARD in loop.effects:
+        return False
+    function = script.function(loop.node)
+    end = loop.node.end_lineno or 0
+    return function is not None and any(
+        call.lineno > end and script.training.is_backward(call)
+        for call, _ in script.index.calls_of("backward")
+        if script.function(call) is function
+    )
+
+
+def _updates_weights(script: Script, loop: Loop) -> bool:
+    """True if the loop changes tensors where no gradient sees it: what was differentiated ends there."""
+    return any(
+        _changes_tensors(node) and (_is_of_data(node) or script.training.is_inference(node))
+        for part in loop.body
+        for node in walk(part)
+    )
+
+
+def _changes_tensors(node: ast.AST) -> bool:
+    """`w -= step`, `w = w - step`, `w.sub_(step)`."""
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        return name.endswith("_") and not name.endswith("__")
+    return isinstance(node, (ast.AugAssign, ast.Assign))
+
+
+def _is_of_data(node: ast.AST) -> bool:
+    """`w.data = ...`, `w.data.sub_(...)`."""
+    changed = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        changed = node.func.value
+    return isinstance(changed, ast.Attribute) and changed.attr == "data"
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
