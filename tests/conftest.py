@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import settings
-
-# Several of xdist's workers: a thread each for torch, which is imported later.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples in every run: whether a change may land is no matter of luck. To look for new ones:
 # `pytest tests/codemods/test_properties.py --hypothesis-profile explore`.

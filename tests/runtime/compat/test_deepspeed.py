@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,13 @@ def _losses(engine: Any, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> li
         engine.step()
         losses.append(loss.item())
     return losses
+
+
+@pytest.fixture(autouse=True)
+def _no_group_is_left() -> Iterator[None]:
+    """`initialize` starts the process group; other tests begin without one."""
+    yield
+    deepspeed.engine.destroy_process_group()
 
 
 @pytest.fixture(params=["device", "eager"])
