@@ -55,6 +55,11 @@ DEEPSPEED: tuple[Row, ...] = (
                 "zero.GatheredParameters",
                 "zero.Init",
             )
+        }
+        | {
+            "accelerator.get_accelerator": "xla_migrate.runtime.compat.deepspeed.get_accelerator",
+            "comm.init_distributed": "xla_migrate.runtime.compat.deepspeed.init_distributed",
+            "runtime.engine.DeepSpeedEngine": "xla_migrate.runtime.compat.deepspeed.DeepSpeedEngine",
         },
         rule="XLA804",
         torch="any",

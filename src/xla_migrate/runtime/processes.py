@@ -23,7 +23,7 @@ def rank() -> int:
         >>> torch.manual_seed(7 + xla.rank())
         <torch._C.Generator object at ...>
     """
-    return dist.get_rank() if _in_group() else _backend.backend().replica()[0]
+    return dist.get_rank() if in_group() else _backend.backend().replica()[0]
 
 
 def local_rank() -> int:
@@ -48,7 +48,7 @@ def world_size() -> int:
     Example:
         >>> batch_size = 256 // xla.world_size()
     """
-    return dist.get_world_size() if _in_group() else _backend.backend().replica()[2]
+    return dist.get_world_size() if in_group() else _backend.backend().replica()[2]
 
 
 def is_master() -> bool:
@@ -194,7 +194,7 @@ def destroy_process_group(group: Any = None) -> None:
     Example:
         >>> xla.destroy_process_group()
     """
-    if _in_group():
+    if in_group():
         _ended.extend(_groups_of_gloo())
         dist.destroy_process_group(group)
 
@@ -281,14 +281,15 @@ class Done:
 _world_size = world_size  # Which init_process_group's argument hides.
 
 
-def _in_group() -> bool:
+def in_group() -> bool:
+    """True if there is a process group."""
     return dist.is_available() and dist.is_initialized()
 
 
 @contextlib.contextmanager
 def _group_ends_with_it() -> Iterator[None]:
     """A process group made inside ends with it, as it would with a process of its own."""
-    had_one = _in_group()
+    had_one = in_group()
     try:
         yield
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,9 +188,20 @@ def test_the_boundary_by_hand(eager: None) -> None:
     engine.set_gradient_accumulation_boundary(True)
     _losses(engine, _batches(2))
     assert engine.global_steps == 2
+    assert engine.was_step_applied()
     engine.set_gradient_accumulation_boundary(False)
     _losses(engine, _batches(4))
     assert engine.global_steps == 2
+    assert not engine.was_step_applied()
+
+
+def test_importing_it_chooses_no_backend() -> None:
+    code = (
+        "import sys; from xla_migrate.runtime.compat import deepspeed; "
+        "assert 'torch_xla' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_loader_of_the_dataset(eager: None) -> None:

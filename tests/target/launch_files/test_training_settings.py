@@ -69,6 +69,11 @@ def test_config_of_accelerate() -> None:
     assert rewritten(CONFIG, "default_config.yaml") == CONFIG.replace("'fp16'", "bf16")
 
 
+def test_config_of_accelerate_without_a_precision() -> None:
+    text = CONFIG.replace("mixed_precision: 'fp16'", "machine_rank: 0")
+    assert codes(text, "a.yaml") == ["XLA959"]
+
+
 def test_trainer_of_lightning() -> None:
     new = rewritten(LIGHTNING, "config.yaml")
     assert "{accelerator: auto, strategy: auto, precision: bf16-mixed, max_epochs: 3}" in new

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...catalog import covering
+from ...catalog import covering, lookup
 from ...edits import Edit, ReplaceStatement
 from ...fallback import leftovers
 from ...finding import HIGH, Finding
@@ -74,24 +74,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA804", "deepspeed", effort=HIGH)
 
 _HOME = "xla_migrate.runtime.compat.deepspeed"
-# Where DeepSpeed has what the runtime's module has; its submodule `zero` has the same name.
-_SAME = {
-    **{
-        f"deepspeed.{name}": name
-        for name in (
-            "DeepSpeedEngine",
-            "add_config_arguments",
-            "get_accelerator",
-            "init_distributed",
-            "initialize",
-            "zero.GatheredParameters",
-            "zero.Init",
-        )
-    },
-    "deepspeed.accelerator.get_accelerator": "get_accelerator",
-    "deepspeed.runtime.engine.DeepSpeedEngine": "DeepSpeedEngine",
-    "deepspeed.comm.init_distributed": "init_distributed",
-}
+_MODULES = ("deepspeed", "deepspeed.zero")
 # The parts of a configuration that the runtime's engine hears, or that change nothing on XLA.
 TAKEN = frozenset(
     "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
@@ -112,7 +95,7 @@ def deepspeed(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
     if (
         not _makes_an_engine(script, named)
         or script.is_native  # which is no module of the runtime's copy
-        or not named <= _SAME.keys()
+        or not all(map(_home, named))
         or None in edits
         or _asks_for_more(script)
     ):
@@ -174,14 +157,14 @@ def _edits(statement: Import) -> list[Edit] | None:
 
 
 def _home(dotted: str) -> tuple[str, str] | None:
-    """Where the runtime has it, and its name there."""
-    if dotted == "deepspeed":
-        home, _, name = _HOME.rpartition(".")
-        return home, name
-    if dotted == "deepspeed.zero":
-        return _HOME, "zero"
-    *inner, name = _SAME[dotted].split(".") if dotted in _SAME else [""]
-    return (".".join([_HOME, *inner]), name) if name else None
+    """Where the runtime has it, and its name there; None for what it has not."""
+    if dotted in _MODULES:
+        own = _HOME + dotted.removeprefix("deepspeed")
+    else:
+        row = lookup(dotted)
+        own = row.instead if row is not None else ""
+    home, _, name = own.rpartition(".")
+    return (home, name) if own.startswith(_HOME) else None
 
 
 # A configuration.

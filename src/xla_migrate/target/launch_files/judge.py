@@ -34,9 +34,7 @@ def check_of(name: str, text: str) -> Check | None:
         r"^kind:", text, re.MULTILINE
     )
     is_compose = re.search(r"compose", name) and re.search(r"^services:", text, re.MULTILINE)
-    if is_manifest or is_compose:
-        return manifests.check
-    return training_settings.check if training_settings.is_settings(text) else None
+    return manifests.check if is_manifest or is_compose else training_settings.check
 
 
 def wanted_of(target: Mapping[str, object]) -> Wanted:

@@ -50,7 +50,7 @@ _DISTRIBUTED_TYPES = {
 # Where none of these keys stands, a file is not parsed.
 _KEYS = re.compile(
     r"\b(?:{})[\"']?[ \t]*:".format(
-        "|".join([*OF_FIELDS, *OF_LOADING, *OF_TRAINER, "mixed_precision"])
+        "|".join([*OF_FIELDS, *OF_LOADING, *OF_TRAINER, "mixed_precision", "distributed_type"])
     )
 )
 
@@ -71,11 +71,6 @@ class Entry(NamedTuple):
 
 Entries = dict[str, Entry]
 Reader = Callable[[Entries], Iterator[Found]]
-
-
-def is_settings(text: str) -> bool:
-    """True if `text` is YAML with a mapping that a framework reads."""
-    return any(_reader(entries) for entries in _mappings(text))
 
 
 def check(text: str, wanted: Wanted) -> Iterator[Found]:

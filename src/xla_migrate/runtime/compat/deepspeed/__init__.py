@@ -10,6 +10,7 @@ import argparse
 from typing import Any
 
 from ... import init_process_group
+from ...processes import in_group
 from . import zero
 from .accelerator import get_accelerator
 from .engine import DeepSpeedEngine, initialize
@@ -34,17 +35,10 @@ def init_distributed(dist_backend: str | None = None, **options: Any) -> None:
     Example:
         >>> deepspeed.init_distributed("nccl")
     """
-    if torch_distributed_is_up():
+    if in_group():
         return
     names = ("timeout", "init_method", "rank", "world_size")
     init_process_group(dist_backend, **{k: options[k] for k in names if options.get(k) is not None})
-
-
-def torch_distributed_is_up() -> bool:
-    """True if there is a process group already."""
-    from torch import distributed
-
-    return distributed.is_available() and distributed.is_initialized()
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

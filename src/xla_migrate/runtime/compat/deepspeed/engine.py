@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,6 @@ from torch.utils.data import DataLoader, DistributedSampler
 from ... import (
     data_parallel_size,
     destroy_process_group,
-    fully_shard,
     load,
     local_rank,
     mark_step,
@@ -114,7 +114,7 @@ class DeepSpeedEngine(nn.Module):
         super().__init__()
         self._config = config
         is_sharded = config.stage > 0 and _drives_all_devices()
-        self.module = fully_shard(model) if is_sharded else model.to(xla_device())
+        self.module = _sharded(model) if is_sharded else model.to(xla_device())
         if world_size() > 1:
             backend().broadcast([*model.parameters(), *model.buffers()], 0)
         self.optimizer = _optimizer(optimizer, parameters, model, config)
@@ -128,6 +128,7 @@ class DeepSpeedEngine(nn.Module):
         self.device, self.local_rank = xla_device(), local_rank()
         self.global_rank, self.world_size = rank(), world_size()
         self._boundary: bool | None = None
+        self._applied = False
         self._norm: torch.Tensor | None = None
 
     # The step.
@@ -152,7 +153,8 @@ class DeepSpeedEngine(nn.Module):
 
     def step(self, lr_kwargs: dict[str, Any] | None = None) -> None:
         """Behind each batch: update after so many, and cut the graph."""
-        if self.is_gradient_accumulation_boundary():
+        self._applied = self.is_gradient_accumulation_boundary()
+        if self._applied:
             self._update(lr_kwargs or {})
         self.micro_steps += 1
         mark_step()
@@ -203,7 +205,7 @@ class DeepSpeedEngine(nn.Module):
 
     def set_gradient_accumulation_steps(self, steps: int) -> None:
         """Change how many batches make one update."""
-        self._config = _replaced(self._config, accumulation=steps)
+        self._config = replace(self._config, accumulation=steps)
 
     def train_micro_batch_size_per_gpu(self) -> int:
         """Samples of one replica's batch."""
@@ -243,7 +245,7 @@ class DeepSpeedEngine(nn.Module):
 
     def was_step_applied(self) -> bool:
         """True if the last ``step`` updated."""
-        return self.micro_steps % self.gradient_accumulation_steps() == 0
+        return self._applied
 
     def destroy(self) -> None:
         """End the process group."""
@@ -369,12 +371,6 @@ _COUNTERS = ("global_steps", "global_samples", "micro_steps", "skipped_steps")
 _OWN = frozenset({"module", "optimizer", "masters", "lr_scheduler", *_COUNTERS})
 
 
-def _replaced(config: Config, **changes: Any) -> Config:
-    from dataclasses import replace
-
-    return replace(config, **changes)
-
-
 def _drives_all_devices() -> bool:
     """True under ``use_spmd()``, where torch_xla is the backend."""
     if not uses_torch_xla():
@@ -382,6 +378,14 @@ def _drives_all_devices() -> bool:
     from ...torch_xla.modules import xr
 
     return bool(xr.is_spmd())
+
+
+def _sharded(model: nn.Module) -> nn.Module:
+    from ... import (
+        fully_shard,  # which is the backend's, and that is not chosen when this is imported
+    )
+
+    return fully_shard(model)
 
 
 def _optimizer(given: Any, parameters: Any, model: nn.Module, config: Config) -> Any:

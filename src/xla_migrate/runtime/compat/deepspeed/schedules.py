@@ -82,24 +82,10 @@ class WarmupDecayLR(WarmupLR):
     """``deepspeed.runtime.lr_schedules.WarmupDecayLR``: up, then down in a line until `total_num_steps`."""
 
     def __init__(
-        self,
-        optimizer: Any,
-        total_num_steps: int,
-        warmup_min_lr: float = 0.0,
-        warmup_max_lr: float = 0.001,
-        warmup_num_steps: int = 1000,
-        warmup_type: str = "log",
-        last_batch_iteration: int = -1,
+        self, optimizer: Any, total_num_steps: int, *, warmup_max_lr: float = 0.001, **rest: Any
     ) -> None:
         self.total_num_steps = total_num_steps
-        super().__init__(
-            optimizer,
-            warmup_min_lr,
-            warmup_max_lr,
-            warmup_num_steps,
-            warmup_type,
-            last_batch_iteration,
-        )
+        super().__init__(optimizer, warmup_max_lr=warmup_max_lr, **rest)
 
     def _gamma(self) -> float:
         if self.last_batch_iteration < self.warmup_num_steps:
