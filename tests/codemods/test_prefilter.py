@@ -12,7 +12,9 @@ from xla_codemods.prefilter import concerns
 
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves: commands, paths, variables' names.
-OF_PYTHON = {"ctypes", "functools", "importlib", "operator", "os", "safetensors", "subprocess"}
+OF_PYTHON = set(
+    "concurrent ctypes functools importlib multiprocessing operator os safetensors subprocess".split()
+)
 
 
 class EveryLine(parsed_file.HotLines):
