@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..frameworks.accelerator import uses_accelerate
 from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
 from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffects, outside_loops
@@ -153,7 +154,7 @@ class Feeding:
         if key not in self._wraps:
             self._wraps[key] = (
                 not self.is_device_loader(driver)
-                and not self.script.uses_accelerate
+                and not uses_accelerate(self.script)
                 and self.is_loader(loop, driver)
                 and self._is_moved(loop, driver)
             )

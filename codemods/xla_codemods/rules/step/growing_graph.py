@@ -67,6 +67,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
+from ...analysis.optimizers import is_scaling_step
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
 from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.turns import turns
@@ -265,7 +266,7 @@ def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
         call = next(
             a
             for a in script.ancestors(loss)
-            if isinstance(a, ast.Call) and (_is_backward(a) or script.is_scaling_step(a))
+            if isinstance(a, ast.Call) and (_is_backward(a) or is_scaling_step(script, a))
         )
         if any(k.arg == "retain_graph" for k in call.keywords):
             continue
