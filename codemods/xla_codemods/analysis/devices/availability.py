@@ -64,7 +64,9 @@ _CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
 # Kernels that stand in the file itself.
-_DEFINED = Pattern(r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE)
+_DEFINED = Pattern(
+    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
+)
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
@@ -386,12 +388,16 @@ def _only_serves(script: ParsedFile, node: ast.expr) -> bool:
     child: ast.AST = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.If):
-            return child is ancestor.test and not ancestor.orelse and all(
-                isinstance(statement, ast.Expr)
-                and isinstance(statement.value, ast.Call)
-                and (script.dotted(statement.value.func) or "").startswith(_SERVICES)
-                and not _is_kernel_code(script.segment(statement))
-                for statement in ancestor.body
+            return (
+                child is ancestor.test
+                and not ancestor.orelse
+                and all(
+                    isinstance(statement, ast.Expr)
+                    and isinstance(statement.value, ast.Call)
+                    and (script.dotted(statement.value.func) or "").startswith(_SERVICES)
+                    and not _is_kernel_code(script.segment(statement))
+                    for statement in ancestor.body
+                )
             )
         if isinstance(ancestor, ast.stmt):
             return False

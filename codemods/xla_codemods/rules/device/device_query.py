@@ -260,7 +260,8 @@ def _is_a_list_of_devices(script: Script, node: ast.expr) -> bool:
             return False
     if any(text.startswith(f"{name}[") for text in script.devices.used):
         return True
-    loops = (loop for kind in (ast.For, ast.comprehension) for loop, _ in script.index.of(kind))
+    loops: list[ast.For | ast.comprehension] = [loop for loop, _ in script.index.of(ast.For)]
+    loops += [loop for loop, _ in script.index.of(ast.comprehension)]
     return any(
         isinstance(loop.iter, ast.Name)
         and loop.iter.id == name
