@@ -427,3 +427,16 @@ def test_who_asks_for_cudnn_too_asks_for_an_operation_of_its_own(body: str) -> N
 def test_the_index_in_a_list_is_a_number(before: str, after: str) -> None:
     """It may be compared with `p.device.index`: a device in its place would never be found."""
     assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("if torch.cuda.get_device_capability(q.device) < (major, minor): raise ValueError('too old')", "leave it out on XLA"),
+        ("fused = torch.cuda.get_device_capability()[0] >= 9", "leave it out on XLA"),
+        ("bf16 = torch.cuda.get_device_capability()[1] >= 8", "to test for bfloat16"),
+    ],
+)  # fmt: skip
+def test_a_capability_is_not_always_bfloat16s(source: str, advice: str) -> None:
+    found = check(f"import torch\n\ndef f(q, major, minor):\n    {source}\n".encode())
+    assert [f.message.endswith(advice) for f in found if f.code == "XLA113"] == [True]
