@@ -104,6 +104,8 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             if not kept or statement in seen:
                 continue
             seen.add(statement)
+            if any(_may_be_differentiated_later(script, loss, turn.node) for loss in kept):
+                continue
             if _outlives(script, statement, turn.node) and not _starts_anew_with_the_step(
                 script, statement
             ):
@@ -193,6 +195,21 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
     )
+
+
+def _may_be_differentiated_later(script: Script, kept: ast.expr, turn: ast.AST) -> bool:
+    """True if the loss `kept` is on some ways not differentiated in `turn`, which takes no step: who gets it may do so.
+
+    `if now: loss.backward()`, and then `losses.append(loss)`.
+    """
+    text = ast.unparse(kept)
+    backwards = [loss for loss in losses(script) if turn in script.ancestors(loss)]
+    own = [loss for loss in backwards if ast.unparse(loss) == text]
+    around = set(script.ancestors(kept))
+    tests = [{a for a in script.ancestors(loss) if isinstance(a, ast.If)} - around for loss in own]
+    steps = any(turn in script.ancestors(step.call) for step in script.training.steps)
+    within = [{a for a in found if turn in script.ancestors(a)} for found in tests]
+    return bool(own) and all(within) and not steps
 
 
 def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:

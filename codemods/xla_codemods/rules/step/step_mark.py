@@ -186,6 +186,7 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
     for anchor, loop, step in _last_steps(script):
         block = script.block(anchor)
         behind = block[block.index(anchor) + 1 :]
+        behind = behind[: next((k for k, s in enumerate(behind) if _waits(script, s)), None)]
         alone = any(_is_for_one_process(script, node) for s in behind for node in walk(s))
         if loop is not None and alone and not marked_after(script, anchor):
             message = (
@@ -193,6 +194,14 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
                 "the end of the step"
             )
             yield RULE.finding(script, step.call, message, *_behind(script, anchor))
+
+
+def _waits(script: Script, statement: ast.stmt) -> bool:
+    """`accelerator.wait_for_everyone()`, a rendezvous on XLA, which launches what is pending before it waits."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="wait_for_everyone"))):
+            return script.value(owner).has(ACCELERATOR)
+    return False
 
 
 def _is_for_one_process(script: Script, node: ast.AST) -> bool:
