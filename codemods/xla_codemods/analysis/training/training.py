@@ -336,9 +336,13 @@ class Training:
 
     @cached_property
     def moves_left_to_loops(self) -> frozenset[ast.Call]:
-        """Those of them that a device loader of this file takes over. Of loops in other files nothing is known."""
-        fed = bool(self.feeding.moves_in_loading) and any(loop.fed for loop in self.loops)
-        return frozenset(self.feeding.moves_in_loading if fed else ())
+        """Moves in loading that a device loader of this file takes over. Of loops in other files nothing is known."""
+        feeding = self.feeding
+        if not feeding.moves_in_loading or not any(loop.fed for loop in self.loops):
+            return frozenset()
+        if all(self.batches.flow(loop.node).moved for loop in self.loops if loop.drivers):
+            return frozenset(feeding.moves_in_loading)
+        return feeding.moves_of_whole_samples
 
     # Contexts.
 
