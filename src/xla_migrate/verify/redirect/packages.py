@@ -77,7 +77,7 @@ def install(patches: Patches) -> None:
 
 
 def _keep_attention(patches: Patches) -> None:
-    """xformers' kernels, without CUDA or not installed, compute what diffusers' own attention computes."""
+    """Xformers' kernels, without CUDA or not installed, compute what diffusers' own attention computes."""
 
     def switched(module: ModuleType) -> None:
         name = "set_use_memory_efficient_attention_xformers"
