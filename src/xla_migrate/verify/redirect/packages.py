@@ -77,7 +77,7 @@ def install(patches: Patches) -> None:
 
 
 def _keep_attention(patches: Patches) -> None:
-    """Xformers' kernels, without CUDA or not installed, compute what diffusers' own attention computes."""
+    """Diffusers' own attention computes what xformers' kernels would, which need CUDA."""
 
     def switched(module: ModuleType) -> None:
         name = "set_use_memory_efficient_attention_xformers"
