@@ -37,7 +37,6 @@ _TRAINS = (
     "autograd.grad(",
     "torch.func",
     "functorch",
-    ".optimizer_step(",  # what a step is after a migration
 )
 _STEPS = Pattern(r"opt(?:im\w*)?(?:_\w{1,8})?(?:\[[^\]\n]*\])?\.step\(", re.IGNORECASE)
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment

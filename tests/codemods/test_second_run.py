@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.analysis.script import Script
 from xla_codemods.engine import check, migrate
-from xla_codemods.source import Source
 
 ROOT = Path(__file__).parents[2] / "fixtures"
 SCRIPTS = sorted(
@@ -48,36 +45,3 @@ def test_what_can_be_fixed_only_then_is_fixed_in_the_same_run() -> None:
     assert done.left == check(done.data) == []
     (read,) = (f for f in done.migrated if f.code == "XLA503")
     assert SCALE.splitlines()[read.line - 1].strip().startswith(b"print(loss.item()")
-
-
-def test_what_is_left_is_found_where_nothing_but_the_step_trains() -> None:
-    """Once migrated, a file with a step and no backward trains as before: all of its lines are looked at."""
-    source = """
-import torch
-
-class Stepper:
-    def __call__(self, params):
-        for p in params:
-            if is_scheduled(self.optims[p]):
-                self.optims[p].optimizer.step()
-            else:
-                self.optims[p].step()
-
-def is_scheduled(optimizer) -> bool:
-    return hasattr(optimizer, "optimizer")
-"""
-    user = """
-import torch
-from optim import Stepper
-
-def fit(model, loader):
-    step = Stepper()
-    for x in loader:
-        loss = model(x.cuda()).mean()
-        loss.backward()
-        step(model.parameters())
-"""
-    given = Modules({"optim.py": source.encode(), "fit.py": user.encode()})
-    done = migrate(given.files["optim.py"], path="optim.py", project=Project(given, "optim.py"))
-    assert b"xla.optimizer_step(self.optims[p])" in done.data
-    assert Script(Source(done.data)).trains
