@@ -83,4 +83,4 @@ def _keep_attention(patches: Patches) -> None:
         name = "set_use_memory_efficient_attention_xformers"
         patches.put(getattr(module, _SWITCHED[module.__name__]), name, lambda *_: None)
 
-    after(dict.fromkeys(_SWITCHED, switched))
+    patches.on_undo(after(dict.fromkeys(_SWITCHED, switched)))
