@@ -42,7 +42,10 @@ def left_over(
     question for types, whose answer is no.
     """
     left = [
-        u for u in uses(script) if not (_is_star(u.node) and _brings_known_names(script, u.dotted))
+        u
+        for u in uses(script)
+        if not (_is_star(u.node) and _brings_known_names(script, u.dotted))
+        and not (script.project is not None and script.project.is_of_its_package(u.dotted))
     ]
     if not left:
         return []

@@ -1,4 +1,4 @@
-"""One parsed file: its names and values, where nodes stand, and what optimizers, scalers and modules are.
+"""One parsed file: its names and values, where nodes stand, and what is a module, a device, a tensor of the accelerator.
 
 Every analysis takes a `ParsedFile`; `Script` adds what these analyses find, for the rules.
 """
@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..hot_lines import HotLines, local_names
-from ..patterns import Pattern
 from ..source import Source
 from .accelerators import speaks_of_an_accelerator
 from .index import Index, build
@@ -24,60 +23,24 @@ from .inference.values import (
     DEVICE,
     INSTANCE,
     MODULE,
-    OPTIMIZER,
-    SCALER,
     TENSOR,
     Value,
 )
-from .loops import gone_through
 from .nodes import walk
 from .projects.callers import Callers
 from .scopes import FunctionNode, Scope, resolve
-
-if TYPE_CHECKING:
-    from .projects.project import Project
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
+if TYPE_CHECKING:
+    from .projects.project import Project
+
 T = TypeVar("T")
-
-# Names that by themselves say what they are; used only where the analysis cannot see the value.
-_OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
-_OPTIMIZERS = Pattern(r"(?:^|[._])opt(?:im(?:izer)?)?s$", re.IGNORECASE)
-_SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
-
-
-def _is_called_a_scaler(node: ast.expr) -> bool:
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return last.lower().endswith("scaler")
-
 
 # In files that have these and that programs load, all is looked at: what they compute may be part of each step.
 _COMPUTES = ("import torch", "from torch")
 
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
-
-_ACCELERATORS = (
-    "accelerate.Accelerator",
-    "accelerate.accelerator.Accelerator",
-    "lightning.fabric.Fabric",
-    "lightning_fabric.Fabric",
-    "lightning.Fabric",
-)
-
-# What they are called where another file has made them, and what only they are asked to do.
-_GIVEN_ACCELERATORS = ("accelerator", "fabric")
-_OF_ACCELERATORS = (
-    "backward",
-    "accumulate",
-    "clip_grad_norm_",
-    "clip_gradients",
-    "gather_for_metrics",
-    "no_backward_sync",
-    "prepare",
-    "setup_dataloaders",
-    "unwrap_model",
-)
 
 
 class ParsedFile:
@@ -292,9 +255,10 @@ class ParsedFile:
         value = self.value(node, scope)
         if not value.kinds & {INSTANCE, CLASS} or value.kinds & {MODULE, TENSOR}:
             return False
-        return not self._inherits_unknown(value)
+        return not self.inherits_unknown(value)
 
-    def _inherits_unknown(self, value: Value) -> bool:
+    def inherits_unknown(self, value: Value) -> bool:
+        """True if `value` is of a class of the program that inherits from one which nobody knows."""
         definition = value.definition
         return isinstance(definition, ast.ClassDef) and derives_from_unknown(
             self.inference, definition
@@ -350,93 +314,6 @@ class ParsedFile:
         value = self.value(node)
         return value.has(TENSOR) and value.has(ACCEL)
 
-    def is_scaler(self, node: ast.expr) -> bool:
-        """True if `node` is a GradScaler."""
-        return self.value(node).has(SCALER) or self._called_like_a_scaler(node)
-
-    def _called_like_a_scaler(self, node: ast.expr) -> bool:
-        """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
-        if self.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            return False
-        return ast.unparse(node) in self.scalers_by_use
-
-    @cached_property
-    def scalers_by_use(self) -> frozenset[str]:
-        """What is used as only a GradScaler is, as text: `scale(loss).backward()`, `unscale_(optimizer)`, and
-        `step(optimizer)` of what is called a scaler.
-        """
-        names = set()
-        for call, _ in self.index.calls_of("backward"):
-            match call.func:
-                case ast.Attribute(
-                    value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_])
-                ):
-                    names.add(ast.unparse(scaler))
-        for call, _ in self.index.calls_of("unscale_"):
-            match call:
-                case ast.Call(func=ast.Attribute(value=scaler), args=[_]):
-                    names.add(ast.unparse(scaler))
-        for call, _ in self.index.calls_of("step"):
-            match call:
-                case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
-                    if _is_called_a_scaler(scaler) and self.is_optimizer(optimizer):
-                        names.add(ast.unparse(scaler))
-        return frozenset(names)
-
-    def is_scaling_step(self, call: ast.Call) -> bool:
-        """`loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
-        return (
-            _is_called_a_scaler(call.func)
-            and len(call.args) > 1
-            and self.is_optimizer(call.args[1])
-        )
-
-    @cached_property
-    def scaling_steps(self) -> list[ast.Call]:
-        """The calls that are such steps."""
-        return [call for call, _ in self.index.of(ast.Call) if self.is_scaling_step(call)]
-
-    def is_optimizer(self, node: ast.expr) -> bool:
-        """True if `node` is a torch optimizer: known to be one, or unknown and used and named as one."""
-        value = self.value(node)
-        if value.has(OPTIMIZER):
-            return True
-        if value.kinds and not (value.kinds == {INSTANCE} and self._inherits_unknown(value)):
-            return False
-        dotted = self.dotted(node)
-        if dotted is not None and not (self.project and self.project.holds(dotted)):
-            return False
-        text = ast.unparse(node)
-        last = text.rpartition(".")[2]
-        if _SCHEDULER_NAME.search(last):
-            return False
-        through = self._gone_through(node)
-        if _SCHEDULER_NAME.search(through.rpartition(".")[2]):
-            return False
-        if (text, through) in self._zeroed or _OPTIMIZERS.search(through):
-            return True
-        return _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
-
-    @cached_property
-    def _zeroed(self) -> frozenset[tuple[str, str]]:
-        """What `.zero_grad()` is called on, as text, and what a loop goes through to name it."""
-        return frozenset(
-            (ast.unparse(call.func.value), self._gone_through(call.func.value))
-            for call, _ in self.index.calls_of("zero_grad")
-            if isinstance(call.func, ast.Attribute)
-        )
-
-    def _gone_through(self, node: ast.expr) -> str:
-        """`self.optimizers` for the `o` of `for k, o in self.optimizers.items()`; nothing for other names."""
-        found = self.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        loops = [b for b in found[1] if b.how == "for"] if found is not None else []
-        around = dict.fromkeys(self.ancestors(node)) if loops else {}
-        for binding in loops:
-            loop = binding.node
-            if (self.parent(loop) if isinstance(loop, ast.comprehension) else loop) in around:
-                return gone_through(binding.value, binding.path[1:])
-        return ""
-
     @cached_property
     def _is_served(self) -> bool:
         if self.project is None or not any(word in self.source.text for word in _COMPUTES):
@@ -465,39 +342,3 @@ class ParsedFile:
     def is_imported_elsewhere(self, name: str) -> bool:
         """True if another module of the project is known to import `name` from this one."""
         return self.project is not None and self.project.wants(name)
-
-    @cached_property
-    def uses_accelerate(self) -> bool:
-        """True if Hugging Face accelerate or Lightning Fabric drives the devices: they have XLA support of their own."""
-        return self._imports_accelerate or self._is_given_accelerate
-
-    @cached_property
-    def _is_given_accelerate(self) -> bool:
-        """True if functions of this file are handed the accelerator that another file made."""
-        if not any(f"{name}." in self.source.text for name in _GIVEN_ACCELERATORS):
-            return False
-        for method in _OF_ACCELERATORS:
-            for call, scope in self.index.calls_of(method):
-                func = call.func
-                if not isinstance(func, ast.Attribute) or (method == "backward" and not call.args):
-                    continue
-                owner = func.value
-                last = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-                if last in _GIVEN_ACCELERATORS and self.dotted(owner, scope) is None:
-                    if not self.value(owner, scope).kinds:
-                        return True
-        return False
-
-    @cached_property
-    def _imports_accelerate(self) -> bool:
-        if not self.source.mentions("accelerate", "fabric"):
-            return False
-        used = {node.id for node, _ in self.index.of(ast.Name)}
-        for name in self.module.bindings:
-            dotted = self.module.dotted(name) or ""
-            if name in used and dotted.startswith(_ACCELERATORS):
-                return True
-        return any(
-            (self.dotted(call.func, scope) or "").endswith(".Fabric")
-            for call, scope in self.index.calls_of("Fabric")
-        )

@@ -30,6 +30,7 @@ PACKAGES = frozenset(
         "flashinfer",
         "gpustat",
         "grouped_gemm",
+        "helion",
         "horovod",
         "liger_kernel",
         "mamba_ssm",

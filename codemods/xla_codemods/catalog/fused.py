@@ -20,7 +20,7 @@ _APEX_AMP = "XLA computes in bfloat16 under `xla.autocast()`, without loss scali
 _CASTS = "which functions compute in which precision is autocast's own affair"
 _APEX_FP16 = "apex's first mixed precision: use `xla.autocast()`"
 _APEX_KERNEL = "a fused CUDA kernel: use the module or function of torch.nn, XLA fuses it"
-MEGATRON = "tensor parallelism over NCCL: use SPMD shardings (`torch_xla.distributed.spmd`)"
+MEGATRON = "model parallelism over NCCL: use SPMD shardings (`torch_xla.distributed.spmd`)"
 
 APEX: tuple[Row, ...] = (
     *rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,3 +157,21 @@ def test_on_eager_devices_it_is_torchs_and_the_optimizer_step_leaves_it_alone(
     plain = nn.Linear(2, 2)
     plain(torch.ones(1, 2)).sum().backward()
     assert len(_gradients.to_average(torch.optim.SGD(plain.parameters()))) == 2
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("options", [{}, {"device_id": None}, {"device_id": torch.device("cpu")}])
+def test_on_a_host_without_an_accelerator_it_trains_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """Torch's own refuses to begin there unless it is told that the device is the CPU."""
+    monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
+    plain = nn.Linear(3, 2)
+    model = xla.FullyShardedDataParallel(copy.deepcopy(plain), **options)
+    x = torch.randn(4, 3)
+    for trained in (model, plain):
+        optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+        trained(x).sum().backward()
+        optimizer.step()
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, plain.state_dict()[name])

@@ -325,3 +325,19 @@ def test_nothing_is_found_without_the_redirection() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "none"
+
+
+def test_diffusers_keeps_its_own_attention() -> None:
+    diffusers = pytest.importorskip("diffusers")
+    model = diffusers.UNet2DModel(
+        sample_size=8,
+        layers_per_block=1,
+        block_out_channels=(8,),
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D",),
+        up_block_types=("UpBlock2D",),
+    )
+    x, steps = torch.randn(1, 3, 8, 8), torch.tensor([3])
+    before = model(x, steps).sample
+    model.enable_xformers_memory_efficient_attention()
+    assert torch.equal(model(x, steps).sample, before)

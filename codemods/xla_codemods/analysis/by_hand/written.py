@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
 from ..nodes import walk
 
@@ -51,7 +52,7 @@ def _is_written_by_hand(script: Script) -> bool:
     if not homes or RUNTIME in homes.values():
         return False
     uses = (n for n in walk(script.tree) if isinstance(n, (ast.Attribute, ast.Name)))
-    return any(_dotted(n, homes) in _NAMES for n in uses) and not script.uses_accelerate
+    return any(_dotted(n, homes) in _NAMES for n in uses) and not uses_accelerate(script)
 
 
 def as_written_by_hand(

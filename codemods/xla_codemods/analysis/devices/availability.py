@@ -51,7 +51,7 @@ _KERNELS = Pattern(
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=",
     re.IGNORECASE,
 )
 # What is asked of CUDA's hardware, behind a question for CUDA.
@@ -62,6 +62,11 @@ _HARDWARE = Pattern(
 _CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
+_SERVICES = ("torch.cuda.", f"{RUNTIME}.")
+# Kernels that stand in the file itself.
+_DEFINED = Pattern(
+    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
+)
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
@@ -364,15 +369,40 @@ def _asks_by_the_name_of(call: ast.Call) -> str:
 def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` stands in a function that has to do with kernels: what it chooses then may be one of them."""
     function = script.function(node)
-    if function is None or function.name in {"main", "train"}:
+    if function is None or function.name in {"main", "train"} or _only_serves(script, node):
         return False
-    if _is_kernel_code(script.segment(function).replace(script.segment(node), "")):
+    text = script.segment(function).replace(script.segment(node), "")
+    if _is_kernel_code(text):
+        return True
+    if _DEFINED.search(script.source.text) and _MOVES.search(text) is None:
         return True
     return _LOADED.search(script.source.text) is not None and any(
         isinstance(around, ast.ClassDef)
         and any(script.dotted(base) == "torch.autograd.Function" for base in around.bases)
         for around in script.ancestors(function)
     )
+
+
+def _only_serves(script: ParsedFile, node: ast.expr) -> bool:
+    """True if all that hangs on `node` are calls of torch.cuda's services: `if x.is_cuda: torch.cuda.synchronize()`."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If):
+            return (
+                child is ancestor.test
+                and not ancestor.orelse
+                and all(
+                    isinstance(statement, ast.Expr)
+                    and isinstance(statement.value, ast.Call)
+                    and (script.dotted(statement.value.func) or "").startswith(_SERVICES)
+                    and not _is_kernel_code(script.segment(statement))
+                    for statement in ancestor.body
+                )
+            )
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
 
 
 def _is_kernel_code(text: str) -> bool:

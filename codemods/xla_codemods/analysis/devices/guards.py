@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..syntax import is_elif, is_pure
+
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+    from ..scopes import Binding, Scope
 
 # What a package is called in the names of flags: `HAS_FLASH`, `is_bnb_available`.
 _NICKNAMES = {
@@ -43,6 +46,78 @@ def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
         return False
     said = re.compile(_NICKNAMES.get(package, re.escape(package)), re.IGNORECASE)
     return _stands_in_one(script, node, said) or _was_imported_in_one(script, node, said)
+
+
+def complaints(script: ParsedFile, package: str) -> Iterator[ast.If | ast.Assert]:
+    """Statements that do nothing but raise where `package` is missing, by a flag: `if fp16 and not HAS_APEX: raise ...`."""
+    for name, scope in script.index.of(ast.Name):
+        if not isinstance(name.ctx, ast.Load) or not _is_flag(script, scope.find(name.id), package):
+            continue
+        statement = script.statement(name)
+        match statement:
+            case ast.Assert(test=test) if _asks_for(test, name):
+                yield statement
+            case ast.If(test=test, body=[ast.Raise()], orelse=[]) if _asks_whether_not(test, name):
+                if not is_elif(statement, script.parents):
+                    yield statement
+
+
+def _is_flag(script: ParsedFile, found: tuple[Scope, list[Binding]] | None, package: str) -> bool:
+    """True if the name is True behind an import of `package` that may fail, and False or None otherwise."""
+    if found is None:
+        return False
+    given: list[object] = []
+    for binding in found[1]:
+        if not isinstance(binding.value, ast.Constant) or binding.path:
+            return False
+        if binding.value.value is True and not _is_behind_import(script, binding.node, package):
+            return False
+        given.append(binding.value.value)
+    return given.count(True) == 1 and all(value in {True, False, None} for value in given)
+
+
+def _is_behind_import(script: ParsedFile, node: ast.AST, package: str) -> bool:
+    statement = script.statement(node)
+    attempt = script.parent(statement)
+    return (
+        isinstance(attempt, ast.Try)
+        and statement in (*attempt.body, *attempt.orelse)
+        and any(_goes_on(handler, len(attempt.body)) for handler in attempt.handlers)
+        and any(_imports(part, package) for part in attempt.body)
+    )
+
+
+def _imports(statement: ast.stmt, package: str) -> bool:
+    match statement:
+        case ast.Import(names=names):
+            return any(alias.name.partition(".")[0] == package for alias in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return module.partition(".")[0] == package
+    return False
+
+
+def _asks_for(test: ast.expr, name: ast.Name) -> bool:
+    """`HAS_APEX`, `HAS_APEX is True`."""
+    match test:
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=True)]
+        ):
+            return left is name
+    return test is name
+
+
+def _asks_whether_not(test: ast.expr, name: ast.Name) -> bool:
+    """`not HAS_APEX`, alone or joined by `and` with what only asks."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return is_pure(test) and any(_asks_whether_not(value, name) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return operand is name
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=False)]
+        ):
+            return left is name
+    return False
 
 
 def _stands_in_one(script: ParsedFile, node: ast.AST, said: re.Pattern[str]) -> bool:

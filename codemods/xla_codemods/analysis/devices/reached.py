@@ -1,11 +1,12 @@
 """Names of CUDA devices that reach a call of torch's on ways on which they are not rewritten: made of parts, taken from
-the environment, put into a list that is gone through.
+the environment, put into a list that is gone through, or a default of a class that is called otherwise.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..scopes import Binding, FunctionNode, Scope
@@ -84,10 +85,25 @@ class _Trace:
                 yield from parts
             case ast.Subscript(value=part) | ast.Starred(value=part) | ast.NamedExpr(value=part):
                 yield part
-            case ast.FormattedValue(value=part):
+            case ast.FormattedValue(value=part) | ast.Lambda(body=part):
                 yield part
+            case ast.Attribute(attr=name) if self.script.dotted(node, scope) is None:
+                yield from self._fields.get(name, [])
             case ast.Call():
                 yield from self._given(node, scope)
+
+    @cached_property
+    def _fields(self) -> dict[str, list[ast.expr]]:
+        """What the bodies of classes give to names: `where: str = "cuda"`, read as `config.where`."""
+        found: dict[str, list[ast.expr]] = {}
+        for owner, _ in self.script.index.of(ast.ClassDef):
+            for statement in owner.body:
+                match statement:
+                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                        found.setdefault(name, []).append(value)
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        found.setdefault(name, []).append(value)
+        return found
 
     def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
         """What a call may make its result of; calls of torch's have had their devices, and functions of the file choose."""

@@ -260,6 +260,20 @@ class Project:
             self._roots[root] = not root or self.modules.has(root, self.path)
         return self._roots[root]
 
+    def is_of_its_package(self, dotted: str) -> bool:
+        """True if `dotted` names something of the package that this module itself is a part of."""
+        root, _, rest = dotted.partition(".")
+        if f"{root}/" not in self.path or not rest or is_of_others(root):
+            return False
+        self.asked = True
+        found = self.modules.locate(dotted, self.path)
+        if found is None or f"/{root}/" not in f"/{found[0]}":
+            return False
+        path, left = found
+        top = f"/{path}"[: f"/{path}".rindex(f"/{root}/") + len(root) + 2]
+        is_below = f"/{path}" != f"{top}__init__.py"
+        return f"/{self.path}".startswith(top) and (is_below or left[0] in self.modules.text(path))
+
     def starred(self, home: str, name: str) -> str | None:
         """See `Modules.starred`."""
         self.asked = True

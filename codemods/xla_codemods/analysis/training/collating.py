@@ -1,9 +1,9 @@
-"""What makes batches of samples, and where the samples of a batch decide how long it is."""
+"""What makes batches of samples: whether all of a batch is moved there, and where its samples decide how long it is."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack"})
+
+_DEPTH = 4  # names for names, parts of parts
+# What gives samples or batches.
+LoadingNode = ast.FunctionDef | ast.Lambda
 
 
 def collating(script: ParsedFile) -> Iterator[FunctionNode]:
@@ -58,6 +62,67 @@ def _called_so(script: ParsedFile) -> Iterator[FunctionNode]:
 
 def _is_static(function: ast.FunctionDef) -> bool:
     return any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
+
+
+def moves_all(function: LoadingNode, is_move: Callable[[ast.Call], bool]) -> bool:
+    """True if each part of what `function` gives is moved: `return x.to(device), lengths` leaves one on the host."""
+    if isinstance(function, ast.Lambda):
+        return _is_moved(function.body, [], is_move)
+    nodes = list(walk_body(function.body))
+    given = [
+        node.value
+        for node in nodes
+        if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None
+    ]
+    return bool(given) and all(_is_moved(value, nodes, is_move) for value in given)
+
+
+def _is_moved(
+    node: ast.expr, nodes: list[ast.AST], is_move: Callable[[ast.Call], bool], depth: int = 0
+) -> bool:
+    def moved(part: ast.expr) -> bool:
+        return depth < _DEPTH and _is_moved(part, nodes, is_move, depth + 1)
+
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return all(map(moved, parts))
+        case ast.Call(func=ast.Name(id="dict" | "tuple" | "list"), args=parts, keywords=named):
+            return all(map(moved, [*parts, *(k.value for k in named)]))
+        case ast.Name(id=name):
+            return any(map(moved, _bound_to(name, nodes)))
+    return any(isinstance(part, ast.Call) and is_move(part) for part in walk(node))
+
+
+def _bound_to(name: str, nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """What `name`, or each entry of it (`batch[key] = ...` for each key), is bound to."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _for_name(name, target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield from _for_name(name, target, value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append")) if (
+                owner == name and node.args
+            ):
+                yield node.args[0]
+
+
+def _for_name(name: str, target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
+    """The part of `value` that `target = value` gives to `name`."""
+    match target:
+        case ast.Name(id=bound) if bound == name:
+            yield value
+        case ast.Subscript(value=ast.Name(id=bound), slice=index) if (
+            bound == name and not isinstance(index, ast.Constant)
+        ):
+            yield value
+        case ast.Tuple(elts=parts) if any(isinstance(p, ast.Name) and p.id == name for p in parts):
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(parts):
+                for part, given in zip(parts, value.elts, strict=True):
+                    yield from _for_name(name, part, given)
+            else:
+                yield value
 
 
 def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[ast.expr, str]]:

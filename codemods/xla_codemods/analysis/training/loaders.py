@@ -11,11 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..frameworks.accelerator import uses_accelerate
 from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
 from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffects, outside_loops
 from ..nodes import walk
 from ..syntax import keyword
+from .collating import LoadingNode, moves_all
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -153,7 +155,7 @@ class Feeding:
         if key not in self._wraps:
             self._wraps[key] = (
                 not self.is_device_loader(driver)
-                and not self.script.uses_accelerate
+                and not uses_accelerate(self.script)
                 and self.is_loader(loop, driver)
                 and self._is_moved(loop, driver)
             )
@@ -168,14 +170,29 @@ class Feeding:
         flow = self.batches.flow(loop.node, own=own)
         if flow.moves:
             return flow.moved
-        return bool(self.moves_in_loading) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
+        whole = self.moves_of_whole_samples
+        return bool(whole) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
 
     @cached_property
     def moves_in_loading(self) -> list[ast.Call]:
         """`.to(device)` and `.cuda()` in datasets' `__getitem__` and in collate functions."""
-        return [call for function in self._loading_functions() for call in self._moves_in(function)]
+        return [call for function in self._loading_functions for call in self._moves_in(function)]
 
-    def _loading_functions(self) -> Iterator[ast.AST]:
+    @cached_property
+    def moves_of_whole_samples(self) -> frozenset[ast.Call]:
+        """Those of functions that move all that they give: of others a part is for the host, as lengths are."""
+        return frozenset(
+            call
+            for function in self._loading_functions
+            if moves_all(function, self.batches.is_move)
+            for call in self._moves_in(function)
+        )
+
+    @cached_property
+    def _loading_functions(self) -> list[LoadingNode]:
+        return list(self._found_loading_functions())
+
+    def _found_loading_functions(self) -> Iterator[LoadingNode]:
         if not self.script.source.mentions("dataset", "collate_fn"):
             return
         for definition, scope in self.script.index.of(ast.ClassDef):

@@ -29,6 +29,7 @@ from ..loops import (
     outside_loops,
 )
 from ..nodes import walk
+from ..optimizers import is_optimizer, is_scaler, is_scaling_step
 from ..scopes import FunctionNode, Scope
 from ..syntax import keyword
 from .batches import Batches
@@ -177,11 +178,11 @@ class Training:
         if is_lightnings(self.script, call):
             return None  # `self.optimizers()` gives Lightning's own, which reduce and mark
         owner = func.value
-        if func.attr == "step" and self.script.is_scaler(owner):
+        if func.attr == "step" and is_scaler(self.script, owner):
             return Step(
                 call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
             )
-        if func.attr == "step" and self.script.is_optimizer(owner):
+        if func.attr == "step" and is_optimizer(self.script, owner):
             if is_marked_elsewhere(self.script, call, owner):
                 return None
             is_torchs = takes_only_a_closure(self.script, call, owner, scope)
@@ -267,7 +268,7 @@ class Training:
             method = found[0] if found else None
         if method is not None and not value.has(MODULE):
             return self.function_effects(method)
-        if self.script.is_scaling_step(call):
+        if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
 
@@ -335,9 +336,13 @@ class Training:
 
     @cached_property
     def moves_left_to_loops(self) -> frozenset[ast.Call]:
-        """Those of them that a device loader of this file takes over. Of loops in other files nothing is known."""
-        fed = bool(self.feeding.moves_in_loading) and any(loop.fed for loop in self.loops)
-        return frozenset(self.feeding.moves_in_loading if fed else ())
+        """Moves in loading that a device loader of this file takes over. Of loops in other files nothing is known."""
+        feeding = self.feeding
+        if not feeding.moves_in_loading or not any(loop.fed for loop in self.loops):
+            return frozenset()
+        if all(self.batches.flow(loop.node).moved for loop in self.loops if loop.drivers):
+            return frozenset(feeding.moves_in_loading)
+        return feeding.moves_of_whole_samples
 
     # Contexts.
 

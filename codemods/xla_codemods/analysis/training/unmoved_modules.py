@@ -17,6 +17,7 @@ _STAYING = frozenset(
     "buffers eval load_state_dict named_buffers named_modules named_parameters modules parameters requires_grad_ state_dict"
     " train zero_grad".split()
 )
+_ASKING = frozenset("callable hasattr id isinstance len print repr str type".split())
 
 
 def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
@@ -46,7 +47,7 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
 
 def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
     """`Net()`, and `cls(...)` in a class method of what may be one, where no device is given."""
-    if keyword(made, "device") is not None:
+    if any(keyword(made, name) is not None for name in ("device", "device_map")):
         return False
     is_own = isinstance(made.func, ast.Name) and made.func.id == "cls"
     definition: ast.AST | None = script.value(made.func).definition
@@ -76,8 +77,10 @@ def _leaves_it(script: ParsedFile, use: ast.Name) -> bool:
         return True
     parent = script.parent(use)
     if isinstance(parent, ast.Call):
-        return parent.func is use  # model(x)
+        return parent.func is use or getattr(parent.func, "id", "") in _ASKING  # model(x)
     last = parent
     while isinstance(parent, ast.Attribute):  # model.encoder.load_state_dict(...)
         last, parent = parent, script.parent(parent)
+    if isinstance(last, ast.Attribute) and isinstance(last.ctx, ast.Del):
+        return True
     return isinstance(last, ast.Attribute) and last.attr in _STAYING

@@ -26,6 +26,18 @@ def double(x, n):  # XLA903
     tl.store(x + i, 2 * tl.load(x + i))
 ```
 
+Helion's kernels are compiled by triton:
+
+```python
+import helion
+import helion.language as hl
+
+@helion.kernel(static_shapes=True)
+def double(x, out):  # XLA903
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+```
+
 Other decorators of the same name are none of ours:
 
 ```python
@@ -57,14 +69,14 @@ RULE = Rule("XLA903", "triton-kernel", effort=HIGH)
 _JIT = "triton.jit"
 
 
-@RULE.reference(_JIT, "triton.runtime.jit.jit", mentions=("triton",))
+@RULE.reference(_JIT, "triton.runtime.jit.jit", "helion.kernel", mentions=("triton", "helion"))
 def kernel(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
     if isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
         yield from _kernel(script, parent, node)
 
 
-@RULE.call(_JIT, "triton.runtime.jit.jit", mentions=("triton",))
+@RULE.call(_JIT, "triton.runtime.jit.jit", "helion.kernel", mentions=("triton", "helion"))
 def kernel_with_options(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from kernel(script, call, scope)
 

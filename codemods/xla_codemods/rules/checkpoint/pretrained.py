@@ -66,6 +66,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import last_name
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import HOST, MODULE
 from ...edits import Replace
 from ...finding import Finding
@@ -89,7 +90,7 @@ _MADE = frozenset({"from_pretrained", "from_config", "get_peft_model", "unwrap_m
 def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     model = call.func.value
-    if not (script.accelerated or script.uses_accelerate) or not _is_model(script, model, scope):
+    if not (script.accelerated or uses_accelerate(script)) or not _is_model(script, model, scope):
         return
     if _is_on_the_host(script, call, scope):
         return
@@ -107,7 +108,7 @@ def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 @RULE.method("push_to_hub")
 def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if not (script.accelerated or script.uses_accelerate):
+    if not (script.accelerated or uses_accelerate(script)):
         return
     if _is_model(script, call.func.value, scope):
         advice = (

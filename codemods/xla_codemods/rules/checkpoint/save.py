@@ -44,6 +44,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import is_cpu
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ACCEL,
@@ -94,7 +95,7 @@ _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 @RULE.call(*_NAMES)
 def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     saved = call.args[0] if call.args else keyword(call, "obj")
-    if saved is None or script.uses_accelerate or not _concerns(script, call, saved):
+    if saved is None or uses_accelerate(script) or not _concerns(script, call, saved):
         return
     file = call.args[1] if len(call.args) > 1 else keyword(call, "f")
     if _holds_no_results(script, saved, scope) or _is_in_memory(script, file, scope):
@@ -155,7 +156,7 @@ def _root(chain: ast.expr) -> str:
 @RULE.reference(*_NAMES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.save, state)`, `save=torch.save`."""
-    if script.uses_accelerate or not (script.trains or script.runs_accelerated):
+    if uses_accelerate(script) or not (script.trains or script.runs_accelerated):
         return
     if is_handed_on(node, script.parents):
         yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.save"))

@@ -84,6 +84,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import DEVICE_LOADER
 from ...analysis.syntax import keyword
 from ...analysis.training.loaders import Driver
@@ -134,7 +135,7 @@ def device_loader(script: Script) -> Iterator[Finding]:
 @RULE.call("torch.optim.swa_utils.update_bn")
 def update_bn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     loader = call.args[0] if call.args else keyword(call, "loader")
-    if loader is None or script.uses_accelerate or not script.accelerated:
+    if loader is None or uses_accelerate(script) or not script.accelerated:
         return
     if not script.value(loader, scope).has(DEVICE_LOADER):
         edit = Replace(loader, f"{script.xla}.MpDeviceLoader({{0}})", (loader,))

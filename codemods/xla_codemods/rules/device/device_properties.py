@@ -145,6 +145,10 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         said = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
         yield RULE.finding(script, call, said, edit)
     else:
+        function = script.function(call)
+        around = script.source.text if function is None else script.segment(function)
+        if not _BFLOAT16.search(around):
+            message = "XLA devices have no compute capability: what it decides on is CUDA's, leave it out on XLA"
         yield _by_hand(script, call, message)
 
 

@@ -239,12 +239,35 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         return True
     if isinstance(parent, ast.Subscript):
         return parent.slice is call
+    if isinstance(parent, ast.Dict):
+        return call in parent.keys
+    if isinstance(parent, (ast.List, ast.Set)):
+        return not _is_a_list_of_devices(script, parent)
     if isinstance(parent, ast.Assign):
         return any(INDEX_OF_CURRENT.search(last_name(target) or "") for target in parent.targets)
     if isinstance(parent, ast.Call):
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}
     return False
+
+
+def _is_a_list_of_devices(script: Script, node: ast.expr) -> bool:
+    """True if what is in the list `node` is surely handed to a call for a device: `for d in devices: x.to(d)`."""
+    match script.parent(node):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case _:
+            return False
+    if any(text.startswith(f"{name}[") for text in script.devices.used):
+        return True
+    loops: list[ast.For | ast.comprehension] = [loop for loop, _ in script.index.of(ast.For)]
+    loops += [loop for loop, _ in script.index.of(ast.comprehension)]
+    return any(
+        isinstance(loop.iter, ast.Name)
+        and loop.iter.id == name
+        and ast.unparse(loop.target) in script.devices.used
+        for loop in loops
+    )
 
 
 def _stays(script: Script, call: ast.Call) -> bool:

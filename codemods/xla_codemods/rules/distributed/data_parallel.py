@@ -58,6 +58,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import keyword
 from ...analysis.type_tests import exact_type_test, is_about_types
 from ...edits import DropArgument, Edit, Replace
@@ -263,7 +264,7 @@ def _is_in_a_wrapper(script: Script, node: ast.AST) -> bool:
 def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`with model.join():`, `context = model.join() if distributed else nullcontext()`; not a thread's, nor a text's."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if owner is None or call.args or isinstance(owner, ast.Constant) or script.uses_accelerate:
+    if owner is None or call.args or isinstance(owner, ast.Constant) or uses_accelerate(script):
         return
     is_context = isinstance(script.parent(call), ast.withitem) or _CONTEXTS.search(
         ast.unparse(script.statement(call)).partition("\n")[0]

@@ -80,6 +80,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
@@ -141,7 +142,7 @@ def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
 @RULE.file(mentions=IN_TRAINING)
 def within_a_call(script: Script) -> Iterator[Finding]:
     """`for callback in callbacks: callback.on_backward_end(self)`, one of which reads gradients on one replica alone."""
-    if not script.trains or script.uses_accelerate or not has_replicas(script):
+    if not script.trains or uses_accelerate(script) or not has_replicas(script):
         return
     cut: set[ast.stmt] = set()
     for function in functions_of_some(script):
@@ -217,7 +218,7 @@ _LEADER = Pattern(r"leader|chief|coordinator|primary|root|node|head|host", re.IG
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
     """`if rank == 0: print(norm.item())` between backward and step launches the averaging on one replica alone."""
     since_what = FORWARD if _synchronised(script) and _READS.search(ast.unparse(node)) else BACKWARD
-    if script.uses_accelerate or (since_what is BACKWARD and not reads_averages(script, node)):
+    if uses_accelerate(script) or (since_what is BACKWARD and not reads_averages(script, node)):
         return
     block = script.block(node)
     before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
@@ -232,7 +233,7 @@ def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
 
 def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
     """`if rank == 0: event.record()` within a step: this replica's step is two graphs, and that of the others one."""
-    if script.uses_accelerate or not any(
+    if uses_accelerate(script) or not any(
         _cuts(script, part) for s in node.body for part in walk(s)
     ):
         return

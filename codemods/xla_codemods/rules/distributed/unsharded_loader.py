@@ -66,6 +66,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.syntax import keyword
 from ...analysis.training.replication import Replication
@@ -90,7 +91,7 @@ _SHARDED = Pattern(
 
 @RULE.file(mentions=IN_TRAINING)
 def unsharded_loader(script: Script) -> Iterator[Finding]:
-    if script.uses_accelerate or not _starts_replicas(script):
+    if uses_accelerate(script) or not _starts_replicas(script):
         return
     if _SHARDED.search(script.source.text) or _trains_its_own(script):
         return

@@ -34,6 +34,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -65,7 +66,7 @@ _STARTS = ("init_process_group", "spawn", "launch")
 @RULE.node(ast.Attribute, named=("grad",))
 def by_hand(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
     """`p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`."""
-    if not script.trains or script.uses_accelerate or not _updates(script, node):
+    if not script.trains or uses_accelerate(script) or not _updates(script, node):
         return
     if _is_of_an_optimizer(script, node) or any(map(script.index.calls_of, _AVERAGES)):
         return

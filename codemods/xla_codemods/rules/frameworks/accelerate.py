@@ -96,6 +96,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import is_true, keyword_argument
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
@@ -146,7 +147,7 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
 @RULE.method("add_argument")
 def option(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`--mixed_precision` with float16 for a default."""
-    if not script.uses_accelerate:
+    if not uses_accelerate(script):
         return
     named = any(isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args)
     default = keyword(call, "default")
@@ -190,7 +191,7 @@ def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 @RULE.call("torch.save")
 def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """States, and all else, of what accelerate has put on the device."""
-    if not script.uses_accelerate or not call.args:
+    if not uses_accelerate(script) or not call.args:
         return
     if not _holds_states(script, call.args[0]):
         if _holds_tensors(script, call.args[0], scope):

@@ -43,6 +43,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.optimizers import is_optimizer
 from ...fallback import leftovers
 from ...finding import MEDIUM, Finding
 from ...rule import Rule, Unhandled
@@ -72,7 +73,7 @@ def _is_of_its_optimizer(script: Script, method: ast.expr) -> bool:
     """True of `optimizer.synchronize`, of what `hvd.DistributedOptimizer` gives, or what may be handed here."""
     if not isinstance(method, ast.Attribute) or not script.source.mentions("horovod"):
         return False
-    return script.is_optimizer(method.value) or "opt" in ast.unparse(method.value).lower()
+    return is_optimizer(script, method.value) or "opt" in ast.unparse(method.value).lower()
 
 
 @RULE.fallback

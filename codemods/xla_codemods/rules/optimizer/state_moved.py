@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.optimizers import is_optimizer
 from ...edits import remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -57,7 +58,7 @@ def _is_state_of_an_optimizer(script: Script, node: ast.expr) -> bool:
             node = inner
     match node:
         case ast.Attribute(value=owner, attr="state"):
-            return script.is_optimizer(owner)
+            return is_optimizer(script, owner)
     return False
 
 

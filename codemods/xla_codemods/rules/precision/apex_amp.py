@@ -77,6 +77,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.guards import complaints
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_elif, keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
@@ -257,6 +258,16 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         yield RULE.finding(script, node, _MESSAGE, remove(statement))
     else:
         yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
+
+
+@RULE.file(mentions=IN_TRAINING)
+def missed(script: Script) -> Iterator[Finding]:
+    """`if not APEX_AVAILABLE: raise ...`, likewise."""
+    if not script.source.mentions("apex"):
+        return
+    for statement in complaints(script, "apex"):
+        message = "apex is not on XLA hosts, and this raises: remove it"
+        yield RULE.finding(script, statement.test, message, remove(statement))
 
 
 @RULE.call("apex.amp.init")

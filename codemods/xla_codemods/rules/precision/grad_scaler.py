@@ -149,6 +149,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import SCALER
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
@@ -175,7 +176,7 @@ _WORDS = ("caler", ".scale(", ".unscale_(")
 @RULE.file(mentions=("scaler",))
 def used(script: Script) -> Iterator[Finding]:
     """What is done with scalers, and the branches that have nothing left to decide."""
-    if not script.source.mentions("scale") or script.uses_accelerate:
+    if not script.source.mentions("scale") or uses_accelerate(script):
         return
     if not any(word in script.source.text for word in _WORDS):
         return
@@ -207,7 +208,7 @@ def _clipped_while_scaled(script: Script, uses: Uses) -> Iterator[Finding]:
 
 @RULE.call(*MAKERS)
 def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.uses_accelerate:
+    if uses_accelerate(script):
         return
     uses = classify(script)
     asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
@@ -219,7 +220,7 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*MAKERS)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`make = partial(GradScaler, enabled=amp)`."""
-    if is_handed_on(node, script.parents) and not script.uses_accelerate:
+    if is_handed_on(node, script.parents) and not uses_accelerate(script):
         yield RULE.finding(script, node, _MESSAGE, effort=MEDIUM)
 
 

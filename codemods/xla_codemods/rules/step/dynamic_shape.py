@@ -105,6 +105,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
@@ -370,7 +371,7 @@ def _is_in_forward(script: Script, node: ast.AST) -> bool:
 
 @RULE.file(mentions=IN_TRAINING)
 def last_batch(script: Script) -> Iterator[Finding]:
-    if not (script.accelerated or script.uses_accelerate):
+    if not (script.accelerated or uses_accelerate(script)):
         return
     for call in uneven_loaders(script):
         message = "a smaller last batch makes XLA compile the step once more: use `drop_last=True`, or accept one more compilation"
@@ -390,7 +391,7 @@ def padded(script: Script) -> Iterator[Finding]:
 
 @RULE.file(mentions=IN_TRAINING)
 def graphs(script: Script) -> Iterator[Finding]:
-    if not (script.is_trained and (script.runs_accelerated or script.uses_accelerate)):
+    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return
     for call in graph_loaders(script):
         message = (

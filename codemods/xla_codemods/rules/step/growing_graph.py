@@ -67,6 +67,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
+from ...analysis.optimizers import is_scaling_step
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
 from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.turns import turns
@@ -103,6 +104,8 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             if not kept or statement in seen:
                 continue
             seen.add(statement)
+            if any(_may_be_differentiated_later(script, loss, turn.node) for loss in kept):
+                continue
             if _outlives(script, statement, turn.node) and not _starts_anew_with_the_step(
                 script, statement
             ):
@@ -194,6 +197,21 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     )
 
 
+def _may_be_differentiated_later(script: Script, kept: ast.expr, turn: ast.AST) -> bool:
+    """True if the loss `kept` is on some ways not differentiated in `turn`, which takes no step: who gets it may do so.
+
+    `if now: loss.backward()`, and then `losses.append(loss)`.
+    """
+    text = ast.unparse(kept)
+    backwards = [loss for loss in losses(script) if turn in script.ancestors(loss)]
+    own = [loss for loss in backwards if ast.unparse(loss) == text]
+    around = set(script.ancestors(kept))
+    tests = [{a for a in script.ancestors(loss) if isinstance(a, ast.If)} - around for loss in own]
+    steps = any(turn in script.ancestors(step.call) for step in script.training.steps)
+    within = [{a for a in found if turn in script.ancestors(a)} for found in tests]
+    return bool(own) and all(within) and not steps
+
+
 def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:
     """True if it is emptied behind each optimizer step: then it holds the losses of the batches of one step."""
     kept = _kept_in(statement)
@@ -265,7 +283,7 @@ def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
         call = next(
             a
             for a in script.ancestors(loss)
-            if isinstance(a, ast.Call) and (_is_backward(a) or script.is_scaling_step(a))
+            if isinstance(a, ast.Call) and (_is_backward(a) or is_scaling_step(script, a))
         )
         if any(k.arg == "retain_graph" for k in call.keywords):
             continue

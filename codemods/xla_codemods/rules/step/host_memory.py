@@ -14,6 +14,18 @@ Processes do not share a model on the device either; each trains its own, and gr
 +    return to_dlpack(x.to(xla.xla_device()))  # XLA515
 ```
 
+A tensor that was made smaller in place has nothing behind its end: to make it larger again fails, or gives zeros.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-held = torch.empty(1, device="cuda")
++held = torch.empty(1, device=xla.xla_device())
+ for x in batches:
+     held.resize_(x.size()).copy_(x)  # XLA515
+```
+
 What the CPU holds can be shared.
 
 ```python
@@ -34,7 +46,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, MODULE, TENSOR
-from ...finding import MEDIUM, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -93,6 +105,34 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message)
 
 
+@RULE.method("resize_", "resize_as_")
+def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    if script.on_accelerator(call.func.value) and not _is_new_each_time(script, call, scope):
+        message = f"a tensor that `{call.func.attr}` made smaller cannot grow again on XLA: make a new tensor"
+        yield RULE.finding(script, call, message, severity=WARNING)
+
+
+def _is_new_each_time(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True if the tensor is made where it is resized, in the same turn of the loop: it has had one size only."""
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
+    around = next(a for a in script.ancestors(call) if isinstance(a, _ONCE_A_TURN))
+    return found is not None and all(
+        binding.how == "assign" and around in script.ancestors(binding.node) for binding in found[1]
+    )
+
+
+_ONCE_A_TURN = (
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.Module,
+)
 _NOT_THERE = Pattern(
     r"not [\w.]+\.is_cuda\b|\.device(?:\.type)? ?== ?.(?:cpu|torch\.device\(.cpu.\))|\.is_cpu\b"
 )

@@ -159,6 +159,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
@@ -202,7 +203,7 @@ _FETCHING = frozenset(
 
 @RULE.file(mentions=IN_TRAINING)
 def host_sync(script: Script) -> Iterator[Finding]:
-    if not (script.is_trained and (script.runs_accelerated or script.uses_accelerate)):
+    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return
     steps = dict(in_each_turn(script))
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}

@@ -103,6 +103,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import handed_through
 from ...analysis.training.replication import NOT_REPLICATED, Replication
 from ...edits import Replace
@@ -129,7 +130,7 @@ _OWN = (
 
 @RULE.file(mentions=IN_TRAINING)
 def optimizer_step(script: Script) -> Iterator[Finding]:
-    if script.uses_accelerate:
+    if uses_accelerate(script):
         return
     for step in script.training.steps:
         if step.migrated or step.scaled:

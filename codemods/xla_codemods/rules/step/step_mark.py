@@ -105,9 +105,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
+from ...analysis.optimizers import is_scaler
 from ...analysis.training.acting import acts
 from ...analysis.training.inner_loops import is_part_of_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
@@ -152,7 +154,7 @@ _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 @RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
 def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
-    if script.uses_accelerate:
+    if uses_accelerate(script):
         yield from _before_what_accelerates_main_process_does(script)
         return
     for anchor, loop, step in _last_steps(script):
@@ -184,6 +186,7 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
     for anchor, loop, step in _last_steps(script):
         block = script.block(anchor)
         behind = block[block.index(anchor) + 1 :]
+        behind = behind[: next((k for k, s in enumerate(behind) if _waits(script, s)), None)]
         alone = any(_is_for_one_process(script, node) for s in behind for node in walk(s))
         if loop is not None and alone and not marked_after(script, anchor):
             message = (
@@ -191,6 +194,14 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
                 "the end of the step"
             )
             yield RULE.finding(script, step.call, message, *_behind(script, anchor))
+
+
+def _waits(script: Script, statement: ast.stmt) -> bool:
+    """`accelerator.wait_for_everyone()`, a rendezvous on XLA, which launches what is pending before it waits."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="wait_for_everyone"))):
+            return script.value(owner).has(ACCELERATOR)
+    return False
 
 
 def _is_for_one_process(script: Script, node: ast.AST) -> bool:
@@ -238,7 +249,7 @@ def _is_update(script: Script, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     func = node.func
-    if isinstance(func, ast.Attribute) and script.is_scaler(func.value):
+    if isinstance(func, ast.Attribute) and is_scaler(script, func.value):
         return False  # `scaler.update()` goes, and would take the mark with it
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     in_place = name.endswith("_") and not name.startswith("_") and isinstance(func, ast.Attribute)
@@ -270,7 +281,7 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
 @RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
-    if script.uses_accelerate:
+    if uses_accelerate(script):
         return
     for loop in script.training.loops:
         if not loop.is_statement or is_of_an_optimizer(script, loop.node):

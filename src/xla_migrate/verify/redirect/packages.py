@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..observe.process.imports import after
 from ..observe.process.patching import Patches
 
 _HERE = Path(__file__).parent.parent / "stubs"
@@ -21,6 +22,11 @@ _HERE = Path(__file__).parent.parent / "stubs"
 ALWAYS = ("apex", "amp_C", "bitsandbytes", "flash_attn", "pynvml")
 # deepspeed is more than its fused optimizers: an installed one is left alone.
 WHEN_MISSING = ("deepspeed",)
+# Classes of diffusers that switch to xformers' kernels.
+_SWITCHED = {
+    "diffusers.models.modeling_utils": "ModelMixin",
+    "diffusers.pipelines.pipeline_utils": "DiffusionPipeline",
+}
 
 
 class StubFinder:
@@ -56,7 +62,8 @@ def _asked_by_user() -> bool:
 
 
 def install(patches: Patches) -> None:
-    """Let `import apex` and its like find the stubs."""
+    """Let `import apex` and its like find the stubs, and diffusers keep torch's attention."""
+    _keep_attention(patches)
     finder = StubFinder()
     sys.meta_path.insert(0, finder)
     patches.on_undo(lambda: sys.meta_path.remove(finder))
@@ -67,3 +74,13 @@ def install(patches: Patches) -> None:
                 del sys.modules[name]
 
     patches.on_undo(forget)
+
+
+def _keep_attention(patches: Patches) -> None:
+    """Diffusers' own attention computes what xformers' kernels would, which need CUDA."""
+
+    def switched(module: ModuleType) -> None:
+        name = "set_use_memory_efficient_attention_xformers"
+        patches.put(getattr(module, _SWITCHED[module.__name__]), name, lambda *_: None)
+
+    patches.on_undo(after(dict.fromkeys(_SWITCHED, switched)))

@@ -68,3 +68,33 @@ def test_ways(line: str) -> None:
 @pytest.mark.parametrize("line", OTHERS.strip().splitlines())
 def test_others(line: str) -> None:
     assert check(_program(line).encode()) == []
+
+
+FIELDS = """\
+import torch
+from dataclasses import dataclass, field
+
+@dataclass
+class Config:
+    {field}
+    named: str = "cuda"
+
+def run(x, config):
+    x.to({read})
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        ('where: str = "cuda"', "config.where"),
+        ('where = "cuda"', "config.where"),
+        ('where: str = field(default="cuda")', "config.where"),
+        ('where: str = field(default_factory=lambda: "cuda")', "config.where"),
+        ('places: list = field(default_factory=lambda: ["cuda:0"])', "config.places[0]"),
+        ('kinds: dict = field(default_factory=lambda: {"a": "cuda"})', 'config.kinds["a"]'),
+    ],
+)
+def test_a_default_of_a_class_is_followed_to_where_it_is_read(field: str, read: str) -> None:
+    program = FIELDS.format(field=field, read=read)
+    assert [(f.code, f.line) for f in check(program.encode())] == [("XLA105", 6)]

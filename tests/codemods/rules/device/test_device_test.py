@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 from ..lines import codes, line
 
 
@@ -224,3 +224,58 @@ def test_what_an_optional_extension_computes_stays_for_cuda(test: str, call: str
 def test_other_branches_for_cuda(imported: str, call: str) -> None:
     source = _EXTENSION.format(imported=imported, test="if x.is_cuda:", call=call)
     assert "if xla.is_accelerator(x):" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "kernel", ["@triton.jit", "@helion.kernel(static_shapes=True)", "@cuda.jit(device=True)"]
+)
+def test_what_decides_on_kernels_of_the_file_is_left_to_a_person(kernel: str) -> None:
+    source = f"""import torch, triton, helion
+from numba import cuda
+
+{kernel}
+def rotate_kernel(x):
+    return x
+
+def eligible(x, cache):
+    return x.is_cuda and cache.is_cuda and x.ndim == 4
+
+def move(x, device):
+    if device.type == "cuda":
+        x = x.to(device)
+    return x
+"""
+    after = migrated(source)
+    assert "return x.is_cuda and cache.is_cuda" in after
+    assert "if xla.is_accelerator(device):" in after
+    assert [line for line, code in findings(source) if code == "XLA107"] == [9, 9, 12]
+
+
+def test_what_only_waits_is_no_kernel() -> None:
+    source = """import torch
+
+def measure(module, x, device, backend):
+    kwargs = {"backend": backend if backend != "triton" else None}
+    y = module(x, **kwargs)
+    if x.is_cuda:
+        torch.cuda.synchronize(device)
+    if y.is_cuda:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    if y.is_cuda:
+        y = module.fast(y)
+    return y
+"""
+    after = migrated(source)
+    assert "if xla.is_accelerator(x):\n        xla.synchronize(device)" in after
+    assert after.count(".is_cuda") == 1
+
+
+def test_a_product_in_another_type_is_cudas() -> None:
+    """`out_dtype` raises on XLA: where the test fails, the right code is chosen."""
+    own = """if x.device.type == "cuda" and x.dtype == torch.bfloat16:
+    torch.addmm(total, x, y, out_dtype=torch.float32, out=total)
+else:
+    total.addmm_(x.float(), y.float())
+"""
+    assert line(own) == own

@@ -408,3 +408,35 @@ def test_a_platform_that_is_returned_with_its_capability_is_cudas() -> None:
 def test_who_asks_for_cudnn_too_asks_for_an_operation_of_its_own(body: str) -> None:
     source = f"import torch\n\nON = True\n\ndef could_use_op(x):\n    {body}\n"
     assert migrated(source) == source
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("devices = [torch.cuda.current_device()]\nfor d in devices: sizes[d] = 0",
+         "devices = [(xla.xla_device().index or 0)]\nfor d in devices: sizes[d] = 0"),
+        ("a = {torch.cuda.current_device()}", "a = {(xla.xla_device().index or 0)}"),
+        ("a = {torch.cuda.current_device(): x}", "a = {(xla.xla_device().index or 0): x}"),
+        ("places = [torch.cuda.current_device()]\nfor d in places: x.to(d)",
+         "places = [xla.xla_device()]\nfor d in places: x.to(d)"),
+        ("places = [torch.cuda.current_device()]\nx.to(places[0])", "places = [xla.xla_device()]\nx.to(places[0])"),
+        ("places = [torch.cuda.current_device()]\ny = [x.to(d) for d in places]",
+         "places = [xla.xla_device()]\ny = [x.to(d) for d in places]"),
+    ],
+)  # fmt: skip
+def test_the_index_in_a_list_is_a_number(before: str, after: str) -> None:
+    """It may be compared with `p.device.index`: a device in its place would never be found."""
+    assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("if torch.cuda.get_device_capability(q.device) < (major, minor): raise ValueError('too old')", "leave it out on XLA"),
+        ("fused = torch.cuda.get_device_capability()[0] >= 9", "leave it out on XLA"),
+        ("bf16 = torch.cuda.get_device_capability()[1] >= 8", "to test for bfloat16"),
+    ],
+)  # fmt: skip
+def test_a_capability_is_not_always_bfloat16s(source: str, advice: str) -> None:
+    found = check(f"import torch\n\ndef f(q, major, minor):\n    {source}\n".encode())
+    assert [f.message.endswith(advice) for f in found if f.code == "XLA113"] == [True]

@@ -123,6 +123,9 @@ def train(loader, logger, bar):
         ("accelerator.print(loss)", False),
         ("accelerator.save_state('x')", False),
         ("bar.update(1)", False),
+        ("accelerator.wait_for_everyone()\n        if accelerator.is_main_process:\n            keep(model)", False),
+        ("if step > 9:\n            accelerator.wait_for_everyone()\n        if accelerator.is_main_process:\n            keep(model)", True),
+        ("other.wait_for_everyone()\n        if accelerator.is_main_process:\n            keep(model)", True),
         ("bar.set_postfix(loss=loss.item())", False),
     ],
 )  # fmt: skip

@@ -135,3 +135,40 @@ def test_left_to_a_person(line: str) -> None:
 )
 def test_others_are_left_alone(source: str) -> None:
     assert migrated(source) == source
+
+
+FLAGGED = """
+import torch
+try:
+    from apex import amp
+    HAS_APEX = {found}
+except ImportError:
+    HAS_APEX = False
+def main(args, model, optimizer):
+    {line}
+    model, optimizer = amp.initialize(model, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found", "goes"),
+    [
+        ("if not HAS_APEX: raise ImportError('apex')", "True", True),
+        ("if args.fp16 and not HAS_APEX: raise ImportError('apex')", "True", True),
+        ("if HAS_APEX is False: raise ImportError('apex')", "True", True),
+        ("assert HAS_APEX, 'apex'", "True", True),
+        (
+            "if args.pop() and not HAS_APEX: raise ImportError('apex')",
+            "True",
+            False,
+        ),  # may do something
+        ("if args.fp16 or not HAS_APEX: raise ImportError('apex')", "True", False),
+        ("if HAS_APEX: raise ImportError('apex')", "True", False),
+        ("if not HAS_APEX: raise ImportError('apex')", "wanted()", False),  # another question, too
+        ("if not HAS_APEX: args.fp16 = False", "True", False),
+        ("if args.x: pass\n    elif not HAS_APEX: raise ImportError('apex')", "True", False),
+    ],
+)
+def test_what_raises_where_apex_is_missing_goes(line: str, found: str, goes: bool) -> None:
+    after = migrated(FLAGGED.format(line=line, found=found))
+    assert (line not in after) is goes

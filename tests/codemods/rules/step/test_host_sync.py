@@ -720,3 +720,31 @@ def train(model, loader, optimizer):
             total = 0.0
 """
     assert ((8, "XLA505") in findings(source)) is found
+
+
+@pytest.mark.parametrize(
+    ("condition", "step", "found"),
+    [
+        ("if now:", "pass", False),
+        ("if self.cached and now:", "pass", False),
+        ("if now:", "optimizer.step()", True),
+        ("with torch.enable_grad():", "pass", True),
+    ],
+)
+def test_a_loss_that_others_may_differentiate_keeps_its_graph(
+    condition: str, step: str, found: bool
+) -> None:
+    """Where backward is called now or by whoever gets the sum, detaching would take its gradients."""
+    source = f"""import torch
+class Loss(torch.nn.Module):
+    def compute(self, model, parts, optimizer, now):
+        losses = []
+        for x in parts:
+            loss = model(x.cuda()).mean()
+            {condition}
+                loss.backward()
+                {step}
+            losses.append(loss)
+        return sum(losses)
+"""
+    assert ((10, "XLA505") in findings(source)) is found

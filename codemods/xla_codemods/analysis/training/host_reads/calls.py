@@ -13,6 +13,7 @@ from ....hot_lines import LISTENED
 from ....patterns import Pattern
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, walk
+from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .functions import is_caught
@@ -316,7 +317,7 @@ class _Later:
         """True if `node` cannot be moved, or other rules may edit it, whose edits would be lost in the moved text."""
         if isinstance(node, _NOT_MOVED):
             return True
-        if isinstance(node, (ast.Name, ast.Attribute)) and self.script.is_scaler(node):
+        if isinstance(node, (ast.Name, ast.Attribute)) and is_scaler(self.script, node):
             return True
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in LISTENED
 

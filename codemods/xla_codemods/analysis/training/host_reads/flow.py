@@ -11,8 +11,8 @@ import ast
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
-from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
-from ...scopes import FunctionNode, Scope
+from ...inference.values import ARRAY, TENSOR
+from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.running_sums import part
 from .blocked import Blocked
@@ -38,6 +38,7 @@ from .functions import (
     parameter,
     takes_values,
 )
+from .names import attributes_read, calls_of, home, is_not_listed, is_of_this_file, loads
 from .on_device import is_added_on_the_device
 from .sinks import (
     is_shown_on_a_console,
@@ -52,16 +53,7 @@ if TYPE_CHECKING:
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _BOUND = frozenset({"assign", "augment"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _around_comprehensions(scope: Scope) -> Scope:
-    """The function that runs a comprehension's parts."""
-    while isinstance(scope.node, _COMPREHENSIONS) and scope.parent is not None:
-        scope = scope.parent
-    return scope
 
 
 class Flow:
@@ -176,7 +168,7 @@ class Flow:
     # What it is bound to.
 
     def _name(self, target: ast.Name) -> None:
-        scope = self._home(target)
+        scope = home(self.script, target)
         if self._is_known((scope, target.id)):
             return
         found = scope.find(target.id)
@@ -184,19 +176,19 @@ class Flow:
         for binding in found[1]:
             if binding.how not in _BOUND and binding.how != "parameter":
                 raise Blocked(f"`{target.id}` is other things, too")
-        for load in self._loads(scope, target.id):
+        for load in loads(self.script, scope, target.id):
             self.number(load)
 
     def _kept_in(self, owner: ast.Name) -> None:
         """In a list or dict."""
-        scope = self._home(owner)
+        scope = home(self.script, owner)
         if self._is_known((scope, owner.id)):
             return
         found = scope.find(owner.id)
         assert found is not None
         if not all(b.how == "assign" and is_container(part(b)) for b in found[1]):
             raise Blocked(f"`{owner.id}` is not known to be a list or dict of its own")
-        for load in self._loads(scope, owner.id):
+        for load in loads(self.script, scope, owner.id):
             self._contained_used(load)
 
     def _contained_used(self, load: ast.Name | ast.Subscript) -> None:
@@ -222,14 +214,14 @@ class Flow:
 
     def _kept_in_lists_of(self, owner: ast.Name) -> None:
         """`history["loss"].append(loss.item())`: in lists that a dict of this function holds."""
-        scope = self._home(owner)
+        scope = home(self.script, owner)
         if self._is_known((scope, owner.id, "lists")):
             return
         found = scope.find(owner.id)
         assert found is not None
         if not all(b.how == "assign" and holds_lists(part(b)) for b in found[1]):
             raise Blocked(f"`{owner.id}` is not known to hold lists of its own")
-        for load in self._loads(scope, owner.id):
+        for load in loads(self.script, scope, owner.id):
             self._lists_used(load)
 
     def _lists_used(self, load: ast.Name) -> None:
@@ -250,31 +242,11 @@ class Flow:
                 raise Blocked(f"`{load.id}` is not known to hold lists of its own")
         self._contained_used(load)
 
-    def _home(self, node: ast.Name) -> Scope:
-        scope = self.script.index.scope(node)
-        found = scope.find(node.id)
-        if found is None or found[0] is not scope or node.id in scope._globals:
-            raise Blocked(f"`{node.id}` is not of this function alone")
-        if isinstance(scope.node, ast.Module) and self.script.is_imported_elsewhere(node.id):
-            raise Blocked(f"`{node.id}` is imported elsewhere")
-        return scope
-
     def _is_known(self, thing: object) -> bool:
         known = thing in self._seen
         self._seen.add(thing)
         self.names.add(thing)
         return known
-
-    def _loads(self, scope: Scope, name: str) -> list[ast.Name]:
-        loads: list[ast.Name] = []
-        for node, inner in self.script.index.of(ast.Name):
-            if node.id != name or not isinstance(node.ctx, ast.Load):
-                continue
-            if _around_comprehensions(inner) is scope and inner.find(name) == scope.find(name):
-                loads.append(node)
-            elif inner.find(name) == scope.find(name):
-                raise Blocked(f"`{name}` is read in another function")
-        return loads
 
     # Attributes: of meters.
 
@@ -322,7 +294,7 @@ class Flow:
         scope = self.script.inference.scopes[function]
         if self._is_known((scope, name)):
             return
-        for load in self._loads(scope, name):
+        for load in loads(self.script, scope, name):
             self.number(load)
 
     def _instances(self, owner: ast.expr) -> None:
@@ -340,29 +312,12 @@ class Flow:
             return
         for ancestor in self.script.ancestors(place):
             if isinstance(ancestor, ast.ClassDef):
-                self._class(ancestor)
+                if not self.is_known:
+                    is_of_this_file(self.script, ancestor)
+                is_not_listed(self.script, ancestor)
                 break
-        for node, scope in self.script.index.of(ast.Attribute):
-            if node.attr != name or not isinstance(node.ctx, ast.Load):
-                continue
-            parent = self.script.parent(node)
-            if isinstance(parent, ast.Call) and parent.func is node:
-                continue
-            if self.script.dotted(node, scope) is None and not self.script.value(
-                node.value, scope
-            ).kinds & {TENSOR, ARRAY, NUMBER, STRING}:
-                self.number(node)
-
-    def _class(self, definition: ast.ClassDef) -> None:
-        if not self.is_known and self.script.is_imported_elsewhere(definition.name):
-            raise Blocked(f"other modules use `{definition.name}`, too")
-        for node, _ in self.script.index.of(ast.Attribute):
-            if node.attr == "__dict__" and definition in self.script.ancestors(node):
-                parent = self.script.parent(node)
-                call = self.script.parent(parent) if parent is not None else None
-                func = getattr(call, "func", None)
-                if not (isinstance(func, ast.Attribute) and func.attr == "format"):
-                    raise Blocked(f"`__dict__` of `{definition.name}` is used")
+        for node in attributes_read(self.script, name):
+            self.number(node)
 
     # Who looks at it.
 
@@ -470,31 +425,5 @@ class Flow:
             raise Blocked("it is returned")
         if self._is_known(function):
             return
-        for call in self._calls(function):
+        for call in calls_of(self.script, function):
             self.number(call)
-
-    def _calls(self, function: FunctionNode) -> list[ast.Call]:
-        """Every use of `function`, all of them calls."""
-        owner, name = self.script.parent(function), function.name
-        uses: list[ast.expr] = []
-        if isinstance(owner, ast.Module) and not self.script.is_imported_elsewhere(name):
-            uses += [n for n, _ in self.script.index.of(ast.Name) if n.id == name]
-        elif isinstance(owner, ast.ClassDef) and self._is_this_files(owner, name):
-            uses += [a for a, _ in self.script.index.of(ast.Attribute) if a.attr == name]
-        else:
-            raise Blocked(f"`{name}` returns it, to callers that are not known here")
-        calls = []
-        for use in uses:
-            parent = self.script.parent(use)
-            if not isinstance(parent, ast.Call) or parent.func is not use:
-                raise Blocked(f"`{name}`, which returns it, is handed on")
-            calls.append(parent)
-        return calls
-
-    def _is_this_files(self, owner: ast.ClassDef, name: str) -> bool:
-        """True if the method `name` of `owner` is called in this file alone, by what can be seen."""
-        if name.startswith("_"):
-            return not name.endswith("__")
-        project = self.script.project
-        others = project is not None and project.uses_attribute(name)
-        return not others and not self.script.is_imported_elsewhere(owner.name)

@@ -11,6 +11,7 @@ from ....edits import Edit, Replace, remove
 from ....patterns import Pattern
 from ...inference.values import CLASS, SCALER, TENSOR
 from ...nodes import walk
+from ...optimizers import is_scaler, scalers_by_use
 from ...scopes import Scope
 from ...syntax import handed_through, keyword
 from ..replication import Replication
@@ -125,7 +126,7 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
     """Names, attributes and subscripts that stand for a scaler where they are read (or deleted)."""
     bound = {name for creation in creations for name in bound_names(creation)}
-    bound |= {text.rpartition(".")[2] for text in script.scalers_by_use}
+    bound |= {text.rpartition(".")[2] for text in scalers_by_use(script)}
     index = script.index
     nodes: list[tuple[ast.Name | ast.Attribute | ast.Subscript, Scope]] = [
         *index.of(ast.Name),
@@ -136,7 +137,7 @@ def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple
         last = last_name(node)
         if last not in bound and not _NAME.search(last) and not _is_entry(node):
             continue
-        if isinstance(node.ctx, ast.Store) or not script.is_scaler(node):
+        if isinstance(node.ctx, ast.Store) or not is_scaler(script, node):
             continue
         value = script.value(node, scope)
         if value.has(TENSOR) or isinstance(value.definition, ast.ClassDef):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import (
     ACCEL,
     ACCELERATOR,
@@ -23,6 +24,7 @@ from ...inference.values import (
     Value,
 )
 from ...loops import is_called_a_model
+from ...optimizers import scaling_steps
 from ...syntax import argument_for
 from .computed import computing, gives_one_tensor, is_state
 from .losses import is_called_a_loss
@@ -98,7 +100,7 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
 def _is_output(script: Script, node: ast.Name) -> bool:
     """True if `node` is what calling a model has given, and nothing else."""
     found = script.index.scope(node).find(node.id)
-    if found is None or not (script.accelerated or script.uses_accelerate):
+    if found is None or not (script.accelerated or uses_accelerate(script)):
         return False
     home, bindings = found
     reaching = flow.reaching(bindings, node, home, script.parents)
@@ -217,7 +219,7 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 
 def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
-    if not (script.accelerated or script.uses_accelerate):
+    if not (script.accelerated or uses_accelerate(script)):
         return False
     function = script.function(node)
     text = ast.unparse(node)
@@ -248,7 +250,7 @@ def _is_handed_a_loss(script: Script, node: ast.Name, function: FunctionNode) ->
 
 def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
     """True if `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
-    if not isinstance(node, ast.Name) or not (script.accelerated or script.uses_accelerate):
+    if not isinstance(node, ast.Name) or not (script.accelerated or uses_accelerate(script)):
         return False
     scope = script.index.scope(node)
     for loss in losses(script):
@@ -278,7 +280,7 @@ def losses(script: Script) -> Iterator[ast.expr]:
     """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
     `loss_scaler(loss, optimizer)`.
     """
-    for call in script.scaling_steps:
+    for call in scaling_steps(script):
         yield call.args[0]
     for call, _ in script.index.calls_of("backward"):
         match call:

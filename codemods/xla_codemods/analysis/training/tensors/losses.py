@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ... import flow
+from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import UNKNOWN
 from ..training import BACKWARD
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     """True if `node`, on which a method of tensors is called, is a loss of the training step, or one of a dict of them."""
-    if not (script.accelerated or script.uses_accelerate) or script.value(node) != UNKNOWN:
+    if not (script.accelerated or uses_accelerate(script)) or script.value(node) != UNKNOWN:
         return False
     function = script.function(node)
     if not _computes_gradients(script, function):

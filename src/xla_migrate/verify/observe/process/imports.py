@@ -36,14 +36,18 @@ class AfterImport:
         return spec
 
 
-def after(actions: dict[str, Callable[[Any], None]]) -> None:
-    """Call each action with its module, right after its import (at once where it is imported)."""
+def after(actions: dict[str, Callable[[Any], None]]) -> Callable[[], None]:
+    """Call each action with its module, right after its import (at once where it is imported).
+
+    What is returned ends the waiting for imports.
+    """
     waiting = dict(actions)
     for name in list(waiting):
         if name in sys.modules:
             waiting.pop(name)(sys.modules[name])
-    if waiting:
-        sys.meta_path.insert(0, AfterImport(waiting))
+    finder = AfterImport(waiting)
+    sys.meta_path.insert(0, finder)
+    return lambda: sys.meta_path.remove(finder)
 
 
 def hide(name: str) -> None:

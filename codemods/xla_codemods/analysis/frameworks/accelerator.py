@@ -1,0 +1,77 @@
+"""Whether Hugging Face accelerate or Lightning Fabric drives a file's devices."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_CLASSES = (
+    "accelerate.Accelerator",
+    "accelerate.accelerator.Accelerator",
+    "lightning.fabric.Fabric",
+    "lightning_fabric.Fabric",
+    "lightning.Fabric",
+)
+
+# What their objects are called where another file has made them, and what only they are asked to do.
+_GIVEN = ("accelerator", "fabric")
+_METHODS = (
+    "backward",
+    "accumulate",
+    "clip_grad_norm_",
+    "clip_gradients",
+    "gather_for_metrics",
+    "no_backward_sync",
+    "prepare",
+    "setup_dataloaders",
+    "unwrap_model",
+)
+
+
+def uses_accelerate(file: ParsedFile) -> bool:
+    """True if the file makes an `Accelerator` or a `Fabric`, or its functions are handed one: they have XLA support of
+    their own. Found once for a file.
+    """
+    return file.cached(_find_use)
+
+
+def _find_use(file: ParsedFile) -> bool:
+    return _is_imported(file) or _is_given(file)
+
+
+def _is_given(file: ParsedFile) -> bool:
+    """True if functions of this file are handed the accelerator that another file made."""
+    if not any(f"{name}." in file.source.text for name in _GIVEN):
+        return False
+    return any(
+        _is_asked_of_one(file, call, method)
+        for method in _METHODS
+        for call, _ in file.index.calls_of(method)
+    )
+
+
+def _is_asked_of_one(file: ParsedFile, call: ast.Call, method: str) -> bool:
+    """True if `call` calls `method` of an unknown object that has the name of an accelerator."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or (method == "backward" and not call.args):
+        return False
+    owner = func.value
+    last = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return last in _GIVEN and file.dotted(owner) is None and not file.value(owner).kinds
+
+
+def _is_imported(file: ParsedFile) -> bool:
+    if not file.source.mentions("accelerate", "fabric"):
+        return False
+    used = {node.id for node, _ in file.index.of(ast.Name)}
+    for name in file.module.bindings:
+        dotted = file.module.dotted(name) or ""
+        if name in used and dotted.startswith(_CLASSES):
+            return True
+    return any(
+        (file.dotted(call.func, scope) or "").endswith(".Fabric")
+        for call, scope in file.index.calls_of("Fabric")
+    )

@@ -1,0 +1,122 @@
+"""What is an optimizer or a GradScaler: by its value, or where nobody knows that, by its name and use."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ..patterns import Pattern
+from .inference.values import INSTANCE, OPTIMIZER, SCALER
+from .loops import gone_through
+
+if TYPE_CHECKING:
+    from .parsed_file import ParsedFile
+
+# Names that by themselves say what they are; used only where the analysis cannot see the value.
+_OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
+_OPTIMIZERS = Pattern(r"(?:^|[._])opt(?:im(?:izer)?)?s$", re.IGNORECASE)
+_SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
+
+
+def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` is a torch optimizer: known to be one, or unknown and used and named as one."""
+    value = file.value(node)
+    if value.has(OPTIMIZER):
+        return True
+    if value.kinds and not (value.kinds == {INSTANCE} and file.inherits_unknown(value)):
+        return False
+    dotted = file.dotted(node)
+    if dotted is not None and not (file.project and file.project.holds(dotted)):
+        return False
+    text = ast.unparse(node)
+    last = text.rpartition(".")[2]
+    if _SCHEDULER_NAME.search(last):
+        return False
+    through = _gone_through(file, node)
+    if _SCHEDULER_NAME.search(through.rpartition(".")[2]):
+        return False
+    if (text, through) in file.cached(_zeroed) or _OPTIMIZERS.search(through):
+        return True
+    return _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
+
+
+def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
+    """What `.zero_grad()` is called on, as text, and what a loop goes through to name it."""
+    return frozenset(
+        (ast.unparse(call.func.value), _gone_through(file, call.func.value))
+        for call, _ in file.index.calls_of("zero_grad")
+        if isinstance(call.func, ast.Attribute)
+    )
+
+
+def _gone_through(file: ParsedFile, node: ast.expr) -> str:
+    """`self.optimizers` for the `o` of `for k, o in self.optimizers.items()`; nothing for other names."""
+    found = file.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+    loops = [b for b in found[1] if b.how == "for"] if found is not None else []
+    around = dict.fromkeys(file.ancestors(node)) if loops else {}
+    for binding in loops:
+        loop = binding.node
+        if (file.parent(loop) if isinstance(loop, ast.comprehension) else loop) in around:
+            return gone_through(binding.value, binding.path[1:])
+    return ""
+
+
+def is_scaler(file: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` is a GradScaler."""
+    return file.value(node).has(SCALER) or _is_used_as_a_scaler(file, node)
+
+
+def _is_used_as_a_scaler(file: ParsedFile, node: ast.expr) -> bool:
+    """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
+    if file.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+        return False
+    return ast.unparse(node) in scalers_by_use(file)
+
+
+def scalers_by_use(file: ParsedFile) -> frozenset[str]:
+    """What is used as only a GradScaler is, as text: `scale(loss).backward()`, `unscale_(optimizer)`, and
+    `step(optimizer)` of what is called a scaler.
+    """
+    return file.cached(_find_scalers_by_use)
+
+
+def _find_scalers_by_use(file: ParsedFile) -> frozenset[str]:
+    names = set()
+    for call, _ in file.index.calls_of("backward"):
+        match call.func:
+            case ast.Attribute(
+                value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_])
+            ):
+                names.add(ast.unparse(scaler))
+    for call, _ in file.index.calls_of("unscale_"):
+        match call:
+            case ast.Call(func=ast.Attribute(value=scaler), args=[_]):
+                names.add(ast.unparse(scaler))
+    for call, _ in file.index.calls_of("step"):
+        match call:
+            case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
+                if _is_called_a_scaler(scaler) and is_optimizer(file, optimizer):
+                    names.add(ast.unparse(scaler))
+    return frozenset(names)
+
+
+def is_scaling_step(file: ParsedFile, call: ast.Call) -> bool:
+    """`loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
+    return (
+        _is_called_a_scaler(call.func) and len(call.args) > 1 and is_optimizer(file, call.args[1])
+    )
+
+
+def scaling_steps(file: ParsedFile) -> list[ast.Call]:
+    """The calls of the file that are such steps; found once."""
+    return file.cached(_find_scaling_steps)
+
+
+def _find_scaling_steps(file: ParsedFile) -> list[ast.Call]:
+    return [call for call, _ in file.index.of(ast.Call) if is_scaling_step(file, call)]
+
+
+def _is_called_a_scaler(node: ast.expr) -> bool:
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return last.lower().endswith("scaler")

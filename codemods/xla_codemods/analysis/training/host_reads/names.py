@@ -1,0 +1,107 @@
+"""Who reads a name, an attribute or what a function returns: all of them, or `Blocked` where some are not seen."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
+from ...scopes import FunctionNode, Scope
+from .blocked import Blocked
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def home(script: Script, node: ast.Name) -> Scope:
+    """The function (or module) whose name `node` is; `Blocked` where others change it, too."""
+    scope = script.index.scope(node)
+    found = scope.find(node.id)
+    if found is None or found[0] is not scope or node.id in scope._globals:
+        raise Blocked(f"`{node.id}` is not of this function alone")
+    if isinstance(scope.node, ast.Module) and script.is_imported_elsewhere(node.id):
+        raise Blocked(f"`{node.id}` is imported elsewhere")
+    return scope
+
+
+def loads(script: Script, scope: Scope, name: str) -> list[ast.Name]:
+    """Where `name` of `scope` is read; `Blocked` where a function inside reads it."""
+    found: list[ast.Name] = []
+    for node, inner in script.index.of(ast.Name):
+        if node.id != name or not isinstance(node.ctx, ast.Load):
+            continue
+        if inner.find(name) != scope.find(name):
+            continue
+        if _around_comprehensions(inner) is not scope:
+            raise Blocked(f"`{name}` is read in another function")
+        found.append(node)
+    return found
+
+
+def _around_comprehensions(scope: Scope) -> Scope:
+    """The function that runs a comprehension's parts."""
+    while isinstance(scope.node, _COMPREHENSIONS) and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
+    """Where an attribute called `name` is read, of anything that may be the object in question; methods called are none."""
+    found: list[ast.Attribute] = []
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr != name or not isinstance(node.ctx, ast.Load):
+            continue
+        parent = script.parent(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            continue
+        kinds = script.value(node.value, scope).kinds
+        if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
+            found.append(node)
+    return found
+
+
+def is_of_this_file(script: Script, definition: ast.ClassDef) -> None:
+    """Raises `Blocked` where other modules import the class."""
+    if script.is_imported_elsewhere(definition.name):
+        raise Blocked(f"other modules use `{definition.name}`, too")
+
+
+def is_not_listed(script: Script, definition: ast.ClassDef) -> None:
+    """Raises `Blocked` where the class asks for its `__dict__`, but to format it."""
+    for node, _ in script.index.of(ast.Attribute):
+        if node.attr == "__dict__" and definition in script.ancestors(node):
+            parent = script.parent(node)
+            call = script.parent(parent) if parent is not None else None
+            func = getattr(call, "func", None)
+            if not (isinstance(func, ast.Attribute) and func.attr == "format"):
+                raise Blocked(f"`__dict__` of `{definition.name}` is used")
+
+
+def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
+    """Every use of `function`, all of them calls; `Blocked` where there may be others."""
+    calls = []
+    for use in _uses(script, function):
+        parent = script.parent(use)
+        if not isinstance(parent, ast.Call) or parent.func is not use:
+            raise Blocked(f"`{function.name}`, which returns it, is handed on")
+        calls.append(parent)
+    return calls
+
+
+def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
+    owner, name = script.parent(function), function.name
+    if isinstance(owner, ast.Module) and not script.is_imported_elsewhere(name):
+        return [n for n, _ in script.index.of(ast.Name) if n.id == name]
+    if isinstance(owner, ast.ClassDef) and _is_called_here(script, owner, name):
+        return [a for a, _ in script.index.of(ast.Attribute) if a.attr == name]
+    raise Blocked(f"`{name}` returns it, to callers that are not known here")
+
+
+def _is_called_here(script: Script, owner: ast.ClassDef, name: str) -> bool:
+    """True if the method `name` of `owner` is called in this file alone, by what can be seen."""
+    if name.startswith("_"):
+        return not name.endswith("__")
+    others = script.project is not None and script.project.uses_attribute(name)
+    return not others and not script.is_imported_elsewhere(owner.name)
