@@ -11,7 +11,7 @@ from xla_codemods.engine import _DISPATCH, check
 from xla_codemods.prefilter import concerns
 
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
-# Of these the arguments decide, which hold a word themselves: commands, paths, variables' names.
+# Of these the arguments decide, which hold a word themselves (commands, paths, variables' names), or what their workers do.
 OF_PYTHON = set(
     "concurrent ctypes functools importlib multiprocessing operator os safetensors subprocess".split()
 )
