@@ -105,6 +105,17 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message)
 
 
+_ONCE_A_TURN = (
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.Module,
+)
+
+
 @RULE.method("resize_", "resize_as_")
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
@@ -124,15 +135,6 @@ def _is_new_each_time(script: Script, call: ast.Call, scope: Scope) -> bool:
     )
 
 
-_ONCE_A_TURN = (
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.Module,
-)
 _NOT_THERE = Pattern(
     r"not [\w.]+\.is_cuda\b|\.device(?:\.type)? ?== ?.(?:cpu|torch\.device\(.cpu.\))|\.is_cpu\b"
 )

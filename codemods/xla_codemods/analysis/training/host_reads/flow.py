@@ -38,7 +38,14 @@ from .functions import (
     parameter,
     takes_values,
 )
-from .names import attributes_read, calls_of, home, is_not_listed, is_of_this_file, loads
+from .names import (
+    attributes_read,
+    calls_of,
+    home,
+    loads,
+    refuse_imported_class,
+    refuse_listed_attributes,
+)
 from .on_device import is_added_on_the_device
 from .sinks import (
     is_shown_on_a_console,
@@ -313,8 +320,8 @@ class Flow:
         for ancestor in self.script.ancestors(place):
             if isinstance(ancestor, ast.ClassDef):
                 if not self.is_known:
-                    is_of_this_file(self.script, ancestor)
-                is_not_listed(self.script, ancestor)
+                    refuse_imported_class(self.script, ancestor)
+                refuse_listed_attributes(self.script, ancestor)
                 break
         for node in attributes_read(self.script, name):
             self.number(node)

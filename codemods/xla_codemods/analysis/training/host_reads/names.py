@@ -62,13 +62,13 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
     return found
 
 
-def is_of_this_file(script: Script, definition: ast.ClassDef) -> None:
+def refuse_imported_class(script: Script, definition: ast.ClassDef) -> None:
     """Raises `Blocked` where other modules import the class."""
     if script.is_imported_elsewhere(definition.name):
         raise Blocked(f"other modules use `{definition.name}`, too")
 
 
-def is_not_listed(script: Script, definition: ast.ClassDef) -> None:
+def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
     """Raises `Blocked` where the class asks for its `__dict__`, but to format it."""
     for node, _ in script.index.of(ast.Attribute):
         if node.attr == "__dict__" and definition in script.ancestors(node):
