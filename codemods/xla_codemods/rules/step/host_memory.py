@@ -14,7 +14,7 @@ Processes do not share a model on the device either; each trains its own, and gr
 +    return to_dlpack(x.to(xla.xla_device()))  # XLA515
 ```
 
-A tensor that was made smaller in place has nothing behind its end: to make it larger again fails, or gives zeros.
+A tensor that was made smaller in place has nothing behind its end: to make it larger again fails, or gives zeros (fact 3.66).
 
 ```diff
  import torch

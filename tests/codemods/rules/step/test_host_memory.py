@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from ..lines import codes
@@ -28,3 +32,28 @@ from ..lines import codes
 )
 def test_tensors_that_are_resized_in_place(lines: str, found: bool) -> None:
     assert ("XLA515" in codes(lines)) is found
+
+
+PROGRAM = """
+import torch, torch_xla
+small, large = (torch.ones(n, device=torch_xla.device()) for n in (2, 6))
+x, y = (torch.arange(6.0).to(small.device) for _ in range(2))
+x.resize_as_(small), y.resize_(2)
+torch_xla.sync()
+print(x.resize_as_(large).tolist())
+try:
+    y.resize_(6).tolist()
+except RuntimeError:
+    print("fails")
+"""
+
+
+def test_fact_3_66_what_was_made_smaller_does_not_grow_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PJRT_DEVICE": "CPU"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.split("\n")[:2] == [str([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]), "fails"]
