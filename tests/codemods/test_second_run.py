@@ -45,3 +45,33 @@ def test_what_can_be_fixed_only_then_is_fixed_in_the_same_run() -> None:
     assert done.left == check(done.data) == []
     (read,) = (f for f in done.migrated if f.code == "XLA503")
     assert SCALE.splitlines()[read.line - 1].strip().startswith(b"print(loss.item()")
+
+
+def test_a_function_that_the_second_look_passes_over_is_not_followed() -> None:
+    """Once the step is the runtime's, nothing says that this file trains: `restored` has no line of interest."""
+    source = """
+import torch
+
+
+def restored(optimizer, state):
+    optimizer.restore(state)
+
+
+class Optimizers:
+    def __call__(self, params, waiting):
+        for p in params:
+            if p in waiting:
+                restored(self.optims[p], waiting[p])
+            if isinstance(self.optims[p], torch.optim.lr_scheduler.LRScheduler):
+                self.optims[p].optimizer.step()
+            else:
+                self.optims[p].step()
+
+
+def load(path, device="cuda"):
+    return torch.load(path, map_location=device)
+"""
+    done = migrate(source.encode())
+    assert b"xla.optimizer_step(self.optims[p])" in done.data
+    assert done.left == check(done.data) == []
+    assert migrate(done.data).data == done.data

@@ -140,7 +140,7 @@ def in_each_turn(
         for node in _always(script, turn, seen):
             yield node, turn
             function = _run_by(script, node)
-            if function is not None and function not in known:
+            if function is not None and function not in known and script.has_inside(function):
                 known.add(function)
                 work.append(Turn(function, function.body))
 
