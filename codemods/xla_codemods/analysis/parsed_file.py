@@ -243,10 +243,6 @@ class ParsedFile:
                 return ancestor
         return None
 
-    def has_inside(self, function: FunctionNode) -> bool:
-        """True if what stands in `function` was indexed: one without a line of interest is passed over as a whole."""
-        return function.body[0] in self.parents
-
     def defines(self, owner: ast.expr, method: str) -> bool:
         """True if `owner` is of a class of this file that has a method of that name by itself."""
         definition = self.value(owner).definition

@@ -255,7 +255,7 @@ class Workers:
 
     def uses(self, function: FunctionNode, given: Given, depth: int = 0) -> bool:
         """True if `function`, given this, surely computes on the accelerator, itself or by functions that it calls."""
-        if not self.script.has_inside(function):
+        if function.body[0] not in self.script.parents:
             return self._moves_to_what_is_given(function, given)
         return self.computes(function.body, given, depth)
 

@@ -137,10 +137,12 @@ def in_each_turn(
     known = {turn.node for turn in work}
     while work:
         turn = work.pop()
+        if turn.body[0] not in script.parents:
+            continue  # a function that the index has passed over
         for node in _always(script, turn, seen):
             yield node, turn
             function = _run_by(script, node)
-            if function is not None and function not in known and script.has_inside(function):
+            if function is not None and function not in known:
                 known.add(function)
                 work.append(Turn(function, function.body))
 
