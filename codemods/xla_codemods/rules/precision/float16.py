@@ -35,6 +35,19 @@ x = torch.ones(2, 4).half()
 if x.dtype == torch.float16:
     print(xla.device_type())
 ```
+
+So is float16 that is meant: a tensor that is rounded through it, and copies that are only saved.
+
+```python
+import torch
+from torch import nn
+from xla_migrate import runtime as xla
+
+model = nn.Linear(4, 2).to(xla.xla_device())
+rounded = model(torch.ones(2, 4, device=xla.xla_device())).half().float()
+halves = {name: value.half() for name, value in model.state_dict().items()}
+xla.save(halves, "model.pt")
+```
 """
 
 from __future__ import annotations
@@ -52,6 +65,7 @@ from ...analysis.training.tensors.half_precision import (
     is_half,
     may_be_on_the_device,
 )
+from ...analysis.training.tensors.kept_half import keeps_half
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...patterns import Pattern
@@ -78,7 +92,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if call.args or call.keywords or not script.runs_accelerated or _is_decided(script, call):
         return
-    if isinstance(script.parent(call), ast.Dict):
+    if isinstance(script.parent(call), ast.Dict) or keeps_half(script, call):
         return  # half the size, in a checkpoint
     if may_be_on_the_device(script, owner, scope) and not script.defines(owner, "half"):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
@@ -88,7 +102,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("to", "type")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if not script.runs_accelerated or _is_decided(script, call):
+    if not script.runs_accelerated or _is_decided(script, call) or keeps_half(script, call):
         return
     there = script.value(call, scope).has(ACCEL)
     if there or may_be_on_the_device(script, call.func.value, scope):

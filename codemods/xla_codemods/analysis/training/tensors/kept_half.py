@@ -1,0 +1,132 @@
+"""Where float16 is meant: a tensor that is rounded through it, or a copy that is only saved.
+
+bfloat16 keeps 8 binary digits where float16 keeps 11: a rounding would be another one, a file would hold other numbers
+and another type.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...syntax import keyword
+from .half_precision import is_half
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_BACK = frozenset({"float", "double", "type_as", "numpy", "tobytes", "tolist"})
+_SAME = frozenset(
+    {"clone", "contiguous", "cpu", "cuda", "detach", "items", "to", "values", "view_as"}
+)
+_COPIES = frozenset({"dict", "list", "tuple", "OrderedDict", "deepcopy", "copy"})
+_NAMES = 3  # one after the other
+
+
+def keeps_half(script: Script, node: ast.expr, names: int = _NAMES) -> bool:
+    """True if what `node`, of float16, gives is only converted back, or saved."""
+    parent = script.parent(node)
+    match parent:
+        case ast.Attribute():
+            call = script.parent(parent)
+            return isinstance(call, ast.Call) and _is_kept_by(script, parent.attr, call, names)
+        case ast.keyword():
+            call = script.parent(parent)
+            return isinstance(call, ast.Call) and _is_handed_to(script, call, names)
+        case ast.Call():
+            return _is_handed_to(script, parent, names)
+        case ast.Dict() | ast.DictComp() | ast.ListComp() | ast.List() | ast.Tuple():
+            return keeps_half(script, parent, names) or _is_of_a_state(script, parent)
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return names > 0 and _all_keep(script, parent, name, names - 1)
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name() as owner)]):
+            return _is_state(script, owner)
+        case ast.Expr():
+            return _is_saved_below(script, node, parent, names)
+    return False
+
+
+def _is_kept_by(script: Script, method: str, call: ast.Call, names: int) -> bool:
+    if method in _BACK or method.startswith("save"):
+        return True
+    if method == "state_dict":
+        user = script.parent(call)
+        return not (isinstance(user, ast.Call) and _last(user.func) == "load_state_dict")
+    if method in {"to", "type"}:
+        for given in (*call.args, keyword(call, "dtype")):
+            if given is not None and _is_other_type(script, given):
+                return True
+    return method in _SAME and keeps_half(script, call, names)
+
+
+def _is_other_type(script: Script, node: ast.expr) -> bool:
+    """`torch.float32`, `x.dtype`."""
+    dotted = script.dotted(node) or ""
+    if dotted.startswith("torch."):
+        return not is_half(script, node) and not script.is_device(node)
+    return isinstance(node, ast.Attribute) and node.attr == "dtype"
+
+
+def _is_handed_to(script: Script, call: ast.Call, names: int) -> bool:
+    last = _last(call.func)
+    return last.startswith("save") or (last in _COPIES and keeps_half(script, call, names))
+
+
+def _is_of_a_state(script: Script, made: ast.expr) -> bool:
+    """`{k: v.half() for k, v in model.state_dict().items()}`."""
+    return isinstance(made, ast.DictComp) and _is_state(script, made.generators[0].iter)
+
+
+def _is_state(script: Script, node: ast.expr) -> bool:
+    """`model.state_dict()`, its `items()`, or a name for one."""
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {"items", "copy"}:
+            return _is_state(script, node.func.value)
+        if _last(node.func) in _COPIES and node.args:
+            return _is_state(script, node.args[0])
+        return _last(node.func) == "state_dict"
+    if not isinstance(node, ast.Name):
+        return False
+    found = script.index.scope(node).find(node.id)
+    if found is None or len(found[1]) != 1 or found[1][0].path:
+        return False
+    given = found[1][0].value
+    return isinstance(given, ast.Call) and _is_state(script, given)
+
+
+def _all_keep(script: Script, bound: ast.AST, name: str, names: int) -> bool:
+    """True if `name`, which `bound` binds and nothing else, is used, and each use keeps float16."""
+    function = script.function(bound)
+    found = [
+        node
+        for node, _ in script.index.of(ast.Name)
+        if node.id == name and script.function(node) is function
+    ]
+    loads = [node for node in found if isinstance(node.ctx, ast.Load)]
+    if not loads or len(found) - len(loads) != 1:
+        return False
+    return all(keeps_half(script, node, names) for node in loads)
+
+
+def _is_saved_below(script: Script, call: ast.expr, statement: ast.Expr, names: int) -> bool:
+    """`model.half()`, where below it the model is only saved, and no loop begins again."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as owner)) if names:
+            pass
+        case _:
+            return False
+    if any(isinstance(a, (ast.For, ast.While)) for a in script.ancestors(statement)):
+        return False
+    function = script.function(statement)
+    below = [
+        node
+        for node, _ in script.index.of(ast.Name)
+        if node.id == owner.id
+        and script.function(node) is function
+        and node.lineno > statement.lineno
+    ]
+    return bool(below) and all(keeps_half(script, node, names - 1) for node in below)
+
+
+def _last(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
