@@ -26,6 +26,21 @@ It is found in the dict that is handed on:
      return torch.optim.AdamW(groups, lr=1e-3, **extra_args)
 ```
 
+So is what is put into one later, and a dict within another:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-settings = {"adam": {"lr": 1e-3, "fused": True}}
++settings = {"adam": {"lr": 1e-3, "fused": xla.supports_fused()}}
+ first = torch.optim.Adam(model.parameters(), **settings["adam"])
+ options = {"lr": 1e-3}
+-options.update(fused=True)
++options.update(fused=xla.supports_fused())
+ second = torch.optim.Adam(model.parameters(), **options)
+```
+
 `fused=False` stays, and what is no optimizer's:
 
 ```python
@@ -59,7 +74,9 @@ RULE = Rule("XLA304", "fused-argument")
 _MESSAGE = "`fused=True` raises on XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
-_DEPTH = 4
+_NAMES = 4  # one after the other
+
+Met = frozenset[tuple[str, str]]  # names that are looked at, each with the key
 
 
 @RULE.node(ast.keyword, named=("fused", None))
@@ -80,7 +97,7 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
     elif node.arg == "fused":
         yield from _found(script, node.value, scope)
     else:
-        for value, home in _entries(script, node.value, scope, 0):
+        for value, home in _entries(script, node.value, scope):
             yield from _found(script, value, home)
 
 
@@ -95,39 +112,130 @@ def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:
 
 
 def _entries(
-    script: Script, node: ast.expr, scope: Scope, depth: int
+    script: Script, node: ast.expr, scope: Scope, met: Met = frozenset(), key: str = "fused"
 ) -> Iterator[tuple[ast.expr, Scope]]:
-    """The values under "fused" in the dicts that `node` may be."""
-    if depth > _DEPTH:
-        return
-    if isinstance(node, ast.IfExp):
-        for branch in (node.body, node.orelse):
-            yield from _entries(script, branch, scope, depth + 1)
-    elif isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values):
-            if isinstance(key, ast.Constant) and key.value == "fused":
-                yield value, scope
-    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict":
-        yield from ((k.value, scope) for k in node.keywords if k.arg == "fused")
-    elif isinstance(node, ast.Name):
-        yield from _of_a_name(script, node, scope, depth)
+    """The values under `key` in the dicts that `node` may be; under any where `key` is ""."""
+
+    def inside(*nodes: ast.expr | None) -> Iterator[tuple[ast.expr, Scope]]:
+        for other in nodes:
+            if other is not None:
+                yield from _entries(script, other, scope, met, key)
+
+    match node:
+        case ast.IfExp(body=first, orelse=second):
+            yield from inside(first, second)
+        case ast.BinOp(op=ast.BitOr(), left=first, right=second):
+            yield from inside(first, second)
+        case ast.BoolOp(values=several):
+            yield from inside(*several)
+        case ast.Dict():
+            for name, value in zip(node.keys, node.values):
+                if name is None:
+                    yield from inside(value)
+                elif not key or (isinstance(name, ast.Constant) and name.value == key):
+                    yield value, scope
+        case ast.Call(func=ast.Name(id="dict" | "OrderedDict" | "copy" | "deepcopy")):
+            yield from inside(*node.args)
+            yield from _given(script, node, scope, met, key)
+        case ast.Call(func=ast.Attribute(attr="copy", value=owner)):
+            yield from inside(owner, *node.args)  # options.copy(), copy.copy(options)
+        case ast.Call(func=ast.Attribute(attr="deepcopy")):
+            yield from inside(*node.args)
+        case ast.Subscript(value=owner, slice=index):
+            yield from _of_an_entry(script, owner, index, scope, met, key)
+        case ast.Call(func=ast.Attribute(attr="get" | "pop", value=owner), args=[index, *rest]):
+            yield from _of_an_entry(script, owner, index, scope, met, key)
+            yield from inside(*rest)
+        case ast.Name():
+            yield from _of_a_name(script, node, scope, met, key)
+        case ast.Attribute(value=ast.Name(id="self")):
+            yield from _of_a_name(script, node, scope, met, key)
+
+
+def _given(
+    script: Script, call: ast.Call, scope: Scope, met: Met, key: str
+) -> Iterator[tuple[ast.expr, Scope]]:
+    """What `dict(...)` or `options.update(...)` is given by name."""
+    for given in call.keywords:
+        if given.arg is None:
+            yield from _entries(script, given.value, scope, met, key)
+        elif given.arg == key or not key:
+            yield given.value, scope
+
+
+def _of_an_entry(
+    script: Script, owner: ast.expr, index: ast.expr, scope: Scope, met: Met, key: str
+) -> Iterator[tuple[ast.expr, Scope]]:
+    """The values under `key` in the dict that stands under `index` in `owner`."""
+    known = index.value if isinstance(index, ast.Constant) else ""
+    if isinstance(known, str):
+        for value, home in _entries(script, owner, scope, met, known):
+            yield from _entries(script, value, home, met, key)
 
 
 def _of_a_name(
-    script: Script, node: ast.Name, scope: Scope, depth: int
+    script: Script, node: ast.Name | ast.Attribute, scope: Scope, met: Met, key: str
 ) -> Iterator[tuple[ast.expr, Scope]]:
-    found = scope.find(node.id)
-    if found is None:
+    """What the dicts hold that the name is bound to, and what is put into them."""
+    this = (node.id if isinstance(node, ast.Name) else node.attr, key)
+    if this in met or len(met) == _NAMES:
         return
-    home, bindings = found
+    met |= {this}
+    home, bindings = (isinstance(node, ast.Name) and scope.find(node.id)) or (scope, ())
     for binding in bindings:
         if binding.how == "assign" and binding.value is not None and not binding.path:
-            yield from _entries(script, binding.value, home, depth + 1)
-    for statement, inside in script.index.of(ast.Assign):  # `options["fused"] = True`
-        match statement.targets:
-            case [ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value="fused"))]:
-                if name == node.id and (inside.find(name) or (None,))[0] is home:
+            yield from _entries(script, binding.value, home, met, key)
+    yield from _changed(script, node, scope, met, key)
+
+
+def _changed(
+    script: Script, node: ast.Name | ast.Attribute, scope: Scope, met: Met, key: str
+) -> Iterator[tuple[ast.expr, Scope]]:
+    """What is put into the dict of that name: `options["fused"] = True`, `options.update(fused=True)`."""
+    for statement, inside in script.index.of(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Subscript):
+                name = getattr(target.slice, "value", None)
+                if (not key or name == key) and _is_same(script, node, scope, target.value, inside):
                     yield statement.value, inside
+            elif isinstance(target, ast.Attribute) and _is_same(
+                script, node, scope, target, inside
+            ):
+                yield from _entries(script, statement.value, inside, met, key)
+    for change, inside in script.index.of(ast.AugAssign):
+        if isinstance(change.op, ast.BitOr) and _is_same(
+            script, node, scope, change.target, inside
+        ):
+            yield from _entries(script, change.value, inside, met, key)
+    for call, inside in script.index.calls_of("update"):
+        if isinstance(call.func, ast.Attribute):
+            if _is_same(script, node, scope, call.func.value, inside):
+                yield from _given(script, call, inside, met, key)
+                for other in call.args:
+                    yield from _entries(script, other, inside, met, key)
+    for call, inside in script.index.calls_of("setdefault"):
+        if isinstance(call.func, ast.Attribute) and len(call.args) == 2:
+            name = getattr(call.args[0], "value", None)
+            if (not key or name == key) and _is_same(script, node, scope, call.func.value, inside):
+                yield call.args[1], inside
+
+
+def _is_same(script: Script, node: ast.expr, scope: Scope, other: ast.expr, inside: Scope) -> bool:
+    """True if both are the same name, or the same attribute of `self` in one class."""
+    match node, other:
+        case ast.Name(id=first), ast.Name(id=second) if first == second:
+            found, others = scope.find(first), inside.find(second)
+            return found is not None and others is not None and found[0] is others[0]
+        case (
+            ast.Attribute(value=ast.Name(id="self"), attr=first),
+            ast.Attribute(value=ast.Name(id="self"), attr=second),
+        ) if first == second:
+            return _class_of(script, node) is _class_of(script, other)
+    return False
+
+
+def _class_of(script: Script, node: ast.AST) -> ast.AST | None:
+    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
 def _found(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
