@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
-from .extensions import hands_to_an_extension
+from .kernels import answers_no, chooses_kernels
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -43,37 +43,6 @@ _COUNTS = frozenset(
     {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
 )
 _SOME = {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}
-# Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
-# the one for XLA.
-_KERNELS = Pattern(
-    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
-    r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
-    r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
-    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
-    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=",
-    re.IGNORECASE,
-)
-# What is asked of CUDA's hardware, behind a question for CUDA.
-_HARDWARE = Pattern(
-    r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
-)
-# Beside a question for CUDA: whether an operation of cuDNN's may be called.
-_CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
-# How a file comes by kernels that its autograd functions call.
-_LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
-_SERVICES = ("torch.cuda.", f"{RUNTIME}.")
-# Kernels that stand in the file itself.
-_DEFINED = Pattern(
-    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
-)
-# What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
-_REFUSED = Pattern(
-    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
-    re.IGNORECASE,
-)
-_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
-
 # Device types beside CUDA that are not the host.
 OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})
 
@@ -242,77 +211,6 @@ def is_one_of_many(script: ParsedFile, node: ast.expr) -> bool:
 _MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
 
 
-def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
-    """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
-    child: ast.AST = node
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
-            if _CUDNN.search(script.segment(ancestor)):
-                return True
-            asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
-            if any(_is_kernel_code(script.segment(value)) for value in asked):
-                return True
-            if any(_asks_for_rocm(script, value) for value in asked):
-                return True
-        if isinstance(ancestor, ast.Assert) and ancestor.msg is not None:
-            return (
-                child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
-            )
-        if isinstance(ancestor, ast.If) and child is ancestor.test and _answers_no(ancestor):
-            block = script.block(ancestor)
-            place = block.index(ancestor)
-            before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
-            if any(_CUDNN.search(script.segment(test)) for test in before):
-                return True
-            text = "\n".join(script.segment(statement) for statement in block[place + 1 :])
-            return (_HARDWARE.search(text) or _KERNELS.search(text)) is not None
-        if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
-            if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
-                return True
-        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
-            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-            text = "\n".join(script.segment(part) for part in body)
-            return _is_kernel_code(text) or hands_to_an_extension(script, node, body)
-        if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
-            targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
-            return any(_KERNELS.search(ast.unparse(target)) for target in targets)
-        if isinstance(ancestor, ast.Return):
-            function = script.function(ancestor)
-            return function is not None and _KERNELS.search(function.name) is not None
-        if isinstance(ancestor, ast.stmt):
-            return False
-        child = ancestor
-    return False
-
-
-def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:
-    """`torch.version.hip`, `torch.version.hip is not None`: whose devices are called CUDA's, too."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            test = left
-    return script.dotted(test) == "torch.version.hip"
-
-
-def _answers_no(statement: ast.If) -> bool:
-    """`if not torch.cuda.is_available(): return False`, `if device.type != "cuda" or not FAST: return None`."""
-    match statement:
-        case ast.If(body=[ast.Return(value=ast.Constant(value=(False | None)))]):
-            test = statement.test
-            asked = test.values if isinstance(test, ast.BoolOp) else [test]
-            joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
-            return joined and all(map(_is_a_no, asked))
-    return False
-
-
-def _is_a_no(test: ast.expr) -> bool:
-    match test:
-        case ast.UnaryOp(op=ast.Not()):
-            return True
-        case ast.Compare(ops=[ast.NotEq()], comparators=[ast.Constant(value="cuda")]):
-            return True
-    return False
-
-
 def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
     """True if `node` is reachable only when an unmigrated CUDA check passes."""
     child = node
@@ -320,7 +218,7 @@ def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
         if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
             block = script.block(child)
             for earlier in block[: block.index(child)]:
-                if isinstance(earlier, ast.If) and _answers_no(earlier):
+                if isinstance(earlier, ast.If) and answers_no(earlier):
                     if _asks_and_stays(script, earlier.test):
                         return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
@@ -364,46 +262,3 @@ _OF_LIBRARIES = frozenset({"is_torch_cuda_available"})
 
 def _asks_by_the_name_of(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
-def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
-    """True if `node` stands in a function that has to do with kernels: what it chooses then may be one of them."""
-    function = script.function(node)
-    if function is None or function.name in {"main", "train"} or _only_serves(script, node):
-        return False
-    text = script.segment(function).replace(script.segment(node), "")
-    if _is_kernel_code(text):
-        return True
-    if _DEFINED.search(script.source.text) and _MOVES.search(text) is None:
-        return True
-    return _LOADED.search(script.source.text) is not None and any(
-        isinstance(around, ast.ClassDef)
-        and any(script.dotted(base) == "torch.autograd.Function" for base in around.bases)
-        for around in script.ancestors(function)
-    )
-
-
-def _only_serves(script: ParsedFile, node: ast.expr) -> bool:
-    """True if all that hangs on `node` are calls of torch.cuda's services: `if x.is_cuda: torch.cuda.synchronize()`."""
-    child: ast.AST = node
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, ast.If):
-            return (
-                child is ancestor.test
-                and not ancestor.orelse
-                and all(
-                    isinstance(statement, ast.Expr)
-                    and isinstance(statement.value, ast.Call)
-                    and (script.dotted(statement.value.func) or "").startswith(_SERVICES)
-                    and not _is_kernel_code(script.segment(statement))
-                    for statement in ancestor.body
-                )
-            )
-        if isinstance(ancestor, ast.stmt):
-            return False
-        child = ancestor
-    return False
-
-
-def _is_kernel_code(text: str) -> bool:
-    return _KERNELS.search(text) is not None and _MOVES.search(text) is None

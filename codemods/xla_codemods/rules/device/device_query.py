@@ -50,11 +50,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import (
-    chooses_kernels,
     chooses_tests,
     is_guarded,
     is_one_of_many,
 )
+from ...analysis.devices.kernels import chooses_kernels
 from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...edits import Replace, remove

@@ -67,7 +67,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.availability import OTHER_ACCELERATORS, chooses_kernels, is_among_kernels
+from ...analysis.devices.availability import OTHER_ACCELERATORS
+from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,

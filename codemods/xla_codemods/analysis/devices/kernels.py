@@ -1,0 +1,222 @@
+"""Code of CUDA's own, and questions for CUDA that choose it: where they fail, the code for XLA is chosen."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...patterns import Pattern
+from ..inference.library_types import RUNTIME
+from ..nodes import walk
+from .extensions import hands_to_an_extension
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+# Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
+# the one for XLA.
+_KERNELS = Pattern(
+    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
+    r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
+    r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
+    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
+    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=",
+    re.IGNORECASE,
+)
+# What is asked of CUDA's hardware, behind a question for CUDA.
+_HARDWARE = Pattern(
+    r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
+)
+# Beside a question for CUDA: whether an operation of cuDNN's may be called.
+_CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
+# Features that only CUDA has, by the names of the options that ask for them.
+_FEATURES = Pattern(r"fp8|float8|cuda_?graph", re.IGNORECASE)
+# How a file comes by kernels that its autograd functions call.
+_LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
+_SERVICES = ("torch.cuda.", f"{RUNTIME}.")
+# Kernels that stand in the file itself.
+_DEFINED = Pattern(
+    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
+)
+# What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
+_REFUSED = Pattern(
+    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
+    re.IGNORECASE,
+)
+_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
+
+
+def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
+            if _CUDNN.search(script.segment(ancestor)):
+                return True
+            beside = [script.segment(value) for value in ancestor.values if value is not child]
+            if any(_FEATURES.search(text) for text in beside):
+                return True
+            asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
+            if any(_is_kernel_code(script.segment(value)) for value in asked):
+                return True
+            if any(_asks_for_rocm(script, value) for value in asked):
+                return True
+        if isinstance(ancestor, ast.Assert) and ancestor.msg is not None:
+            return (
+                child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
+            )
+        if isinstance(ancestor, ast.If) and child is ancestor.test and answers_no(ancestor):
+            block = script.block(ancestor)
+            place = block.index(ancestor)
+            before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
+            if any(_CUDNN.search(script.segment(test)) for test in before):
+                return True
+            text = "\n".join(script.segment(statement) for statement in block[place + 1 :])
+            return (_HARDWARE.search(text) or _KERNELS.search(text)) is not None
+        if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
+            if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
+                return True
+        if isinstance(ancestor, ast.If) and child is ancestor.test and _leaves_the_rest(ancestor):
+            block = script.block(ancestor)
+            if _are_kernels(script, block[block.index(ancestor) + 1 :]):
+                return True
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
+            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            return _are_kernels(script, body) or hands_to_an_extension(script, node, body)
+        if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
+            targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
+            if any(_KERNELS.search(ast.unparse(target)) for target in targets):
+                return True
+            return len(targets) == 1 and _decides_kernels(script, targets[0])
+        if isinstance(ancestor, ast.Return):
+            function = script.function(ancestor)
+            return function is not None and _KERNELS.search(function.name) is not None
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
+
+
+def _leaves_the_rest(statement: ast.If) -> bool:
+    """`if not torch.cuda.is_available(): return model(x)`: what stands below is for CUDA."""
+    return (
+        isinstance(statement.test, ast.UnaryOp)
+        and isinstance(statement.test.op, ast.Not)
+        and isinstance(statement.body[-1], (ast.Return, ast.Continue))
+        and not statement.orelse
+    )
+
+
+def _decides_kernels(script: ParsedFile, target: ast.expr) -> bool:
+    """True if all that hangs on this name is CUDA's own: `graphs = graphs and torch.cuda.is_available()`, `if graphs:`."""
+    if not isinstance(target, ast.Name):
+        return False
+    found = script.index.scope(target).find(target.id)
+    uses = [
+        node
+        for node, scope in script.index.of(ast.Name)
+        if node.id == target.id
+        and isinstance(node.ctx, ast.Load)
+        and found is not None
+        and (scope.find(node.id) or (None,))[0] is found[0]
+        and not _takes_part_in(script, node, target)
+    ]
+    return bool(uses) and all(_is_test_of_kernels(script, node) for node in uses)
+
+
+def _takes_part_in(script: ParsedFile, node: ast.AST, target: ast.Name) -> bool:
+    return script.statement(node) is script.statement(target)
+
+
+def _is_test_of_kernels(script: ParsedFile, node: ast.expr) -> bool:
+    child: ast.AST = node
+    around = script.parent(node)
+    if isinstance(around, ast.BoolOp) and isinstance(around.op, ast.And):
+        child, around = around, script.parent(around)
+    if not isinstance(around, (ast.If, ast.IfExp)) or child is not around.test:
+        return False
+    return _are_kernels(script, around.body if isinstance(around, ast.If) else [around.body])
+
+
+def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
+    """True if `parts` hold code of CUDA's own, by the names that they are written with or that these stand for."""
+    text = "\n".join(script.segment(part) for part in parts)
+    if _is_kernel_code(text):
+        return True
+    names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
+    meant = "\n".join(script.dotted(name) or "" for name in names)
+    return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+
+
+def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:
+    """`torch.version.hip`, `torch.version.hip is not None`: whose devices are called CUDA's, too."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            test = left
+    return script.dotted(test) == "torch.version.hip"
+
+
+def answers_no(statement: ast.If) -> bool:
+    """`if not torch.cuda.is_available(): return False`, `if device.type != "cuda" or not FAST: return None`."""
+    match statement:
+        case ast.If(body=[ast.Return(value=ast.Constant(value=(False | None)))]):
+            test = statement.test
+            asked = test.values if isinstance(test, ast.BoolOp) else [test]
+            joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
+            return joined and all(map(_is_a_no, asked))
+    return False
+
+
+def _is_a_no(test: ast.expr) -> bool:
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(ops=[ast.NotEq()], comparators=[ast.Constant(value="cuda")]):
+            return True
+    return False
+
+
+def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` stands in a function that has to do with kernels: what it chooses then may be one of them."""
+    function = script.function(node)
+    if function is None or function.name in {"main", "train"} or _only_serves(script, node):
+        return False
+    text = script.segment(function).replace(script.segment(node), "")
+    if _is_kernel_code(text):
+        return True
+    if _DEFINED.search(script.source.text) and _MOVES.search(text) is None:
+        return True
+    return _LOADED.search(script.source.text) is not None and any(
+        isinstance(around, ast.ClassDef)
+        and any(script.dotted(base) == "torch.autograd.Function" for base in around.bases)
+        for around in script.ancestors(function)
+    )
+
+
+def _only_serves(script: ParsedFile, node: ast.expr) -> bool:
+    """True if all that hangs on `node` are calls of torch.cuda's services: `if x.is_cuda: torch.cuda.synchronize()`."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If):
+            return (
+                child is ancestor.test
+                and not ancestor.orelse
+                and all(
+                    isinstance(statement, ast.Expr)
+                    and isinstance(statement.value, ast.Call)
+                    and (script.dotted(statement.value.func) or "").startswith(_SERVICES)
+                    and not _is_kernel_code(script.segment(statement))
+                    for statement in ancestor.body
+                )
+            )
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_kernel_code(text: str) -> bool:
+    return _KERNELS.search(text) is not None and _MOVES.search(text) is None

@@ -1,0 +1,53 @@
+"""A question for CUDA does not become true on XLA where all that it guards is a feature that only CUDA has."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import migrate
+
+HEAD = """
+import torch
+import transformer_engine.pytorch as te
+from torch import nn
+
+use_fp8 = True
+model = nn.Linear(2, 2).cuda()
+
+def run(x, graphs=False):
+"""
+ASKED = "torch.cuda.is_available()"
+STAYS = {
+    "joined_with_an_option": "if torch.cuda.is_available() and use_fp8:\n    return low(x)",
+    "behind_an_option": "if use_fp8 and torch.cuda.is_available():\n    return low(x)",
+    "an_option_of_the_command": "if args.cuda_graphs and torch.cuda.is_available():\n    capture(x)",
+    "by_another_name": "if torch.cuda.is_available():\n    with te.fp8_autocast(enabled=True):\n        return model(x)",
+    "chosen": "layer = te.Linear(2, 2) if torch.cuda.is_available() else nn.Linear(2, 2)",
+    "a_flag": "graphs = graphs and torch.cuda.is_available()\nif graphs:\n    f = torch.cuda.make_graphed_callables(model, (x,))",
+    "a_flag_that_is_asked_with_another": "ready = torch.cuda.is_available()\nif ready and graphs:\n    g = torch.cuda.CUDAGraph()",
+    "left_early": "if not torch.cuda.is_available():\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
+}
+BECOMES_TRUE = {
+    "a_move": "if torch.cuda.is_available() and graphs:\n    x = x.cuda()",
+    "a_flag_for_a_move": "there = torch.cuda.is_available()\nif there:\n    x = x.cuda()",
+    "a_flag_for_both": "there = torch.cuda.is_available()\nif there:\n    g = torch.cuda.CUDAGraph()\nif there:\n    x = x.cuda()",
+    "left_before_a_move": "if not torch.cuda.is_available():\n    return model(x)\nreturn model(x.cuda())",
+    "streams_that_go": "if torch.cuda.is_available():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        x = x.cpu()",
+    "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
+}
+
+
+def _migrated(body: str) -> str:
+    return migrate((HEAD + textwrap.indent(body, "    ") + "\n").encode()).data.decode()
+
+
+@pytest.mark.parametrize("body", STAYS.values(), ids=STAYS)
+def test_what_asks_for_a_feature_of_cuda_stays(body: str) -> None:
+    assert ASKED in _migrated(body)
+
+
+@pytest.mark.parametrize("body", BECOMES_TRUE.values(), ids=BECOMES_TRUE)
+def test_what_asks_for_an_accelerator_is_rewritten(body: str) -> None:
+    assert ASKED not in _migrated(body)
