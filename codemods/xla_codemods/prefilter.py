@@ -31,6 +31,7 @@ _MORE = {
     "nvitop",
     "peft",
     "py3nvml",
+    "ray",
     "sagemaker",
     "sentence_transformers",
     "simple_knn",

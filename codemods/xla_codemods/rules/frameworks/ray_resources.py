@@ -1,0 +1,83 @@
+"""Ray gives out GPUs, which a cluster of XLA hosts does not have.
+
+A task or an actor that asks for `num_gpus` waits for ever where no host has the resource "GPU". Ray calls a TPU's chips
+"TPU" and Trainium's cores "neuron_cores": which of them, and how many each worker takes, is for a person to say.
+
+```python
+import ray
+import torch
+
+@ray.remote(num_gpus=1)  # XLA816
+class Learner:
+    def __init__(self):
+        self.model = torch.nn.Linear(2, 2)
+
+learner = Learner.options(num_gpus=0.5).remote()  # XLA816
+```
+
+What asks for none stays, and what asks for those:
+
+```python
+import ray
+
+@ray.remote(num_cpus=2, num_gpus=0)
+class Actor:
+    pass
+
+@ray.remote(resources={"TPU": 4})
+def learn(batch):
+    return batch
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.syntax import keyword
+from ...finding import MEDIUM, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA816", "ray-resources", effort=MEDIUM)
+
+_INSTEAD = 'use `resources={"TPU": n}`, or `resources={"neuron_cores": n}` on Trainium'
+_WAITS = f"with `num_gpus` Ray waits for ever for a GPU, which no XLA host has: {_INSTEAD}"
+_CONFIGS = ("ray.train.ScalingConfig", "ray.air.ScalingConfig", "ray.air.config.ScalingConfig")
+
+
+@RULE.call("ray.remote")
+def asked_for(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _given(script, call, "num_gpus", _WAITS)
+
+
+@RULE.method("options")
+def options(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.source.mentions("ray"):
+        yield from _given(script, call, "num_gpus", _WAITS)
+
+
+@RULE.call("ray.init")
+def declared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f"`num_gpus` tells Ray of GPUs that an XLA host does not have: {_INSTEAD}"
+    yield from _given(script, call, "num_gpus", message)
+
+
+@RULE.call(*_CONFIGS)
+def workers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = (
+        "with `use_gpu` Ray's workers wait for ever for a GPU, which no XLA host has: use"
+        ' `resources_per_worker={"TPU": n}`, or `{"neuron_cores": n}` on Trainium'
+    )
+    yield from _given(script, call, "use_gpu", message)
+
+
+def _given(script: Script, call: ast.Call, name: str, message: str) -> Iterator[Finding]:
+    value = keyword(call, name)
+    if value is not None and not (isinstance(value, ast.Constant) and not value.value):
+        yield RULE.finding(script, value, message)
