@@ -238,7 +238,14 @@ def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: 
     [
         ({"sparse_attention": {"mode": "fixed"}}, "`sparse_attention` is not available"),
         ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1}}}, "OneBitAdam"),
+        ({"optimizer": {"type": "Lamb", "params": {"lr": 1}}}, "Lamb"),
+        ({"optimizer": {"type": "Lion", "params": {"lr": 1}}}, "Lion"),
+        (
+            {"optimizer": {"type": "Adam", "params": {"lr": 1, "bias_correction": False}}},
+            "Adam without bias correction",
+        ),
         ({"scheduler": {"type": "OneCycle", "params": {}}}, "OneCycle"),
+        ({"scheduler": {"type": "LRRangeTest", "params": {}}}, "LRRangeTest"),
         ({"train_batch_size": "auto"}, "`train_batch_size` is `auto`"),
         ({"optimizer": {"type": "Adam", "params": "auto"}}, "`optimizer` is `auto`"),
         ({"train_batch_size": 5}, "train_batch_size is 5"),
@@ -249,6 +256,11 @@ def test_what_has_no_counterpart_is_refused(
 ) -> None:
     with pytest.raises((NotImplementedError, ValueError), match=message):
         _engine({**CONFIG, **change})
+
+
+def test_model_parallelism_is_refused(eager: None) -> None:
+    with pytest.raises(NotImplementedError, match=r"mpu=\.\.\."):
+        deepspeed.initialize(model=_model(), config=CONFIG, mpu=object())
 
 
 def test_what_is_switched_off_is_not_asked_for(eager: None) -> None:
