@@ -22,6 +22,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "complex_numbers",
         "elu",
         "gru",
+        "half_sums",
         "resize",
         "shared_inputs",
     ),
