@@ -32,6 +32,8 @@ sum sum.dim_IntList mean mean.dim var.correction var_mean.correction std.correct
 std_mean.correction norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dtype norm.ScalarOpt_dim_dtype
 linalg_vector_norm cumsum logsumexp _softmax _log_softmax _adaptive_avg_pool2d _adaptive_avg_pool3d
 avg_pool2d avg_pool3d mse_loss smooth_l1_loss binary_cross_entropy nll_loss_forward nll_loss2d_forward
+mse_loss_backward smooth_l1_loss_backward binary_cross_entropy_backward nll_loss_backward
+nll_loss2d_backward
 """.split()
 # and what has the type that its last argument names.
 SOFTMAX_GRADIENTS = ("_softmax_backward_data", "_log_softmax_backward_data")
