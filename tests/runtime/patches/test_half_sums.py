@@ -50,6 +50,7 @@ REDUCTIONS: dict[str, Function] = {
     "pooling by windows": lambda x: functional.avg_pool2d(x, 16),
     "rms_norm": lambda x: functional.rms_norm(x, x.shape[1:]),
     "layer_norm": lambda x: functional.layer_norm(x, x.shape[-1:]),
+    "layer_norm of all": lambda x: functional.layer_norm(x, x.shape[1:]),
 }
 
 

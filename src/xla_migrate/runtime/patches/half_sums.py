@@ -33,7 +33,7 @@ std_mean.correction norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dtype norm.Sca
 linalg_vector_norm cumsum logsumexp _softmax _log_softmax _adaptive_avg_pool2d _adaptive_avg_pool3d
 avg_pool2d avg_pool3d mse_loss smooth_l1_loss binary_cross_entropy nll_loss_forward nll_loss2d_forward
 mse_loss_backward smooth_l1_loss_backward binary_cross_entropy_backward nll_loss_backward
-nll_loss2d_backward
+nll_loss2d_backward native_batch_norm_backward
 """.split()
 # and what has the type that its last argument names.
 SOFTMAX_GRADIENTS = ("_softmax_backward_data", "_log_softmax_backward_data")
@@ -72,7 +72,7 @@ def _reduction(theirs: Callable[..., Any]) -> Callable[..., Any]:
             kwargs["dtype"] = torch.float32 if dtype in HALVES else dtype
         found = theirs(keys, x.float(), *map(_widened, args), **kwargs)
         if isinstance(found, tuple):
-            return tuple(one.to(dtype) for one in found)
+            return tuple(None if one is None else one.to(dtype) for one in found)
         return found.to(dtype)
 
     return kernel

@@ -26,6 +26,7 @@ MEANT = {
     "rounded_on_the_host": "y = x.type(torch.float16).cpu().double()",
     "as_an_array": "np.save('x.npy', x.half().cpu().numpy())",
     "state_of_a_half_model": "torch.save(model.half().state_dict(), 'm.pt')",
+    "a_model_that_is_float32_again": "torch.save(model.half().state_dict(), 'm.pt')\nmodel.float()",
     "a_model_that_is_only_saved": "model.half()\ntorch.save(model.state_dict(), 'm.pt')",
     "a_copy_that_is_saved": "small = copy.deepcopy(model).half()\ntorch.save(small.state_dict(), 'm.pt')",
     "values_of_a_state": "torch.save({k: v.half() for k, v in model.state_dict().items()}, 'm.pt')",
@@ -34,6 +35,8 @@ MEANT = {
     "in_an_entry": "torch.save({'model': copy.deepcopy(model).half()}, 'm.pt')",
 }
 COMPUTED = {
+    "a_model_that_goes_on": "torch.save(model.half().state_dict(), 'm.pt')\ny = model(x)",
+    "a_model_that_trains_on": "for _ in range(2):\n    y = model(x)\n    torch.save(model.half().state_dict(), 'm.pt')",
     "a_model": "model.half()\ny = model(x)",
     "a_model_that_is_saved_too": "model.half()\ny = model(x)\ntorch.save(model.state_dict(), 'm.pt')",
     "in_a_loop": "for _ in range(2):\n    y = model(x)\n    model.half()\n    torch.save(model.state_dict(), 'm.pt')",

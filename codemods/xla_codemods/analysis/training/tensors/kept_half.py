@@ -29,7 +29,9 @@ def keeps_half(script: Script, node: ast.expr, names: int = _NAMES) -> bool:
     match parent:
         case ast.Attribute():
             call = script.parent(parent)
-            return isinstance(call, ast.Call) and _is_kept_by(script, parent.attr, call, names)
+            kept = isinstance(call, ast.Call) and _is_kept_by(script, parent.attr, call, names)
+            # `model.half().state_dict()` changes the model itself.
+            return kept and (parent.attr != "state_dict" or not _goes_on(script, node, names))
         case ast.keyword():
             call = script.parent(parent)
             return isinstance(call, ast.Call) and _is_handed_to(script, call, names)
@@ -42,7 +44,7 @@ def keeps_half(script: Script, node: ast.expr, names: int = _NAMES) -> bool:
         case ast.Assign(targets=[ast.Subscript(value=ast.Name() as owner)]):
             return _is_state(script, owner)
         case ast.Expr():
-            return _is_saved_below(script, node, parent, names)
+            return _is_saved_below(script, node, names)
     return False
 
 
@@ -108,24 +110,34 @@ def _all_keep(script: Script, bound: ast.AST, name: str, names: int) -> bool:
     return all(keeps_half(script, node, names) for node in loads)
 
 
-def _is_saved_below(script: Script, call: ast.expr, statement: ast.Expr, names: int) -> bool:
+def _is_saved_below(script: Script, call: ast.expr, names: int) -> bool:
     """`model.half()`, where below it the model is only saved, and no loop begins again."""
+    return bool(_uses_below(script, call)) and not _goes_on(script, call, names)
+
+
+def _goes_on(script: Script, call: ast.expr, names: int) -> bool:
+    """True if the model of `model.half()` is more than saved afterwards, below or in a loop's next turn."""
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name() as owner)) if names:
-            pass
-        case _:
-            return False
-    if any(isinstance(a, (ast.For, ast.While)) for a in script.ancestors(statement)):
-        return False
-    function = script.function(statement)
-    below = [
-        node
-        for node, _ in script.index.of(ast.Name)
-        if node.id == owner.id
-        and script.function(node) is function
-        and node.lineno > statement.lineno
-    ]
-    return bool(below) and all(keeps_half(script, node, names - 1) for node in below)
+        case ast.Call(func=ast.Attribute(value=ast.Name())):
+            if any(isinstance(a, (ast.For, ast.While)) for a in script.ancestors(call)):
+                return True
+            below = _uses_below(script, call)
+            return not all(names > 0 and keeps_half(script, node, names - 1) for node in below)
+    return False
+
+
+def _uses_below(script: Script, call: ast.expr) -> list[ast.Name]:
+    """The uses of `model` in the lines below `model.half()`, in the same function."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as owner)):
+            function = script.function(call)
+            end = call.end_lineno or call.lineno
+            return [
+                node
+                for node, _ in script.index.of(ast.Name)
+                if node.id == owner.id and node.lineno > end and script.function(node) is function
+            ]
+    return []
 
 
 def _last(func: ast.expr) -> str:
