@@ -65,7 +65,7 @@ def original(name: str) -> Callable[..., Any]:
 
 def _reduction(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(keys: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if x.dtype not in HALVES:
+        if x.dtype not in HALVES or any(map(_is_float32, args)):  # mixed: batch_norm.py's
             return theirs(keys, x, *args, **kwargs)
         dtype = kwargs.get("dtype") or x.dtype
         if "dtype" in kwargs:
@@ -81,6 +81,10 @@ def _reduction(theirs: Callable[..., Any]) -> Callable[..., Any]:
 def _widened(argument: Any) -> Any:
     is_half = isinstance(argument, torch.Tensor) and argument.dtype in HALVES
     return argument.float() if is_half else argument
+
+
+def _is_float32(argument: Any) -> bool:
+    return isinstance(argument, torch.Tensor) and argument.dtype is torch.float32
 
 
 def _softmax_gradient(theirs: Callable[..., Any]) -> Callable[..., Any]:
