@@ -72,3 +72,87 @@ services:
 """
     assert codes(text, "docker-compose.yml") == ["XLA951", "XLA955", "XLA955"]
     assert "image: ubuntu:22.04\n" in rewritten(text, "compose.yaml")
+
+
+FLOWING = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train}
+spec:
+  nodeSelector: {accelerator: nvidia-tesla-v100, disk: ssd}
+  tolerations: [{key: "nvidia.com/gpu", operator: Exists}]
+  containers:
+    - image: pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime
+      env: [{name: NCCL_DEBUG, value: INFO}, {name: CUDA_VISIBLE_DEVICES, value: '0'}, {name: OTHER, value: "1"}]
+      resources: {limits: {nvidia.com/gpu: "8", memory: 1Gi}}
+"""
+
+
+def test_the_flow_form_is_read_too() -> None:
+    found = ["XLA955", "XLA955", "XLA951", "xla954", "XLA954", "XLA955"]
+    assert codes(FLOWING, "job.yaml") == found
+    new = rewritten(FLOWING, "job.yaml", NEURON)
+    assert """limits: {aws.amazon.com/neuroncore: "32", memory: 1Gi}""" in new
+    assert "{name: NEURON_RT_VISIBLE_CORES, value: '0'}" in new
+    assert "- image: team/train:1\n" in new
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ("[NVIDIA_VISIBLE_DEVICES=all, CUDA_VISIBLE_DEVICES=0, A=CUDA_HOME]", ["xla954", "XLA954"]),
+        ("{CUDA_VISIBLE_DEVICES: 0, NCCL_DEBUG: INFO, B: 1}", ["XLA954", "xla954"]),
+        ("\n      - CUDA_VISIBLE_DEVICES=0\n      - HOME", ["XLA954"]),
+        ("\n      CUDA_VISIBLE_DEVICES: '0'", ["XLA954"]),
+        ("", []),
+    ],
+)
+def test_variables_of_compose(environment: str, found: list[str]) -> None:
+    text = f"services:\n  train:\n    environment: {environment}\n"
+    assert codes(text, "compose.yml") == found
+
+
+def test_a_reservation_of_compose_without_a_driver() -> None:
+    text = """\
+services:
+  train:
+    deploy: {resources: {reservations: {devices: [{count: all, capabilities: [gpu]}]}}}
+    devices: ["/dev/neuron0"]
+"""
+    assert codes(text, "compose.yml") == ["XLA955"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        ("gpu", True),
+        ("pool-gpu-a", True),
+        ("p4d.24xlarge", True),
+        ("g5.48xlarge", True),
+        ("Standard_NC24ads_A100_v4", True),
+        ("trn1.32xlarge", False),
+        ("linux", False),
+        ("gpuless", False),
+    ],
+)
+def test_labels_that_select_gpu_nodes(value: str, is_told: bool) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector:\n    some.label/type: {value}\n"
+    assert codes(text, "pod.yaml") == ["XLA955"] * is_told
+
+
+def test_templates_are_read_around_their_braces() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+{{- if .Values.gpu }}
+spec:
+  image: {{ .Values.image }}
+  resources: {limits: {nvidia.com/gpu: {{ .Values.n }}}}
+{{- end }}
+"""
+    assert codes(text, "pod.yaml") == ["XLA955"]
+    assert rewritten(text, "pod.yaml", NEURON) == text
+
+
+def test_what_is_no_yaml_is_left() -> None:
+    assert codes("apiVersion: v1\nkind: Pod\n  image: [", "pod.yaml") == []

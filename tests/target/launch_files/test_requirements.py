@@ -180,3 +180,37 @@ def test_pyproject() -> None:
 
 def test_pyproject_that_is_no_toml_is_left_alone() -> None:
     assert codes('dependencies = ["flash-attn"', "pyproject.toml") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        (
+            "torch-scatter -f https://data.example/whl/torch-2.9.0+cu128.html",
+            "torch-scatter -f https://data.example/whl/torch-2.9.0+cpu.html",
+        ),
+        (
+            "-f https://data.example/whl/torch-2.9.0+cu128.html",
+            "-f https://data.example/whl/torch-2.9.0+cpu.html",
+        ),
+        (
+            "torch @ https://w.example/whl/cu128/torch-2.9.0%2Bcu128-cp311-cp311-linux_x86_64.whl",
+            "torch @ https://w.example/whl/cpu/torch-2.9.0%2Bcpu-cp311-cp311-linux_x86_64.whl",
+        ),
+        (
+            "--extra-index-url https://w.example/whl/cu92",
+            "--extra-index-url https://w.example/whl/cpu",
+        ),
+        ("torch==2.9.0+cu128  # from x://whl", "torch==2.9.0  # from x://whl"),
+    ],
+)
+def test_addresses_of_cuda_wheels(line: str, new: str) -> None:
+    assert rewritten(f"{line}\n", "requirements.txt") == f"{new}\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["faiss-gpu", "faiss-gpu-cu12", "onnxruntime-gpu==1.19", "spconv-cu118", "dgl-cu113"]
+)
+def test_packages_that_are_built_for_cuda(name: str) -> None:
+    assert codes(f"{name}\n", "requirements.txt") == ["XLA953"]
+    assert rewritten(f"{name}\n", "requirements.txt") == f"{name}\n"

@@ -218,3 +218,38 @@ def test_base_images(image: str, new: str | None) -> None:
     assert rewritten(text, "Dockerfile", NEURON) == f"FROM {new or image}\n"
     if new is None:
         assert codes(text, "Dockerfile", NEURON) == ["XLA951"]
+
+
+def test_system_packages_of_cuda_go() -> None:
+    text = """\
+FROM ubuntu:22.04
+RUN apt-get update && apt-get install -y git libnccl2=2.18.3-1+cuda12.1 libnccl-dev \\
+      cuda-toolkit-12-1 libcudnn9-dev-cuda-12 \\
+      nvidia-cuda-toolkit libcurl4 cudf-tools \\
+    && rm -rf /var/lib/apt/lists/*
+"""
+    assert (
+        rewritten(text, "Dockerfile")
+        == """\
+FROM ubuntu:22.04
+RUN apt-get update && apt-get install -y git libcurl4 cudf-tools \\
+    && rm -rf /var/lib/apt/lists/*
+"""
+    )
+    assert (
+        codes("sudo apt install cuda\nyum install -y cuda-12-4 nvtop\n", "a.sh") == ["XLA952"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install -v --global-option='--cpp_ext' --global-option='--cuda_ext' ./",
+        'pip install --config-settings "--build-option=--cuda_ext" ./apex',
+        "python setup.py install --cuda_ext --cpp_ext",
+    ],
+)
+def test_a_build_of_apex_from_its_sources(command: str) -> None:
+    text = f"git clone https://example.com/apex && cd apex && {command}\n"
+    assert codes(text, "setup.sh") == ["XLA953"]
+    assert rewritten(text, "setup.sh") == text

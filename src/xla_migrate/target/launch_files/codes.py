@@ -49,9 +49,10 @@ Found in Dockerfiles, in `docker run` and in Kubernetes manifests.""",
         """\
 Wheels that are built for CUDA, and the libraries of CUDA that they need.
 
-`torch==2.9.0+cu128` becomes `torch==2.9.0`, an index `.../whl/cu128` the same index's `.../whl/cpu`, and the
-`nvidia-...-cu12` packages, conda's `pytorch-cuda` and `cudatoolkit` and its channel `nvidia` go: torch_xla runs with
-torch's wheels for the CPU, and brings the library of its device itself.""",
+`torch==2.9.0+cu128` becomes `torch==2.9.0`, an index `.../whl/cu128` the same index's `.../whl/cpu` (a page
+`.../torch-2.9.0+cu128.html` that for `+cpu`), and the `nvidia-...-cu12` packages, conda's `pytorch-cuda` and `cudatoolkit`
+and its channel `nvidia`, and the system's packages of CUDA (`apt-get install libnccl2 cuda-toolkit-12-4`) go: torch_xla
+runs with torch's wheels for the CPU, and brings the library of its device itself.""",
     ),
     CUDA_PACKAGE: Code(
         "cuda-package",

@@ -1,67 +1,167 @@
-"""Kubernetes manifests and Compose files, read line by line: keys, images, variables."""
+"""Kubernetes manifests and Compose files, as YAML in either of its forms: keys, images, variables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
+
+import yaml
 
 from .codes import GPU_RESOURCE
 from .found import Edit, Found, Wanted
 from .images import in_image
 from .shell_commands import is_of_cuda, variable
 
-_IMAGE = re.compile(r"^[ \t]*(?:-[ \t]+)?image:[ \t]*[\"']?(?P<image>[^\s\"'#]+)", re.MULTILINE)
-_GPU = re.compile(
-    r"^[ \t]*[\"']?(?P<key>nvidia\.com/(?:gpu|mig-[\w.-]+))[\"']?:[ \t]*[\"']?(?P<count>[^\s\"'#]*)",
-    re.MULTILINE,
+_GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")
+_GPU_LABEL = re.compile(r"nvidia\.com/gpu\.\w+")
+# key, value (as regular expressions), and what is said of both.
+_OTHERS = tuple(
+    (re.compile(key), re.compile(value), said)
+    for key, value, said in (
+        ("runtimeClassName", "nvidia", "the runtime class of GPUs: XLA devices need none"),
+        ("runtime", "nvidia", "NVIDIA's runtime is not there on an XLA host"),
+        ("driver", "nvidia", "a reservation of GPUs: give the container the XLA devices"),
+        ("key", r"nvidia\.com/\S+", "a taint of GPU nodes: name that of the XLA nodes"),
+        (_GPU_LABEL.pattern, ".*", "a label of GPU nodes: select the XLA nodes"),
+        (
+            r"cloud\.google\.com/gke-accelerator",
+            "nvidia.*",
+            "selects GPU nodes: select those of a TPU",
+        ),
+        (
+            r"k8s\.\w+\.com/accelerator",
+            "nvidia.*",
+            "selects GPU nodes: select those of Trainium",
+        ),
+    )
 )
-_VARIABLE = re.compile(
-    r"^[ \t]*-[ \t]+name:[ \t]*[\"']?(?P<name>(?:CUDA|NCCL|NVIDIA)_\w+)[\"']?[ \t]*\r?\n"
-    r"[ \t]*value:[ \t]*(?P<value>[^\r\n#]*)",
-    re.MULTILINE,
+# A label's value that selects GPU nodes: by their name, or by AWS's and Azure's types of instances.
+_SELECTED_GPU = re.compile(
+    r".*nvidia.*|(.*[-_./])?gpu([-_./].*)?|(p[2-6]|g[3-6])\w*\.\w+|standard_n[cdv]\w+",
+    re.IGNORECASE,
 )
-# Everything else that asks for GPUs, and what is said of it.
-_OTHERS = (
-    (r"runtimeClassName:[ \t]*[\"']?nvidia", "the runtime class of GPUs: XLA devices need none"),
-    (r"runtime:[ \t]*[\"']?nvidia", "NVIDIA's runtime is not there on an XLA host"),
-    (r"driver:[ \t]*[\"']?nvidia", "a reservation of GPUs: give the container the XLA devices"),
-    (r"key:[ \t]*[\"']?nvidia\.com/\S+", "a taint of GPU nodes: name that of the XLA nodes"),
-    (r"[\"']?nvidia\.com/gpu\.\w+[\"']?:", "a label of GPU nodes: select the XLA nodes"),
-    (
-        r"[\"']?cloud\.google\.com/gke-accelerator[\"']?:[ \t]*[\"']?nvidia",
-        "selects GPU nodes: select those of a TPU",
-    ),
-    (
-        r"[\"']?k8s\.\w+\.com/accelerator[\"']?:[ \t]*[\"']?nvidia",
-        "selects GPU nodes: select those of Trainium",
-    ),
-)
-_OTHER = tuple(
-    (re.compile(rf"^[ \t]*(?:-[ \t]+)?(?P<what>{form})", re.M), said) for form, said in _OTHERS
-)
+# A template's braces: alone on their line they are no YAML, elsewhere they stand for a scalar.
+_TEMPLATE = re.compile(r"(?P<alone>^[ \t]*\{\{.*\}\}[ \t]*$)|\{\{.*?\}\}", re.MULTILINE)
+
+
+class Pair(NamedTuple):
+    """`key: value` of a mapping, below the key `under`."""
+
+    key: yaml.ScalarNode
+    value: yaml.Node
+    under: str
+
+    @property
+    def text(self) -> str:
+        """The value, where it is a scalar."""
+        return str(self.value.value) if isinstance(self.value, yaml.ScalarNode) else ""
 
 
 def check(text: str, wanted: Wanted) -> Iterator[Found]:
     """Findings in the text of a manifest, or of a Compose file."""
-    for found in _IMAGE.finditer(text):
-        image = in_image(found["image"], found.start("image"), wanted)
+    for mapping, under in _mappings(text):
+        pairs = [
+            Pair(key, value, under)
+            for key, value in mapping.value
+            if isinstance(key, yaml.ScalarNode)
+        ]
+        for pair in pairs:
+            yield from _in_pair(pair, wanted)
+        yield from _environment_entry({pair.key.value: pair for pair in pairs}, wanted)
+
+
+def _mappings(text: str) -> Iterator[tuple[yaml.MappingNode, str]]:
+    """All mappings at any depth, with the key above; none where the text is no YAML."""
+    blank = _TEMPLATE.sub(lambda m: (" " if m["alone"] else "x") * len(m[0]), text)
+    try:
+        nodes = [(node, "") for node in yaml.compose_all(blank, yaml.SafeLoader) if node]
+    except yaml.YAMLError:
+        return
+    seen: set[int] = set()  # an alias stands for the same node
+    while nodes:
+        node, under = nodes.pop()
+        if id(node) in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node, under
+            nodes += [(value, str(key.value)) for key, value in node.value]
+        else:
+            nodes += [(value, under) for value in node.value]
+
+
+def _in_pair(pair: Pair, wanted: Wanted) -> Iterator[Found]:
+    key = pair.key.value
+    if key == "image" and pair.text:
+        image = in_image(pair.text, _start(pair.value), wanted)
         yield from [image] if image else []
-    for found in _GPU.finditer(text):
-        yield _resource(found, wanted)
-    for found in _VARIABLE.finditer(text):
-        name, value = found["name"], found["value"].strip().strip("\"'")
-        if is_of_cuda(name):
-            yield variable(name, value, *found.span("name"), wanted)
-    for form, said in _OTHER:
-        for found in form.finditer(text):
-            yield Found(GPU_RESOURCE, *found.span("what"), said)
+    elif _GPU.fullmatch(key):
+        yield _resource(pair, wanted)
+    elif key == "environment":
+        yield from _compose_environment(pair.value, wanted)
+    elif key == "devices" and isinstance(pair.value, yaml.SequenceNode):
+        yield from _reservations(pair.value)
+    else:
+        start, end = _start(pair.key), pair.value.end_mark.index
+        for name, value, said in _OTHERS:
+            if name.fullmatch(key) and value.fullmatch(pair.text):
+                yield Found(GPU_RESOURCE, start, end, said)
+                return
+        if pair.under == "nodeSelector" and _SELECTED_GPU.fullmatch(pair.text):
+            yield Found(GPU_RESOURCE, start, end, "selects GPU nodes: select the XLA nodes")
 
 
-def _resource(found: re.Match[str], wanted: Wanted) -> Found:
-    start, end = found.start("key"), found.end("count")
-    message = f"`{found['key']}` asks for GPUs: a pod that trains on XLA devices asks for those"
+def _start(node: yaml.Node) -> int:
+    """Where the characters of a scalar begin, behind its quote."""
+    quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
+    return int(node.start_mark.index) + quoted
+
+
+def _end(node: yaml.ScalarNode) -> int:
+    return int(node.end_mark.index) - (node.style in ("'", '"'))
+
+
+def _environment_entry(pairs: dict[str, Pair], wanted: Wanted) -> Iterator[Found]:
+    """`{name: NCCL_DEBUG, value: INFO}` of a container."""
+    name, value = pairs.get("name"), pairs.get("value")
+    if name is not None and value is not None and is_of_cuda(name.text):
+        assert isinstance(name.value, yaml.ScalarNode)
+        yield variable(name.text, value.text, _start(name.value), _end(name.value), wanted)
+
+
+def _compose_environment(node: yaml.Node, wanted: Wanted) -> Iterator[Found]:
+    """`environment:` of a Compose service: a mapping, or a list of `NAME=value`."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and is_of_cuda(key.value):
+                yield variable(key.value, str(value.value), _start(key), _end(key), wanted)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            name, _, value = str(item.value).partition("=")
+            if isinstance(item, yaml.ScalarNode) and is_of_cuda(name):
+                yield variable(name, value, _start(item), _end(item), wanted)
+
+
+def _reservations(node: yaml.SequenceNode) -> Iterator[Found]:
+    """`capabilities: [gpu]` of a Compose device without the `driver` that tells of it already."""
+    for device in node.value:
+        if not isinstance(device, yaml.MappingNode):
+            continue
+        named = {str(key.value): (key, value) for key, value in device.value}
+        if "driver" in named or "capabilities" not in named:
+            continue
+        key, value = named["capabilities"]
+        if isinstance(value, yaml.SequenceNode) and any(n.value == "gpu" for n in value.value):
+            message = "a reservation of GPUs: give the container the XLA devices"
+            yield Found(GPU_RESOURCE, key.start_mark.index, value.end_mark.index, message)
+
+
+def _resource(pair: Pair, wanted: Wanted) -> Found:
+    message = f"`{pair.key.value}` asks for GPUs: a pod that trains on XLA devices asks for those"
     edits: tuple[Edit, ...] = ()
-    if wanted.kind == "neuron" and wanted.devices and found["count"].isdigit():
-        key = Edit(*found.span("key"), "aws.amazon.com/neuroncore")
-        edits = (key, Edit(*found.span("count"), str(wanted.devices)))
-    return Found(GPU_RESOURCE, start, end, message, edits)
+    if wanted.kind == "neuron" and wanted.devices and pair.text.isdigit():
+        assert isinstance(pair.value, yaml.ScalarNode)
+        key = Edit(_start(pair.key), _end(pair.key), "aws.amazon.com/neuroncore")
+        edits = (key, Edit(_start(pair.value), _end(pair.value), str(wanted.devices)))
+    return Found(GPU_RESOURCE, _start(pair.key), pair.value.end_mark.index, message, edits)

@@ -58,6 +58,12 @@ PACKAGES = {
     "triton": Package(False, "Triton compiles no kernels for XLA devices", WARNING, "medium"),
     "liger-kernel": Package(False, "its kernels are Triton's", WARNING, "medium"),
     "sageattention": Package(False, f"sageattention {_ABSENT}", effort="medium"),
+    "pycuda": Package(False, f"PyCUDA {_ABSENT}", effort="high"),
+    "minkowskiengine": Package(False, f"MinkowskiEngine {_UNBUILT}", effort="high"),
+    "onnxruntime-gpu": Package(
+        False, "onnxruntime-gpu is built for CUDA: install onnxruntime", WARNING
+    ),
+    "tensorflow-gpu": Package(False, "tensorflow-gpu is built for CUDA: install tensorflow-cpu"),
 }
 # A family by its pattern: matched against the whole normalised name.
 FAMILIES = (
@@ -81,6 +87,18 @@ FAMILIES = (
         CUDA_PACKAGE,
         Package(False, "RAPIDS is CUDA-only", effort="high"),
     ),
+    (
+        re.compile(r"faiss-gpu(-cu1\d)?"),
+        CUDA_PACKAGE,
+        Package(False, "faiss-gpu searches on CUDA devices: install faiss-cpu"),
+    ),
+    (
+        re.compile(r"spconv-cu\d+|dgl-cu\d+"),
+        CUDA_PACKAGE,
+        Package(
+            False, "its operators are compiled for CUDA, and have no XLA kernels", effort="high"
+        ),
+    ),
 )
 # name, extras, the rest: what stands in front of versions, markers, options and comments.
 _REQUIREMENT = re.compile(
@@ -89,8 +107,12 @@ _REQUIREMENT = re.compile(
 _APEX = re.compile(
     r"^(-e\s+)?(git\+)?[a-z]+(://|@)[^\s]*/apex(\.git)?([@#][^\s]*)?\s*$", re.IGNORECASE
 )
-LOCAL = re.compile(r"(?<=[0-9a-z])\+cu1\d\d\b")
-INDEX = re.compile(r"(?P<before>/whl/)(?P<cuda>(?:nightly/|test/)?cu1\d\d)(?P<after>/?\S*)")
+LOCAL = re.compile(r"(?<=[0-9a-z])\+cu(?:9|1\d)\d\b")
+# Within an address: the folder of an index, and the name of a page or wheel.
+_ADDRESSES = (
+    re.compile(r"/whl/(?:nightly/|test/)?(?P<cuda>cu(?:9|1\d)\d)\b"),
+    re.compile(r"://\S*(?:\+|%2B)(?P<cuda>cu(?:9|1\d)\d)\b", re.IGNORECASE),
+)
 _PINNED = re.compile(r"==\s*(\d+\.\d+)")
 
 
@@ -121,6 +143,8 @@ def in_requirement(text: str, start: int, removal: Edit | None) -> list[Found]:
         return [Found(code, start, end, row.message, edits, row.severity, row.effort)]
     out = []
     for local in LOCAL.finditer(text):
+        if "://" in text[: local.start()].rpartition(" ")[2]:
+            continue  # of an address, which `in_index` reads
         edit = Edit(start + local.start(), start + local.end(), "")
         message = f"`{local[0]}` is a build for CUDA: the version without it installs anywhere"
         out.append(Found(CUDA_WHEEL, edit.start, edit.end, message, (edit,)))
@@ -132,14 +156,13 @@ def in_requirement(text: str, start: int, removal: Edit | None) -> list[Found]:
 
 
 def in_index(text: str, start: int) -> list[Found]:
-    """Findings in options that name an index of CUDA wheels: the same index has wheels for the CPU."""
+    """Findings in addresses of CUDA wheels: beside each are the wheels for the CPU."""
     out = []
-    for index in INDEX.finditer(text):
-        first, last = start + index.start("cuda"), start + index.end("cuda")
-        folder, _, _ = index["cuda"].rpartition("cu1")
-        edit = Edit(first, last, f"{folder}cpu")
-        message = "an index of CUDA wheels: an XLA host needs those for the CPU"
-        out.append(Found(CUDA_WHEEL, first, last, message, (edit,)))
+    for form in _ADDRESSES:
+        for address in form.finditer(text):
+            first, last = (start + place for place in address.span("cuda"))
+            message = "an index of CUDA wheels: an XLA host needs those for the CPU"
+            out.append(Found(CUDA_WHEEL, first, last, message, (Edit(first, last, "cpu"),)))
     return out
 
 

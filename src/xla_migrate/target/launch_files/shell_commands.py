@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ...results import INFO, WARNING
-from .codes import CUDA_VARIABLE, GPU_LAUNCHER, GPU_RESOURCE, NVIDIA_PROGRAM
+from .codes import (
+    CUDA_PACKAGE,
+    CUDA_VARIABLE,
+    CUDA_WHEEL,
+    GPU_LAUNCHER,
+    GPU_RESOURCE,
+    NVIDIA_PROGRAM,
+)
 from .found import Edit, Found, Wanted, whole_line
 from .images import in_image
 from .packages import in_index, in_requirement, row_of
@@ -99,8 +107,14 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     said = [word.plain for word in words]
     if name in ("python", "python3") and said[1:2] == ["-m"] and len(words) > 2:
         name, words, said = said[2], words[2:], said[2:]
+    for word in words:
+        if "--cuda_ext" in word.text:
+            message = "apex is built by nvcc, which an XLA host does not have: the build fails"
+            yield Found(CUDA_PACKAGE, word.start, word.end, message)
     if name in _INSTALLERS and "install" in said:
         yield from _installed(words, said, command, text)
+    elif name in ("apt", "apt-get", "aptitude", "yum", "dnf") and "install" in said:
+        yield from _of_system(words)
     elif name in ("conda", "mamba", "micromamba") and "install" in said:
         yield from _of_conda(words)
     elif name in ("docker", "podman", "nvidia-docker") and "run" in said[:3]:
@@ -167,6 +181,7 @@ def _installed(
             if whole and word is not going[0]:
                 removal = None
         yield from in_requirement(word.plain, begin, removal)
+        yield from in_index(word.plain, begin)
 
 
 def _without(
@@ -191,14 +206,29 @@ def _line_is(command: Command, text: str) -> bool:
     )
 
 
-def _of_conda(words: list[Word]) -> Iterator[Found]:
-    from .codes import CUDA_WHEEL
+_CONDA_CUDA = re.compile(r"(pytorch-cuda|cudatoolkit|cuda-toolkit|cudnn|nccl)\b")
+# Packages of NVIDIA's own repositories, which come with images that have CUDA, and of its drivers.
+_SYSTEM_CUDA = re.compile(
+    r"(cuda(-(toolkit|runtime|compiler|libraries|libraries-dev|nvcc|cudart|cudart-dev|minimal-build|drivers|[\w-]+-dev))?"
+    r"(-\d+(-\d+)?)?|libnccl\d*(-dev|-devel)?|libcud(nn|art)[\w-]*|libcu(blas|fft|rand|sparse|solver)[\w-]*|libnvinfer[\w-]*"
+    r"|nvidia-(cuda-toolkit|driver-\d+|utils-\d+|container-toolkit|docker2)|datacenter-gpu-manager)(=\S+)?$"
+)
 
-    for word in words:
-        if re.match(r"(pytorch-cuda|cudatoolkit|cuda-toolkit|cudnn|nccl)\b", word.plain):
-            before = words[words.index(word) - 1]
+
+def _of_conda(words: list[Word]) -> Iterator[Found]:
+    yield from _left_out(words, _CONDA_CUDA, "CUDA, which an XLA host does not need")
+
+
+def _of_system(words: list[Word]) -> Iterator[Found]:
+    message = "a package of NVIDIA's repositories, which an XLA host does not need"
+    yield from _left_out(words, _SYSTEM_CUDA, message)
+
+
+def _left_out(words: list[Word], unneeded: re.Pattern[str], message: str) -> Iterator[Found]:
+    """A finding for each word that names a package of this kind, which can be left out of the command."""
+    for before, word in pairwise(words):
+        if unneeded.match(word.plain):
             edits = (Edit(before.end, word.end, ""),)
-            message = "CUDA, which an XLA host does not need"
             yield Found(CUDA_WHEEL, word.start, word.end, message, edits)
 
 
