@@ -156,3 +156,33 @@ spec:
 
 def test_what_is_no_yaml_is_left() -> None:
     assert codes("apiVersion: v1\nkind: Pod\n  image: [", "pod.yaml") == []
+
+
+@pytest.mark.parametrize(
+    ("container", "new"),
+    [
+        (
+            'command: ["torchrun", "--nproc_per_node=gpu", "train.py"]',
+            'command: ["torchrun", "--nproc_per_node=32", "train.py"]',
+        ),
+        (
+            "command: [torchrun]\n      args: [--nproc-per-node, gpu, train.py]",
+            "command: [torchrun]\n      args: [--nproc-per-node, 32, train.py]",
+        ),
+        (
+            "command:\n      - /bin/bash\n      - -lc\n      - torchrun --nproc_per_node=gpu t.py && echo done",
+            "command:\n      - /bin/bash\n      - -lc\n      - torchrun --nproc_per_node=32 t.py && echo done",
+        ),
+        (
+            "args: ['sh', '-c', 'CUDA_VISIBLE_DEVICES=0,1 python t.py']",
+            "args: ['sh', '-c', 'NEURON_RT_VISIBLE_CORES=0,1 python t.py']",
+        ),
+        ("command: [pip, install, flash-attn]", None),  # across words: told, and left
+        ('command: ["python", "-c", "print(\\"torchrun\\")"]', None),
+        ("command: python train.py", None),
+    ],
+)
+def test_commands_of_containers(container: str, new: str | None) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      {container}\n"
+    assert rewritten(text, "pod.yaml", NEURON) == text.replace(container, new or container)
+    assert codes(text, "pod.yaml", NEURON) == [] or new or "flash-attn" in container

@@ -192,7 +192,7 @@ RUN pip install \\
 COPY nvidia-smi .
 # xla-migrate: ignore[XLA953]
 RUN pip install apex
-CMD ["torchrun", "--nproc_per_node=gpu", "train.py"]
+CMD ["torchrun", "--nproc_per_node=32", "train.py"]
 """
     )
     assert codes(new, "Dockerfile", NEURON) == ["xla954"] * 3
@@ -253,3 +253,22 @@ def test_a_build_of_apex_from_its_sources(command: str) -> None:
     text = f"git clone https://example.com/apex && cd apex && {command}\n"
     assert codes(text, "setup.sh") == ["XLA953"]
     assert rewritten(text, "setup.sh") == text
+
+
+def test_the_json_form() -> None:
+    text = """\
+FROM ubuntu:22.04
+RUN ["pip", "install", "tqdm", "flash-attn"]
+ENTRYPOINT ["/bin/sh", "-c", "nvidia-smi; exec torchrun --nproc_per_node=gpu t.py"]
+CMD ["torchrun", "--nproc_per_node=gpu", "train.py"]
+"""
+    new = rewritten(text, "Dockerfile", NEURON)
+    assert """RUN ["pip", "install", "tqdm"]""" in new
+    assert """-c", "nvidia-smi; exec torchrun --nproc_per_node=32 t.py"]""" in new
+    assert """CMD ["torchrun", "--nproc_per_node=32", "train.py"]""" in new
+
+
+@pytest.mark.parametrize("quote", ["'", '"', ""])
+def test_quotes_around_an_option(quote: str) -> None:
+    text = f"torchrun {quote}--nproc_per_node=gpu{quote} t.py\ntorchrun --nproc-per-node {quote}auto{quote} t.py\n"
+    assert rewritten(text, "run.sh", NEURON) == text.replace("gpu", "32").replace("auto", "32")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .found import Edit, Found, Wanted
 from .images import in_image
 from .shell_commands import in_assignment, in_command, is_of_cuda, variable
-from .shell_words import Command, commands
+from .shell_words import Command, Word, commands, of_words
 
 # An instruction with the lines that continue it; comment lines between those belong to it.
 _INSTRUCTION = re.compile(
@@ -16,6 +16,7 @@ _INSTRUCTION = re.compile(
     re.MULTILINE,
 )
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>[^\s$]\S*)(?:\s|$)")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PAIR = re.compile(r"(?P<name>\w+)(?:=|[ \t]+)(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
 
 
@@ -33,7 +34,12 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
             stages |= {named[1].lower()} if named else set()
         elif name in ("ENV", "ARG"):
             yield from _variables(text, start, end, wanted)
-        elif name in ("RUN", "CMD", "ENTRYPOINT") and not instruction["rest"].startswith("["):
+        elif name in ("RUN", "CMD", "ENTRYPOINT") and instruction["rest"].startswith("["):
+            items = _STRING.finditer(text, start, end)
+            words = [Word(item[1], *item.span(1)) for item in items]
+            for command in of_words(words, text):
+                yield from in_command(command, text, wanted)
+        elif name in ("RUN", "CMD", "ENTRYPOINT"):
             alone = name == "RUN"
             all_commands = list(commands(_without_comments(text, start, end), start, end))
             for command in all_commands:

@@ -11,7 +11,8 @@ import yaml
 from .codes import GPU_RESOURCE
 from .found import Edit, Found, Wanted
 from .images import in_image
-from .shell_commands import is_of_cuda, variable
+from .shell_commands import in_command, is_of_cuda, variable
+from .shell_words import Word, of_words
 
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")
 _GPU_LABEL = re.compile(r"nvidia\.com/gpu\.\w+")
@@ -68,7 +69,9 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
         ]
         for pair in pairs:
             yield from _in_pair(pair, wanted)
-        yield from _environment_entry({pair.key.value: pair for pair in pairs}, wanted)
+        named = {str(pair.key.value): pair for pair in pairs}
+        yield from _environment_entry(named, wanted)
+        yield from _command(named, text, wanted)
 
 
 def _mappings(text: str) -> Iterator[tuple[yaml.MappingNode, str]]:
@@ -128,6 +131,28 @@ def _environment_entry(pairs: dict[str, Pair], wanted: Wanted) -> Iterator[Found
     if name is not None and value is not None and is_of_cuda(name.text):
         assert isinstance(name.value, yaml.ScalarNode)
         yield variable(name.text, value.text, _start(name.value), _end(name.value), wanted)
+
+
+def _command(pairs: dict[str, Pair], text: str, wanted: Wanted) -> Iterator[Found]:
+    """`command` and `args` of a container: one command, whose words keep their places."""
+    nodes = [
+        item
+        for key in ("command", "args")
+        if key in pairs and isinstance(pairs[key].value, yaml.SequenceNode)
+        for item in pairs[key].value.value
+    ]
+    words = []
+    for node in nodes:
+        start = _start(node)
+        if not isinstance(node, yaml.ScalarNode) or not text.startswith(node.value, start):
+            return  # written with escapes, or as a block
+        words.append(Word(node.value, start, start + len(node.value)))
+    for command in of_words(words, text):
+        for found in in_command(command, text, wanted):
+            within = all(
+                any(w.start <= e.start and e.end <= w.end for w in words) for e in found.edits
+            )
+            yield found if within else found._replace(edits=())
 
 
 def _compose_environment(node: yaml.Node, wanted: Wanted) -> Iterator[Found]:

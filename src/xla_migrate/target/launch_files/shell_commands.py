@@ -257,10 +257,12 @@ def _torchrun(words: list[Word], wanted: Wanted) -> Iterator[Found]:
         option = re.match(r"--nproc[-_]per[-_]node(=|$)", word.plain)
         if option is None:
             continue
-        value = word.plain.partition("=")[2] if option[1] else ""
-        start, end = word.start + len(word.text) - len(value), word.end
+        value = word.plain.partition("=")[2]
         if not option[1] and k + 1 < len(words):
-            value, start, end = words[k + 1].plain, words[k + 1].start, words[k + 1].end
+            word = words[k + 1]
+            value = word.plain
+        start = word.start + word.text.rfind(value)  # without quotes
+        end = start + len(value)
         number = str(wanted.devices) if wanted.devices else ""
         edits = (Edit(start, end, number),) if number else ()
         if value in ("gpu", "auto"):

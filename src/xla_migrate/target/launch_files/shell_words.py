@@ -55,6 +55,21 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
     return _Reader(text, start, len(text) if end is None else end).commands()
 
 
+def of_words(words: list[Word], text: str) -> Iterator[Command]:
+    """The commands of a list of words, as JSON and YAML hold them; `sh -c` is given a script, which is read in turn.
+
+    Args:
+        words: each as it stands in `text`, without the quotes around it.
+        text: the whole file.
+    """
+    shell = bool(words) and words[0].plain.rpartition("/")[2] in ("sh", "bash")
+    options = [word.plain for word in words[1:-1]]
+    if shell and options and re.fullmatch(r"-\w*c", options[-1]) and "\\" not in words[-1].text:
+        yield from commands(text, words[-1].start, words[-1].end)
+    elif words:
+        yield Command(tuple(words), False)
+
+
 class _Reader:
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text, self.at, self.start, self.end = text, start, start, end
