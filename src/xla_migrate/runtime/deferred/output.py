@@ -1,7 +1,7 @@
 """Output of others comes in its place: what waits is done before it.
 
 The methods of `sys.stdout`, `sys.stderr` and of files that deferred calls write to are watched, and so are logging and
-what starts programs or ends this one.
+what starts programs or ends this one, and the ends of a notebook's cells.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -103,4 +104,18 @@ def _watch_processes() -> None:
     os._exit = left  # type: ignore[assignment]
 
 
-queue.at_first_use += [_watch_logging, _watch_processes]
+def _watch_notebook() -> None:
+    """A notebook's cell shows what it has printed: before its traceback and its result, and not below the next cell."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return
+    shell.events.register("post_run_cell", lambda _: queue.settle_all())
+    _watch(shell, ("showtraceback",))
+    _watch(shell.display_pub, ("publish",))
+    shell.display_trap.hook = watched = _watched(shell.displayhook)
+    if sys.displayhook is shell.displayhook:  # a cell is running
+        sys.displayhook = watched
+
+
+queue.at_first_use += [_watch_logging, _watch_processes, _watch_notebook]
