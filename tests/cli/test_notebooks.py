@@ -105,3 +105,58 @@ def test_a_notebook_of_another_language_has_nothing_for_us(run: Runner, here: Pa
     (here / "a.ipynb").write_text(text)
     assert run("a.ipynb").code == 0
     assert (here / "a.ipynb").read_text() == text
+
+
+BESIDE_PYTHON = (
+    "!nvidia-smi\n!pip install -q flash-attn \\\n    'torch==2.9.0+cu128'",
+    "found = !nvidia-smi --list-gpus\nprint('!nvidia-smi')",
+    "%pip install apex\n%env CUDA_VISIBLE_DEVICES=0",
+    "%%bash\nset -e\ntorchrun --nproc_per_node=gpu train.py",
+    "%%writefile train.py\nimport torch\nx = torch.ones(2).cuda()",
+    "%%writefile -a requirements.txt\ncupy",
+    "%%html\n<b>nvidia-smi</b>",
+    'text = """\n!nvidia-smi\n"""\nif True:\n    !nvcc --version',
+)
+
+
+def test_commands_and_files_of_cells_are_told_and_left(run: Runner, here: Path) -> None:
+    (here / "a.ipynb").write_text(text := book(*BESIDE_PYTHON))
+    rows = json.loads(run("check", "--output-format", "json", ".").out)["findings"]
+    assert [(f["cell"], f["line"], f["code"], f["severity"]) for f in rows] == [
+        (2, 1, "XLA957", "info"),  # it fails, and the notebook goes on
+        (2, 2, "XLA953", "error"),
+        (2, 3, "XLA952", "error"),
+        (3, 1, "XLA957", "warning"),
+        (4, 1, "XLA953", "error"),
+        (5, 3, "XLA956", "error"),
+        (6, 3, "XLA101", "error"),
+        (7, 2, "XLA953", "error"),
+        (9, 5, "XLA957", "warning"),
+    ]
+    assert {f["safety"] for f in rows} == {None}
+    assert run("a.ipynb").code == 1
+    assert (here / "a.ipynb").read_text() == text
+    assert run("check", "--ignore", "XLA9,XLA101", ".").code == 0
+
+
+def test_their_places_are_those_of_the_new_notebook(run: Runner, here: Path) -> None:
+    (here / "a.ipynb").write_text(
+        book("import torch\nx = torch.ones(2).cuda()\n!pip install apex", "%%sh\nnvcc a.cu")
+    )
+    assert run("--diff", "a.ipynb").err.splitlines()[:2] == [
+        "a.ipynb:cell 2:3:14: XLA953 apex is built by nvcc, which an XLA host does not have: the installation fails",
+        "a.ipynb:cell 3:2:1: XLA957 nvcc is not there on an XLA host",
+    ]
+    assert run("a.ipynb").out.splitlines()[0].startswith("a.ipynb:cell 2:4:14: XLA953 ")
+
+
+def test_names_that_a_module_hands_on_are_what_they_were(run: Runner, here: Path) -> None:
+    (here / "utils.py").write_text("from torch.cuda.amp import autocast\n")
+    (here / "a.ipynb").write_text(
+        book(
+            "from torch import nn\nfrom utils import autocast\nmodel = nn.Linear(2, 2).cuda()",
+            "with autocast():\n    model(x.cuda()).sum().backward()",
+        )
+    )
+    assert run("a.ipynb").code == 0
+    assert "with xla.autocast():" in (here / "a.ipynb").read_text()

@@ -81,10 +81,16 @@ def test_one_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
         project.modules.files["never.py"]
 
 
-def test_notebooks_have_none(tmp_path: Path) -> None:
+def test_notebooks_are_of_the_project_and_other_files_are_not(tmp_path: Path) -> None:
+    tree(tmp_path, "lib.py")
     (tmp_path / "a.ipynb").write_text("{}")
-    (found,) = Walk(Finder()).files([str(tmp_path / "a.ipynb")])
-    assert Projects().of(found) is None
+    (tmp_path / "a.txt").write_text("")
+    (book,) = Walk(Finder()).files([str(tmp_path / "a.ipynb")])
+    (text,) = Walk(Finder()).files([str(tmp_path / "a.txt")])
+    project = Projects().of(book)
+    assert project is not None
+    assert "lib.py" in project.modules.files
+    assert Projects().of(text) is None
 
 
 def test_its_fingerprint_changes_with_any_of_its_files(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ class Projects:
         self._modules: dict[str, Modules] = {}
 
     def of(self, found: FoundFile) -> Project | None:
-        """The project as the file sees it; notebooks have none."""
-        if not found.path.endswith(".py"):
+        """The project as the file sees it; none where it is neither Python nor a notebook."""
+        if not found.path.endswith((".py", ".ipynb")):
             return None
         from xla_codemods.analysis.projects.project import Modules, Project
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _PYTHON_MAGICS = frozenset({"capture", "prun", "time", "timeit"})
 _MAGIC = re.compile(r"\s*(?:[%!?]|[\w.*]+\?{1,2}\s*$)")
 _ASSIGNED = re.compile(r"(?P<target>\s*[\w.,\[\]'\"() ]+?\s*=\s*)[%!](?!=)")
+# What stands before a command of the shell: `!`, `files = !`, `%pip` (whose name is the command's).
+_COMMAND = re.compile(
+    r"\s*(?:[\w.,\[\]'\"() ]+?=\s*)?(?:!{1,2}|%sx\s|%system\s|%(?=(?:pip|conda|mamba|uv)\s))"
+)
+_SHELL_CELL = re.compile(r"%%\s*(?:bash|sh|script\s+(?:bash|sh))\b|%%!")
+_WRITES = re.compile(r"(?P<line>%%(?:writefile|file)\s+(?:-a\s+)?(?P<name>\S+)[^\n]*)\n")
 _TOKENS = re.compile(
     r"""#.*|\"{3}|'{3}|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[(\[{]|[)\]}]|\\(?=\n?$)"""
 )
@@ -78,6 +84,7 @@ class Notebook:
         self._kept: list[str] = []  # the lines that names stand for
         self._opened: list[str] = []  # what stood before the code of magics that run it
         self._may_open = not any(MARK in cell.text for cell in cells)
+        self._all = cells
         self._cells = [cell for cell in cells if not _is_foreign(cell.text)]
         masked = (self._mask(cell).removesuffix("\n") for cell in self._cells)
         self.program = f"\n{self._token}C\n".join(masked) + "\n"
@@ -94,6 +101,24 @@ class Notebook:
     def texts(self) -> dict[int, str]:
         """Cell number -> source, of the Python cells."""
         return {cell.number: cell.text for cell in self._cells}
+
+    def all_texts(self) -> dict[int, str]:
+        """Cell number -> source, of all code cells, those in other languages too."""
+        return {cell.number: cell.text for cell in self._all}
+
+    def shell(self) -> dict[int, str]:
+        """Cell number -> its text with all but the commands of a shell blank, of the cells that have some."""
+        views = {cell.number: _shell_of(cell.text) for cell in self._all}
+        return {number: view for number, view in views.items() if not view.isspace() and view}
+
+    def written(self) -> dict[int, tuple[str, str]]:
+        """Cell number -> name and content of the file that the cell writes (`%%writefile`), behind an empty line."""
+        found = {cell.number: (_WRITES.match(cell.text), cell.text) for cell in self._all}
+        return {
+            number: (match["name"].strip("\"'"), text[match.end("line") :])
+            for number, (match, text) in found.items()
+            if match is not None
+        }
 
     def rebuilt(self, program: str) -> bytes:
         """The file with the cells' sources out of `program`, an edited `self.program`.
@@ -226,6 +251,23 @@ def _is_foreign(text: str) -> bool:
     """True if the cell is for another program than Python: `%%bash` and the like."""
     match = re.match(r"%%\s*(\w*)", text)
     return match is not None and match[1] not in _PYTHON_MAGICS
+
+
+def _shell_of(text: str) -> str:
+    """`text`, every place kept, with spaces for what no shell runs."""
+    lines = text.split("\n")
+    if text.startswith("%%"):
+        lines[0] = " " * len(lines[0])
+        return "\n".join(lines) if _SHELL_CELL.match(text) else ""
+    goes_on = False
+    for k, (line, is_start) in enumerate(zip(lines, _logical_starts(lines))):
+        command = _COMMAND.match(line) if is_start else None
+        if command is not None:
+            lines[k] = " " * command.end() + line[command.end() :]
+        elif not goes_on:
+            lines[k] = " " * len(line)
+        goes_on = (command is not None or goes_on) and line.endswith("\\")
+    return "\n".join(lines)
 
 
 def _unused_name(text: str) -> str:

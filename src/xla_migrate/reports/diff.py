@@ -50,7 +50,7 @@ def _texts(data: bytes, path: str) -> dict[int | None, bytes]:
         return {None: data}
     from ..files.notebook import Notebook
 
-    return {cell: text.encode() for cell, text in Notebook(data).texts().items()}
+    return {cell: text.encode() for cell, text in Notebook(data).all_texts().items()}
 
 
 def _old_lines(old: bytes, new: bytes) -> list[tuple[int, bool]]:

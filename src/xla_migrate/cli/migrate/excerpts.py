@@ -94,7 +94,7 @@ def _split(data: bytes, path: str) -> _Lines:
         from ...files.notebook import Notebook, NotebookError
 
         try:
-            return {cell: text.splitlines() for cell, text in Notebook(data).texts().items()}
+            return {cell: text.splitlines() for cell, text in Notebook(data).all_texts().items()}
         except NotebookError:
             return {}
     try:

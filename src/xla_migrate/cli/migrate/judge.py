@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from xla_codemods import engine
 from xla_codemods.engine import Options
 from xla_codemods.finding import Finding
 from xla_codemods.rules import RULES
 from xla_codemods.source import SourceError, split_lines
 
-from ...results import CORRECTNESS, Diagnostic, FileVerdict, cannot_parse
+from ...results import CORRECTNESS, INFO, Diagnostic, FileVerdict, cannot_parse
 from ..internal import told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from xla_codemods.analysis.projects.project import Project
 
@@ -40,7 +42,7 @@ def judge(
     """
     try:
         if path.endswith(".ipynb"):
-            return _notebook(data, path, options, rewriting)
+            return _notebook(data, path, options, rewriting, project)
         return _source(data, path, options, rewriting, project)
     except SourceError as error:
         return FileVerdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
@@ -71,17 +73,22 @@ def _source(
     )
 
 
-def _notebook(data: bytes, path: str, options: Options, rewriting: bool) -> FileVerdict:
+def _notebook(
+    data: bytes, path: str, options: Options, rewriting: bool, project: Project | None = None
+) -> FileVerdict:
     from ...files.notebook import Notebook, NotebookError
 
     try:
         book = Notebook(data)
-        verdict = _source(book.program.encode(), path, options, rewriting)
+        verdict = _source(book.program.encode(), path, options, rewriting, project)
         program = book.program if verdict.data is None else verdict.data.decode()
+        new = None if verdict.data is None else book.rebuilt(program)
+        beside = _beside_python(book if new is None else Notebook(new), path, options)
+        left = (*_in_cells(verdict.left, book, program), *beside)
         return verdict.replace(
-            left=_in_cells(verdict.left, book, program),
+            left=tuple(sorted(left, key=lambda row: (row.cell or 0, row.line, row.column))),
             migrated=_in_cells(verdict.migrated, book, book.program),
-            data=None if verdict.data is None else book.rebuilt(program),
+            data=new,
             notes=_notes(verdict, book),
         )
     except NotebookError as error:
@@ -90,6 +97,27 @@ def _notebook(data: bytes, path: str, options: Options, rewriting: bool) -> File
     except SourceError as error:
         cell, line = book.place(book.program, error.line)
         return FileVerdict((cannot_parse(error.reason, line, error.column, cell),), failed=True)
+
+
+def _beside_python(book: Notebook, path: str, options: Options) -> Iterator[Diagnostic]:
+    """What a notebook's commands of a shell, and the files that its cells write, say of CUDA: told, and left as it is."""
+    from ...files.launch_names import may_launch
+    from ...target.launch_files.codes import NVIDIA_PROGRAM
+    from ...target.launch_files.judge import told_of
+
+    for cell, text in book.shell().items():
+        for row in told_of(text, "cell.sh", options.selects):
+            shown = (
+                row.code == NVIDIA_PROGRAM and row.column == 2
+            )  # `!nvidia-smi` fails, and the notebook goes on
+            yield row.replace(cell=cell, severity=INFO if shown else row.severity)
+    for cell, (name, text) in book.written().items():
+        rows: tuple[Diagnostic, ...] = ()
+        if name.endswith(".py"):
+            rows = _rows(engine.check(text.encode(), options, path), text.encode())
+        elif may_launch(os.path.basename(name)):
+            rows = told_of(text, os.path.basename(name), options.selects)
+        yield from (row.replace(cell=cell, safety=None) for row in rows)
 
 
 def _in_cells(rows: tuple[Diagnostic, ...], book: Notebook, program: str) -> tuple[Diagnostic, ...]:
