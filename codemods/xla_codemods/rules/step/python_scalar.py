@@ -47,7 +47,7 @@ from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.drawing import is_drawing
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
-from ...analysis.training.turns import in_each_turn
+from ...analysis.training.turns import in_each_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -137,7 +137,7 @@ def by_chance(script: Script) -> Iterator[Finding]:
     """`if random.random() < ratio:` in a step, which then computes one thing or another."""
     if not (script.trains and script.runs_accelerated and script.source.mentions("random", "rand")):
         return
-    for node, _turn in in_each_turn(script):
+    for node in in_each_step(script):
         if isinstance(node, (ast.If, ast.IfExp)) and _is_drawn(script, node.test):
             if script.function(node) in computing(script) or _computes(script, node):
                 message = (

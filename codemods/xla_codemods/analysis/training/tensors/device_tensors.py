@@ -25,7 +25,7 @@ from ...inference.values import (
 )
 from ...loops import is_called_a_model
 from ...optimizers import scaling_steps
-from ...syntax import argument_for
+from ...syntax import argument_for, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .losses import is_called_a_loss
 
@@ -222,8 +222,8 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     if not (script.accelerated or uses_accelerate(script)):
         return False
     function = script.function(node)
-    text = ast.unparse(node)
-    if any(ast.unparse(n) == text and script.function(n) is function for n in losses(script)):
+    text = unparsed(node)
+    if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
         return True
     return (
         depth == 0
