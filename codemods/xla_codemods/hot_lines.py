@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+from .analysis.nodes import walk
 from .catalog.families import NAMES, PACKAGES, PARTS, is_cuda_only, may_lead_to_one
 from .patterns import Pattern
 from .prefilter import SUPPRESSION
@@ -111,7 +112,7 @@ def local_names(source: Source, names: set[str]) -> set[str]:
     """`names`, and what they are called where an import gives them another name, at any depth."""
     if not names or not source.names.intersection(name.lower() for name in names):
         return names
-    imports = (n for n in ast.walk(source.tree) if isinstance(n, ast.ImportFrom))
+    imports = (n for n in walk(source.tree) if isinstance(n, ast.ImportFrom))
     renamed = {a.asname for n in imports for a in n.names if a.asname and a.name in names}
     return names | renamed
 
@@ -165,7 +166,7 @@ def _names_of(statement: ast.stmt, hot: set[int]) -> Iterator[str]:
     elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
-            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+            yield from (node.id for node in walk(target) if isinstance(node, ast.Name))
 
 
 def _returns(statement: ast.AST) -> Iterator[int]:

@@ -115,6 +115,8 @@ def scaling_steps(file: ParsedFile) -> list[ast.Call]:
 
 
 def _find_scaling_steps(file: ParsedFile) -> list[ast.Call]:
+    if not file.source.mentions("scaler"):
+        return []
     return [call for call, _ in file.index.of(ast.Call) if is_scaling_step(file, call)]
 
 

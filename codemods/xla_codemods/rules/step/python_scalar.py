@@ -84,6 +84,9 @@ _SIZED = FACTORIES - {
 }
 
 
+_LAST_NAMES = _FIXED | _SIZED | {"arange", *(name.rpartition(".")[2] for name in _RESIZING)}
+
+
 @RULE.file(mentions=IN_TRAINING)
 def python_scalar(script: Script) -> Iterator[Finding]:
     if not script.trains:
@@ -114,6 +117,8 @@ def python_scalar(script: Script) -> Iterator[Finding]:
 def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: Counters) -> bool:
     assert isinstance(call.func, ast.Attribute)
     name = call.func.attr
+    if name not in _LAST_NAMES and script.project is None:
+        return False
     dotted = script.dotted(call.func, scope)
     if dotted is None:
         given = call.args if name in _FIXED and may_be_read(script, call.func.value) else []

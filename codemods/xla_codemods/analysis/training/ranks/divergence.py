@@ -200,13 +200,18 @@ _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)
 
 def reads_averages(script: ParsedFile, statement: ast.stmt) -> bool:
     """True if `statement`, or what it calls in this file, has to do with gradients, or with a norm taken of them."""
+    has_norms = script.source.mentions("clip_grad", "grad_norm", "total_norm")
+    if not has_norms and "grad" not in script.source.names:
+        return False
     for node in walk(statement):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return True
         if isinstance(node, ast.Call):
-            if _NORM.search(unparsed(node.func)) or _calls_a_reader(script, node.func):
+            if has_norms and _NORM.search(unparsed(node.func)):
                 return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if _calls_a_reader(script, node.func):
+                return True
+        if has_norms and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found = script.index.scope(node).find(node.id)
             for binding in found[1] if found is not None else ():
                 value = binding.value

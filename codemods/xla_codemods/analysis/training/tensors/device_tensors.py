@@ -24,6 +24,7 @@ from ...inference.values import (
     Value,
 )
 from ...loops import is_called_a_model
+from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, unparsed
 from .computed import computing, gives_one_tensor, is_state
@@ -126,7 +127,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
 
 def _is_of_an_output(script: Script, node: ast.expr) -> bool:
     """True if `node`, a tensor, is computed of what a model has given: `(torch.max(out, 1)[1] == y).sum()`."""
-    parts = list(ast.walk(node))
+    parts = list(walk(node))
     if any(isinstance(part, ast.Attribute) and part.attr in _LEAVES for part in parts):
         return False
     return any(isinstance(part, ast.Name) and _is_output(script, part) for part in parts)
