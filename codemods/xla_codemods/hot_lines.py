@@ -25,8 +25,10 @@ _HOMES: set[str] = set()
 _TEXTS: dict[str, set[str]] = {}
 _TO_IMPORT: set[str] = set()  # names in small letters whose import makes its line hot
 _IMPORTED = (Pattern(r"import (\w+)"), Pattern(r", (\w+) as\b"))
-# Texts in small letters that make their line hot, with the name (or part of one) that a file must have for it.
-_MENTIONED: dict[str, str] = {}
+# Texts in small letters that make their line hot, by how they begin: what may follow on that, each searched at once.
+_MENTIONED: dict[str, tuple[str, ...]] = {}
+_BEGINNING = Pattern(r"\W*\w+\W?")
+_WORD = Pattern(r"\w+")
 
 # A file in whose code one of these stands trains.
 _TRAINS = (
@@ -81,7 +83,11 @@ def listen_to_arguments(names: Iterable[str], *, hot: bool = True) -> None:
 def listen_to_parts(parts: Iterable[str]) -> None:
     """Lines that hold any of these texts, in small letters, are hot: parts of names, or what begins with one."""
     for part in parts:
-        _MENTIONED[part] = re.findall(r"\w+", part)[0]
+        match = _BEGINNING.match(part)
+        assert match is not None
+        start = match.group()
+        rests = {*_MENTIONED.get(start, ()), part[len(start) :]}
+        _MENTIONED[start] = tuple(sorted(rests))
 
 
 listen_to_words(name.rpartition(".")[2] for name in (*PACKAGES, *PARTS, *NAMES))
@@ -134,9 +140,10 @@ def _lines(source: Source, words: set[str]) -> list[int]:
     texts = {t for name in source.names & _TEXTS.keys() for t in _TEXTS[name]}
     texts.update(word.lower() for word in words)
     found = {p for t in texts for p in _whole_places(t, text)}
-    found.update(
-        p for part, name in _MENTIONED.items() if source.mentions(name) for p in _places(part, text)
-    )
+    for start, rests in _MENTIONED.items():
+        if source.mentions(_WORD.findall(start)[0]):
+            behind = len(start)
+            found.update(p for p in _places(start, text) if text.startswith(rests, p + behind))
     for pattern in _IMPORTED:
         imports = pattern.compiled.finditer(text)
         found.update(match.start() for match in imports if match[1] in _TO_IMPORT)
