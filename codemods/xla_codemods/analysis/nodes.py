@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-# Fields that hold no node, or none of interest: names, numbers, contexts, operators.
+# Fields that hold no node, or none of interest: names, numbers, contexts, operators. (The `names` of imports are below.)
 _PLAIN = frozenset(
     "id ctx op ops attr arg name names kind n s conversion is_async simple lineno type_comment module level "
     "asname type_ignores".split()
@@ -20,9 +20,7 @@ class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):
     """How to get the children of a node, by its type: found out once per type."""
 
     def __missing__(self, kind: type[ast.AST]) -> Callable[[Any], list[ast.AST]]:
-        plain = {"value", *_PLAIN} if kind is ast.Constant else _PLAIN
-        kept = {"names"} if kind in {ast.Import, ast.ImportFrom} else set()
-        fields = tuple(f for f in kind._fields if f in kept or f not in plain)
+        fields = tuple(f for f in kind._fields if f not in _PLAIN)
 
         def by_fields(node: ast.AST) -> list[ast.AST]:
             found: list[ast.AST] = []
@@ -78,13 +76,20 @@ CHILDREN = _Children(
         ast.keyword: _value,
         ast.alias: _none,
         ast.arg: lambda node: [] if node.annotation is None else [node.annotation],
+        ast.AugAssign: lambda node: [node.target, node.value],
         ast.BinOp: lambda node: [node.left, node.right],
         ast.BoolOp: lambda node: [*node.values],
         ast.Compare: lambda node: [node.left, *node.comparators],
+        ast.For: lambda node: [node.target, node.iter, *node.body, *node.orelse],
+        ast.IfExp: lambda node: [node.test, node.body, node.orelse],
+        ast.Import: lambda node: [*node.names],
+        ast.ImportFrom: lambda node: [*node.names],
         ast.List: lambda node: [*node.elts],
+        ast.Starred: _value,
         ast.Subscript: lambda node: [node.value, node.slice],
         ast.Tuple: lambda node: [*node.elts],
         ast.UnaryOp: lambda node: [node.operand],
+        ast.With: lambda node: [*node.items, *node.body],
     }
 )
 
