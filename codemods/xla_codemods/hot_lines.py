@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+from .analysis.nodes import walk
 from .catalog.families import NAMES, PACKAGES, PARTS, is_cuda_only, may_lead_to_one
 from .patterns import Pattern
 from .prefilter import SUPPRESSION
@@ -24,8 +25,10 @@ _HOMES: set[str] = set()
 _TEXTS: dict[str, set[str]] = {}
 _TO_IMPORT: set[str] = set()  # names in small letters whose import makes its line hot
 _IMPORTED = (Pattern(r"import (\w+)"), Pattern(r", (\w+) as\b"))
-# Texts in small letters that make their line hot, with the name (or part of one) that a file must have for it.
-_MENTIONED: dict[str, str] = {}
+# Texts in small letters that make their line hot, by how they begin: what may follow on that, each searched at once.
+_MENTIONED: dict[str, tuple[str, ...]] = {}
+_BEGINNING = Pattern(r"\W*\w+\W?")
+_WORD = Pattern(r"\w+")
 
 # A file in whose code one of these stands trains.
 _TRAINS = (
@@ -80,7 +83,11 @@ def listen_to_arguments(names: Iterable[str], *, hot: bool = True) -> None:
 def listen_to_parts(parts: Iterable[str]) -> None:
     """Lines that hold any of these texts, in small letters, are hot: parts of names, or what begins with one."""
     for part in parts:
-        _MENTIONED[part] = re.findall(r"\w+", part)[0]
+        match = _BEGINNING.match(part)
+        assert match is not None
+        start = match.group()
+        rests = {*_MENTIONED.get(start, ()), part[len(start) :]}
+        _MENTIONED[start] = tuple(sorted(rests))
 
 
 listen_to_words(name.rpartition(".")[2] for name in (*PACKAGES, *PARTS, *NAMES))
@@ -111,7 +118,7 @@ def local_names(source: Source, names: set[str]) -> set[str]:
     """`names`, and what they are called where an import gives them another name, at any depth."""
     if not names or not source.names.intersection(name.lower() for name in names):
         return names
-    imports = (n for n in ast.walk(source.tree) if isinstance(n, ast.ImportFrom))
+    imports = (n for n in walk(source.tree) if isinstance(n, ast.ImportFrom))
     renamed = {a.asname for n in imports for a in n.names if a.asname and a.name in names}
     return names | renamed
 
@@ -133,9 +140,10 @@ def _lines(source: Source, words: set[str]) -> list[int]:
     texts = {t for name in source.names & _TEXTS.keys() for t in _TEXTS[name]}
     texts.update(word.lower() for word in words)
     found = {p for t in texts for p in _whole_places(t, text)}
-    found.update(
-        p for part, name in _MENTIONED.items() if source.mentions(name) for p in _places(part, text)
-    )
+    for start, rests in _MENTIONED.items():
+        if source.mentions(_WORD.findall(start)[0]):
+            behind = len(start)
+            found.update(p for p in _places(start, text) if text.startswith(rests, p + behind))
     for pattern in _IMPORTED:
         imports = pattern.compiled.finditer(text)
         found.update(match.start() for match in imports if match[1] in _TO_IMPORT)
@@ -165,7 +173,7 @@ def _names_of(statement: ast.stmt, hot: set[int]) -> Iterator[str]:
     elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
-            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+            yield from (node.id for node in walk(target) if isinstance(node, ast.Name))
 
 
 def _returns(statement: ast.AST) -> Iterator[int]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Union
 
-from .nodes import children
+from .nodes import children, walk
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 Comprehension = Union[ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp]
@@ -166,7 +166,7 @@ class Collector:
 
     def match(self, node: ast.Match) -> None:
         for case in node.cases:
-            for pattern in ast.walk(case.pattern):
+            for pattern in walk(case.pattern):
                 name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
                 if isinstance(name, str):
                     self.add(name, Binding("match", node))

@@ -147,23 +147,27 @@ def _at_module_level(script: ParsedFile) -> set[str]:
 
 def _renamed(script: ParsedFile) -> set[str]:
     """`cuda = torch.cuda`: second names of modules."""
-    return {target.id for target, _ in _modules_kept(script) if isinstance(target, ast.Name)}
+    kept = script.cached(_modules_kept)
+    return {target.id for target, _ in kept if isinstance(target, ast.Name)}
 
 
-def _modules_kept(script: ParsedFile) -> Iterator[tuple[ast.expr, str]]:
+def _modules_kept(script: ParsedFile) -> list[tuple[ast.expr, str]]:
     """What modules are assigned to that have something of CUDA in them, with their dotted names."""
-    for statement, scope in script.index.of(ast.Assign):
-        if isinstance(statement.value, (ast.Name, ast.Attribute, ast.Call)):
-            dotted = resolve(statement.value, scope)
-            if dotted is not None and may_lead_to_one(dotted):
-                yield from ((target, dotted) for target in statement.targets)
+    return [
+        (target, dotted)
+        for statement, scope in script.index.of(ast.Assign)
+        if isinstance(statement.value, (ast.Name, ast.Attribute, ast.Call))
+        and (dotted := resolve(statement.value, scope)) is not None
+        and may_lead_to_one(dotted)
+        for target in statement.targets
+    ]
 
 
 def _expressions(script: ParsedFile, local: set[str]) -> Iterator[Use]:
     yield from _of_names(script, local)
     kept = {
         ast.unparse(target): dotted
-        for target, dotted in _modules_kept(script)
+        for target, dotted in script.cached(_modules_kept)
         if isinstance(target, ast.Attribute) and not is_cuda_only(dotted)
     }
     if kept:  # `self.dist = torch.distributed`

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from .inference.expressions import EXPRESSIONS
 from .inference.inference import Inference
-from .nodes import CHILDREN
+from .nodes import CHILDREN, LEAVES
 from .scopes import Scope
 
 N = TypeVar("N", bound=ast.AST)
@@ -102,7 +102,7 @@ def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
         node = stack.pop()
         kind = type(node)
         nodes[kind].append((node, scope))
-        if kind in _LEAVES:
+        if kind in LEAVES:
             continue
         below = CHILDREN[kind](node)
         for child in below:
@@ -118,7 +118,7 @@ def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
 
 _PARTLY = frozenset({ast.ClassDef, ast.If, *_TRIES, ast.ExceptHandler, ast.Match, ast.match_case})
 _ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
-_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue})
+
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
 
 

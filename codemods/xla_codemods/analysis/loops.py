@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..patterns import Pattern
-from .nodes import CHILDREN
+from .nodes import CHILDREN, LEAVES
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
@@ -75,8 +75,8 @@ def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             if kind not in DEFINITIONS:
                 stack.append(node.test if kind is ast.While else node.iter)  # type: ignore[attr-defined]
             continue
-        below = CHILDREN[kind](node)
-        if below:
+        if kind not in LEAVES:
+            below = CHILDREN[kind](node)
             below.reverse()
             stack += below
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..patterns import Pattern
 from .inference.values import INSTANCE, OPTIMIZER, SCALER
 from .loops import gone_through
+from .syntax import unparsed
 
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
@@ -29,7 +30,7 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
     dotted = file.dotted(node)
     if dotted is not None and not (file.project and file.project.holds(dotted)):
         return False
-    text = ast.unparse(node)
+    text = unparsed(node)
     last = text.rpartition(".")[2]
     if _SCHEDULER_NAME.search(last):
         return False
@@ -44,7 +45,7 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
 def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
     """What `.zero_grad()` is called on, as text, and what a loop goes through to name it."""
     return frozenset(
-        (ast.unparse(call.func.value), _gone_through(file, call.func.value))
+        (unparsed(call.func.value), _gone_through(file, call.func.value))
         for call, _ in file.index.calls_of("zero_grad")
         if isinstance(call.func, ast.Attribute)
     )
@@ -71,7 +72,7 @@ def _is_used_as_a_scaler(file: ParsedFile, node: ast.expr) -> bool:
     """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
     if file.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return False
-    return ast.unparse(node) in scalers_by_use(file)
+    return unparsed(node) in scalers_by_use(file)
 
 
 def scalers_by_use(file: ParsedFile) -> frozenset[str]:
@@ -88,16 +89,16 @@ def _find_scalers_by_use(file: ParsedFile) -> frozenset[str]:
             case ast.Attribute(
                 value=ast.Call(func=ast.Attribute(value=scaler, attr="scale"), args=[_])
             ):
-                names.add(ast.unparse(scaler))
+                names.add(unparsed(scaler))
     for call, _ in file.index.calls_of("unscale_"):
         match call:
             case ast.Call(func=ast.Attribute(value=scaler), args=[_]):
-                names.add(ast.unparse(scaler))
+                names.add(unparsed(scaler))
     for call, _ in file.index.calls_of("step"):
         match call:
             case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
                 if _is_called_a_scaler(scaler) and is_optimizer(file, optimizer):
-                    names.add(ast.unparse(scaler))
+                    names.add(unparsed(scaler))
     return frozenset(names)
 
 
@@ -114,6 +115,8 @@ def scaling_steps(file: ParsedFile) -> list[ast.Call]:
 
 
 def _find_scaling_steps(file: ParsedFile) -> list[ast.Call]:
+    if not file.source.mentions("scaler"):
+        return []
     return [call for call, _ in file.index.of(ast.Call) if is_scaling_step(file, call)]
 
 

@@ -138,12 +138,23 @@ class ParsedFile:
         """True if code has a name of that spelling; comments, strings and attributes take none."""
         if not re.search(rf"\b{name}\b", self.source.text):
             return False
-        return any(
-            name in (getattr(node, field, None) for field in ("id", "arg", "name", "asname"))
-            or (isinstance(node, ast.alias) and node.name.partition(".")[0] == name)
-            for node in walk(self.tree)
-            if not isinstance(node, ast.keyword)
-        )
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str | None]:
+        """The names that the file binds or reads."""
+        found: set[str | None] = set()
+        for node in walk(self.tree):
+            match node:
+                case ast.Name():
+                    found.add(node.id)
+                case ast.alias():
+                    found.update((node.name, node.name.partition(".")[0], node.asname))
+                case ast.arg():
+                    found.add(node.arg)
+                case _:
+                    found.add(getattr(node, "name", None))
+        return frozenset(found)
 
     def spell(self, dotted: str, scope: Scope) -> str:
         """How `dotted` is written in `scope`: by the longest part of it that the file has a name for.

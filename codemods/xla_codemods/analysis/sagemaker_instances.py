@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import AddArgument, Edit, Replace
+from .nodes import walk
 
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
@@ -74,7 +75,7 @@ def instance_edit(script: ParsedFile, node: ast.expr, scope: Scope) -> tuple[Edi
 def _reads(script: ParsedFile, name: str) -> int:
     return sum(
         isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-        for n in ast.walk(script.source.tree)
+        for n in walk(script.source.tree)
     )
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from .nodes import CHILDREN, walk
+from .nodes import CHILDREN, LEAVES, walk
 from .scopes import FunctionNode
 
 
@@ -28,6 +28,19 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
         if argument.arg == name:
             return argument.value
     return None
+
+
+def unparsed(node: ast.AST) -> str:
+    """What `ast.unparse` gives, in a twentieth of the time for `model` and `self.model.encoder`."""
+    names: list[str] = []
+    whole = node
+    while type(whole) is ast.Attribute:
+        names.append(whole.attr)
+        whole = whole.value
+    if type(whole) is not ast.Name:
+        return ast.unparse(node)
+    names.append(whole.id)
+    return ".".join(reversed(names))
 
 
 def handed_through(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
@@ -66,14 +79,13 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         kind = type(node)
-        if kind not in _DEFINITIONS:
+        if kind not in _NOT_ENTERED:
             below = CHILDREN[kind](node)
-            if below:
-                below.reverse()
-                stack += below
+            below.reverse()
+            stack += below
 
 
-_DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
+_NOT_ENTERED = LEAVES | {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -31,7 +31,7 @@ _USED = {
     "torch_xla.experimental.spmd_fully_sharded_data_parallel": "SpmdFullyShardedDataParallel",
 }
 _NAMES = frozenset(f"{home}.{name}" for home, names in _USED.items() for name in names.split())
-
+_LAST_NAMES = frozenset(name for names in _USED.values() for name in names.split())
 
 _NOTE = "XLA011"
 
@@ -48,10 +48,17 @@ def is_written_by_hand(script: Script) -> bool:
 def _is_written_by_hand(script: Script) -> bool:
     if not script.source.mentions("torch_xla") or "torch_xla" not in script.source.text:
         return False
-    homes = _imports(script.tree)
+    nodes = walk(script.tree)
+    homes = _imports(nodes)
     if not homes or RUNTIME in homes.values():
         return False
-    uses = (n for n in walk(script.tree) if isinstance(n, (ast.Attribute, ast.Name)))
+    # A name that stands for one of these by itself may be another: `from torch_xla import sync as wait`.
+    uses = [
+        n
+        for n in nodes
+        if (isinstance(n, ast.Attribute) and n.attr in _LAST_NAMES)
+        or (isinstance(n, ast.Name) and n.id in homes)
+    ]
     return any(_dotted(n, homes) in _NAMES for n in uses) and not uses_accelerate(script)
 
 
@@ -76,10 +83,10 @@ def as_written_by_hand(
     return [f._replace(edits=(), safety=None) if f.edits else f for f in kept]
 
 
-def _imports(tree: ast.Module) -> dict[str, str]:
+def _imports(nodes: list[ast.AST]) -> dict[str, str]:
     """What the names that stand for parts of torch_xla, or for the runtime, stand for; imports at any depth count."""
     homes: dict[str, str] = {}
-    for node in walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.partition(".")[0] == "torch_xla":

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..nodes import walk
 from ..syntax import is_elif, is_pure
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
             return any(
                 set(_caught(h.type)) & _RAISED
                 and _substitutes(h)
-                and not any(isinstance(part, ast.Raise) for part in ast.walk(h))
+                and not any(isinstance(part, ast.Raise) for part in walk(h))
                 for h in ancestor.handlers
             )
         child = ancestor
@@ -202,4 +203,4 @@ def _caught(kind: ast.expr | None) -> Iterator[str]:
     if kind is None:
         yield "Exception"
     else:
-        yield from (n.id for n in ast.walk(kind) if isinstance(n, ast.Name))
+        yield from (n.id for n in walk(kind) if isinstance(n, ast.Name))

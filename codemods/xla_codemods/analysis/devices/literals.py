@@ -84,12 +84,12 @@ class DeviceLiterals:
                 isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
             ):
                 self._inside.update(walk(choice))  # is looked at from the call
-        calls = index.calls_of("format")
+        calls, devices = index.calls_of("format"), script.cached(Devices)
         for nodes in (index.of(ast.JoinedStr), index.of(ast.BinOp), calls, index.of(ast.Constant)):
             for node, _ in nodes:
                 if node in self._inside:
                     continue
-                spec = script.cached(Devices).spec(node)
+                spec = devices.spec(node)
                 if spec is not None:
                     self._inside.update(_own_parts(node))
                     yield DeviceLiteral(spec, place(script, node))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..scopes import Scope
-from ..syntax import keyword
+from ..syntax import keyword, unparsed
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -46,7 +46,7 @@ def _assignments(view: View) -> dict[tuple[str, str], list[Given]]:
 
 def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     """`self.args.device` and `args.device` are one."""
-    owner = ast.unparse(node.value).rpartition(".")[2]
+    owner = unparsed(node.value).rpartition(".")[2]
     if isinstance(node, ast.Attribute):
         return owner, node.attr
     if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..inference.library_types import RUNTIME
-from ..nodes import children, walk
+from ..nodes import CHILDREN, LEAVES
 from ..scopes import FunctionNode, Scope, resolve
 from .callees import Callees, Target, filled, scope_of
 
@@ -43,15 +43,23 @@ class FunctionNames:
         self._parents: dict[ast.AST, ast.AST] = {}
         self._reads: dict[str, list[ast.Name]] = {}
         self._bound: set[str] = set()
-        for statement in function.body:
-            for node in walk(statement):
-                for child in children(node):
-                    self._parents[child] = node
-                if isinstance(node, ast.Name):
-                    if isinstance(node.ctx, ast.Load):
-                        self._reads.setdefault(node.id, []).append(node)
-                    else:
-                        self._bound.add(node.id)
+        parents = self._parents
+        nodes: list[ast.AST] = [*function.body]
+        for node in nodes:  # grows meanwhile
+            kind = type(node)
+            if kind is ast.Name:
+                self._add(node)  # type: ignore[arg-type]
+            elif kind not in LEAVES:
+                below = CHILDREN[kind](node)
+                for child in below:
+                    parents[child] = node
+                nodes += below
+
+    def _add(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._reads.setdefault(node.id, []).append(node)
+        else:
+            self._bound.add(node.id)
 
     def uses_of(self, name: str, scope: Scope) -> Iterator[DeviceUse]:
         """The reads of the parameter `name`, by what is done with each."""

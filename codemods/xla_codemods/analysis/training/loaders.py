@@ -102,6 +102,8 @@ class Feeding:
     def next_drivers(self, loop: LoopEffects) -> list[Driver]:
         """`while True: batch = next(it)`: the loaders whose `iter(...)` the loop takes from."""
         found: list[Driver] = []
+        if not self.script.index.calls_of("next"):
+            return found
         for node in outside_loops(loop.body):
             if (
                 isinstance(node, ast.Call)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import argument_for, keyword
+from ..syntax import argument_for, keyword, unparsed
 from .tensors.parameters_of import Sources
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Replication:
             return True
         reduced = call.args[0] if call.args else keyword(call, "tensor")
         return reduced is not None and any(
-            _OF_GRADIENTS.search(ast.unparse(node)) for node in self._made_of(reduced, scope)
+            _OF_GRADIENTS.search(unparsed(node)) for node in self._made_of(reduced, scope)
         )
 
     def _made_of(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
@@ -164,10 +164,10 @@ class Replication:
 
     def _escapes(self, owner: ast.expr, depth: int) -> bool:
         """True if something may wrap it that is not seen."""
-        text = ast.unparse(owner)
+        text = unparsed(owner)
         home = self._home(owner)
         for node, _ in [*self.script.index.of(type(owner))]:
-            if not isinstance(getattr(node, "ctx", None), ast.Load) or ast.unparse(node) != text:
+            if not isinstance(getattr(node, "ctx", None), ast.Load) or unparsed(node) != text:
                 continue
             if isinstance(node, ast.Name) and self._home(node) is not home:
                 continue
@@ -252,7 +252,7 @@ def _is_same(owner: ast.expr, wrapped: ast.expr) -> bool:
 
 
 def _path(node: ast.expr) -> list[str]:
-    return [p for p in ast.unparse(node).split(".") if p != "module"]
+    return [p for p in unparsed(node).split(".") if p != "module"]
 
 
 def _last(node: ast.AST) -> str:

@@ -228,9 +228,10 @@ class Training:
         """What running these statements once does, outside loops and definitions in them."""
         found: set[str] = set()
         for node in outside_loops(body):
-            if isinstance(node, ast.Call):
-                found |= self.call_effects(node)
-            elif isinstance(node, ast.For) and self._over_steppers(self.by_node.get(node)):
+            kind = type(node)
+            if kind is ast.Call:
+                found |= self.call_effects(node)  # type: ignore[arg-type]
+            elif kind is ast.For and self._over_steppers(self.by_node.get(node)):
                 found.add(STEP)
         return frozenset(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
+# What may run a part of itself now and then only.
+_CHOOSING = frozenset({ast.BoolOp, ast.If, ast.Assert, ast.ExceptHandler, ast.Raise})
 # What is done now and then, by the names in its condition.
 _SOMETIMES = Pattern(
     r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
@@ -125,23 +127,32 @@ def evaluating(script: Script) -> tuple[Turn, ...]:
     )
 
 
-def in_each_turn(
-    script: Script, of: Iterable[Turn] | None = None
-) -> Iterator[tuple[ast.AST, Turn]]:
-    """Every node that runs in each training step (inner loops included), once; not what is done now and then.
+def in_each_step(script: Script) -> Mapping[ast.AST, Turn]:
+    """Every node that runs in each training step, with its turn."""
+    return script.cached(_in_each_step)
 
-    In each of the turns `of`, where they are given.
-    """
+
+def _in_each_step(script: Script) -> dict[ast.AST, Turn]:
+    return dict(in_each_turn(script, turns(script)))
+
+
+def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, Turn]]:
+    """Every node that runs in each of the turns `of` (inner loops included), once; not what is done now and then."""
     seen: set[ast.AST] = set()
-    work = list(turns(script) if of is None else of)  # inner ones last
+    work = list(of)  # inner ones last
     known = {turn.node for turn in work}
+    properties = script.cached(_properties)
     while work:
         turn = work.pop()
         if turn.body[0] not in script.parents:
             continue  # a function that the index has passed over
         for node in _always(script, turn, seen):
             yield node, turn
-            function = _run_by(script, node)
+            function = None
+            if isinstance(node, ast.Call):
+                function = _called(script, node)
+            elif isinstance(node, ast.Attribute) and node.attr in properties:
+                function = _computed(script, node, properties[node.attr])
             if function is not None and function not in known:
                 known.add(function)
                 work.append(Turn(function, function.body))
@@ -150,30 +161,32 @@ def in_each_turn(
 def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
     """What runs in each turn, and was not `seen` in an inner one."""
     occasional: set[ast.AST] = set()
-    parents = script.parents
+    blocks: dict[tuple[ast.If, bool], bool] = {}
+    parents, left_before = script.parents, script.cached(_left_before)
     for node in walk_body(turn.body):
         if node in seen:
             continue
         seen.add(node)
         parent = parents[node]
-        if parent in occasional or (
-            _is_left_before(script, node)
-            if parent is turn.node
-            else _is_occasional(script, node, parent)
+        if (
+            parent in occasional
+            or node in left_before
+            or (
+                type(parent) in _CHOOSING
+                and parent is not turn.node
+                and _is_occasional(script, node, parent, blocks)
+            )
         ):
             occasional.add(node)
         else:
             yield node
 
 
-def _run_by(script: Script, node: ast.AST) -> FunctionNode | None:
-    """The function of this file that runs where `node` is evaluated."""
-    if isinstance(node, ast.Call):
-        return _called(script, node)
-    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-        return None
-    properties = script.cached(_properties).get(node.attr)
-    if properties is None:
+def _computed(
+    script: Script, node: ast.Attribute, properties: list[ast.FunctionDef]
+) -> FunctionNode | None:
+    """The one of `properties` that is computed where `node` is read."""
+    if not isinstance(node.ctx, ast.Load):
         return None
     found = script.local_method(node, script.index.scope(node))
     return found if found in properties else None
@@ -199,26 +212,32 @@ def _called(script: Script, call: ast.Call) -> FunctionNode | None:
     return script.local_method(call.func, scope)
 
 
-def _is_occasional(script: Script, node: ast.AST, parent: ast.AST) -> bool:
-    """True if `parent` makes `node` in it run now and then only, or once at the end."""
-    if _is_left_before(script, node):
-        return True
-    if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+def _is_occasional(
+    script: Script, node: ast.AST, parent: ast.AST, blocks: dict[tuple[ast.If, bool], bool]
+) -> bool:
+    """True if `parent` makes `node` in it run now and then only, or once at the end. `blocks`: what is known of those."""
+    if isinstance(parent, ast.BoolOp):
         before = parent.values[: parent.values.index(node)] if node in parent.values else []
-        return any(_is_always(script, value, False) for value in before)
+        return isinstance(parent.op, ast.And) and any(_is_always(script, v, False) for v in before)
     if isinstance(parent, ast.If):
         if node is parent.test:
             return False
-        block = parent.body if node in parent.body else parent.orelse
-        if _is_always(script, parent.test, block is not parent.body):
-            return True
-        if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
-            return True
-        is_body = block is parent.body
-        return not _is_always(script, parent.test, is_body) and _is_rare(script, parent.test)
+        is_body = node in parent.body
+        if (parent, is_body) not in blocks:
+            blocks[parent, is_body] = _is_occasional_block(script, parent, is_body)
+        return blocks[parent, is_body]
     if isinstance(parent, ast.Assert):
         return node is parent.msg
-    return isinstance(parent, (ast.ExceptHandler, ast.Raise))
+    return True
+
+
+def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
+    if _is_always(script, node.test, not is_body):
+        return True
+    block = node.body if is_body else node.orelse
+    if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
+        return True
+    return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:
@@ -231,18 +250,18 @@ def _ends_the_program(script: Script, statement: ast.stmt) -> bool:
     return script.dotted(func) in {"sys.exit", "os._exit", "os.abort"}
 
 
-def _is_left_before(script: Script, node: ast.AST) -> bool:
-    """True if most turns end before the statement `node`: `if step % 10 != 0: continue` stands above it."""
-    if not isinstance(node, ast.stmt):
-        return False
-    block = script.block(node)
-    return any(
-        isinstance(above, ast.If)
-        and not above.orelse
-        and isinstance(above.body[-1], (ast.Continue, ast.Return))
-        and _is_usual(above.test)
-        for above in block[: block.index(node)]
-    )
+def _left_before(script: Script) -> frozenset[ast.stmt]:
+    """The statements before which most turns end: `if step % 10 != 0: continue` stands above them."""
+    found: set[ast.stmt] = set()
+    for node, _ in script.index.of(ast.If):
+        if (
+            not node.orelse
+            and isinstance(node.body[-1], (ast.Continue, ast.Return))
+            and _is_usual(node.test)
+        ):
+            block = script.block(node)
+            found.update(block[block.index(node) + 1 :])
+    return frozenset(found)
 
 
 def _is_usual(test: ast.expr) -> bool:

@@ -58,7 +58,7 @@ from ...analysis.inference.values import (
     STRING,
 )
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.syntax import is_handed_on, keyword, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
 from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.unmoved_modules import is_as_made
@@ -119,13 +119,13 @@ def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
             pass
         case _:
             owner = saved
-    name = ast.unparse(owner)
+    name = unparsed(owner)
     if owner is not saved and is_as_made(script, owner, call):
         return True
     for earlier in _before(script, call):
         match earlier:
-            case ast.Assert(test=test) if _ON_CPU.fullmatch(ast.unparse(test)):
-                if ast.unparse(test).startswith(f"{name}.device"):
+            case ast.Assert(test=test) if _ON_CPU.fullmatch(unparsed(test)):
+                if unparsed(test).startswith(f"{name}.device"):
                     return True
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=moved, attr=how)) as move):
                 if _root(moved) == name and how in {"cpu", "to", "cuda"}:
@@ -150,7 +150,7 @@ def _root(chain: ast.expr) -> str:
     """`model` of `model.eval().half()`."""
     while isinstance(chain, ast.Call) and isinstance(chain.func, ast.Attribute):
         chain = chain.func.value
-    return ast.unparse(chain)
+    return unparsed(chain)
 
 
 @RULE.reference(*_NAMES)

@@ -73,6 +73,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import ACCEL, TENSOR
+from ...analysis.nodes import walk
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
@@ -112,7 +113,7 @@ def held(script: Script, method: ast.FunctionDef, scope: Scope) -> Iterator[Find
     if method.name != "__getitem__" or len(method.args.args) != 2 or script.is_in_a_module(method):
         return
     index = method.args.args[1].arg
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.Subscript(value=ast.Attribute() as whole, slice=ast.Name(id=name)) if (
                 name == index and _is_on_device(script, whole)

@@ -61,6 +61,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import cuda_type, host_type
 from ...analysis.inference.values import DEVICE, GIVEN
+from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace, ReplaceStatement
 from ...finding import Finding
@@ -177,7 +178,5 @@ def _moved(script: Script, setting: ast.Call, torch: str) -> Iterator[Edit]:
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:
     return any(
-        cuda_type(script, node) is not None
-        for node in ast.walk(setting)
-        if isinstance(node, ast.expr)
+        cuda_type(script, node) is not None for node in walk(setting) if isinstance(node, ast.expr)
     )

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
+from ...analysis.nodes import walk
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -182,7 +183,7 @@ def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
     """No fix; where a question for CUDA guards the place, it is not reached on XLA."""
     severity = INFO if is_guarded(script, call) else None
     choice = next((a for a in script.ancestors(call) if isinstance(a, (ast.If, ast.IfExp))), None)
-    if severity == INFO and choice is not None and call in ast.walk(choice.test):
+    if severity == INFO and choice is not None and call in walk(choice.test):
         if _BFLOAT16.search(ast.unparse(choice)):
             severity = WARNING  # reached or not, float16 is what is chosen
     return RULE.finding(script, call, message, severity=severity, effort=MEDIUM)
@@ -211,7 +212,7 @@ def _tests_of(script: Script, call: ast.Call) -> list[Edit]:
 def _only_uses(script: Script, statement: ast.Assign) -> list[ast.Name]:
     """Where the names that `statement` binds are read; none where something else binds them, or may read them."""
     scope = script.index.scope(statement)
-    names = {node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)}
+    names = {node.id for node in walk(statement.targets[0]) if isinstance(node, ast.Name)}
     for name in names:
         found = scope.find(name)
         once = name == "_" or (found is not None and len(found[1]) == 1)

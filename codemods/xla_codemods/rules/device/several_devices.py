@@ -80,7 +80,9 @@ def several_devices(script: Script) -> Iterator[Finding]:
                 "this uses several devices in one process, and an XLA process has one: start one process per device, or use SPMD",
             )
             return
-    chosen = [c for c, s in script.index.of(ast.Call) if script.dotted(c.func, s) in _SETS]
+    chosen = []
+    if script.project is not None or script.source.mentions("set_device"):
+        chosen = [c for c, s in script.index.of(ast.Call) if script.dotted(c.func, s) in _SETS]
     if chosen:
         # Each process has a device of its own: what stands in different places may be for different processes.
         by_number = any(isinstance(a, ast.Constant) for c in chosen for a in c.args)

@@ -206,9 +206,12 @@ def _may_be_of_these(script: Script, node: ast.If, call: ast.Call, name: str) ->
 def _is_among_several(test: ast.expr) -> bool:
     """`rank in (0, 1)`; `is_leader`, which may be one of each host."""
     return any(
-        isinstance(part, (ast.In, ast.NotIn))
+        (
+            isinstance(part, ast.Compare)
+            and any(isinstance(op, (ast.In, ast.NotIn)) for op in part.ops)
+        )
         or (isinstance(part, (ast.Name, ast.Attribute)) and _LEADER.search(ast.unparse(part)))
-        for part in ast.walk(test)
+        for part in walk(test)
     )
 
 

@@ -74,6 +74,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.workers import Workers
 from ...analysis.loops import LOOPS
+from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -268,7 +269,7 @@ def _is_one_of_several(script: Script, call: ast.Call) -> bool:
                 and part.attr == "join"
                 and isinstance(part.value, (ast.Name, ast.Attribute))
                 for statement in ancestor.body
-                for part in ast.walk(statement)
+                for part in walk(statement)
             )
     return False
 

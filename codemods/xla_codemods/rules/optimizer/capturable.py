@@ -67,11 +67,16 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         yield RULE.finding(script, node.value, _MESSAGE, edit, safety=UNSAFE, severity=severity)
 
 
-@RULE.node(ast.Constant, mentions=("capturable",))
-def in_a_dictionary(script: Script, node: ast.Constant, scope: Scope) -> Iterator[Finding]:
+@RULE.file(mentions=("capturable",))
+def in_dictionaries(script: Script) -> Iterator[Finding]:
     """`{"capturable": True}`, `group["capturable"] = True`."""
-    if node.value != "capturable" or not _has_optimizers(script):
-        return
+    if script.source.mentions("capturable") and _has_optimizers(script):
+        for node, _ in script.index.of(ast.Constant):
+            if node.value == "capturable":
+                yield from _in_a_dictionary(script, node)
+
+
+def _in_a_dictionary(script: Script, node: ast.Constant) -> Iterator[Finding]:
     match script.parent(node):
         case ast.Dict(keys=keys, values=values) as around if node in keys:
             value: ast.expr | None = values[keys.index(node)]

@@ -47,6 +47,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import walk
 from ...analysis.sagemaker_instances import IMAGE, constant, image_edits, instance_edit
 from ...analysis.syntax import keyword
 from ...edits import DropArgument
@@ -119,7 +120,7 @@ def mpi(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 def _asks_for_gpus(script: Script) -> bool:
     """True if some Compute of the script has a GPU instance."""
-    for node in ast.walk(script.source.tree):
+    for node in walk(script.source.tree):
         if isinstance(node, ast.Call):
             scope = script.index.scope(node)
             home, _, name = (script.dotted(node.func, scope) or "").rpartition(".")

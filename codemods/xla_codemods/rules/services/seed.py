@@ -285,7 +285,7 @@ def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
 def _device_follows(script: Script, call: ast.Call, seed: ast.expr) -> bool:
     """True if the device is given the same seed right behind `call`, or any behind it on its line."""
     statement = script.statement(call)
-    for other in ast.walk(statement):
+    for other in walk(statement):
         if isinstance(other, ast.Call) and other.lineno == call.lineno:
             if other.col_offset > call.col_offset and _seeds_the_device(script, other):
                 return True

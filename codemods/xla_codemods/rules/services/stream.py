@@ -72,6 +72,7 @@ from ...analysis.devices.streams import (
     orders_streams,
 )
 from ...analysis.inference.values import STREAM
+from ...analysis.syntax import unparsed
 from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, Finding
 from ...rule import Rule
@@ -211,12 +212,12 @@ def _kept(
     script: Script, call: ast.Call, value: ast.expr, statement: ast.Assign, target: ast.expr
 ) -> Finding:
     """A stream under a name: it goes if all its uses do; a test of it decides between two ways, which a person must."""
-    text = ast.unparse(target)
+    text = unparsed(target)
     uses = [
         node
         for node, _ in script.index.of(type(target))
         if isinstance(getattr(node, "ctx", None), ast.Load)
-        and ast.unparse(node) == text
+        and unparsed(node) == text
         and not any(around is value for around in script.ancestors(node))
     ]
     left = [use for use in uses if not goes(script, use) and not _asks_for_it(script, use, text)]
@@ -253,7 +254,7 @@ def _given(script: Script, choice: ast.BoolOp, given: ast.expr) -> Edit:
     """`stream or torch.cuda.current_stream()` is what was given."""
     parent = script.parent(choice)
     match parent:
-        case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(given):
+        case ast.Assign(targets=[target]) if unparsed(target) == unparsed(given):
             return remove(parent)
     return Replace(choice, "{0}", (given,))
 
@@ -261,7 +262,7 @@ def _given(script: Script, choice: ast.BoolOp, given: ast.expr) -> Edit:
 def _without_deletion(script: Script, name: str) -> Iterator[Edit]:
     """`del stream` goes with it, and `del stream, x` deletes `x`."""
     for statement, _ in script.index.of(ast.Delete):
-        targets = [ast.unparse(target) for target in statement.targets]
+        targets = [unparsed(target) for target in statement.targets]
         if name in targets:
             rest = ", ".join(target for target in targets if target != name)
             yield ReplaceStatement(statement, f"del {rest}" if rest else "")

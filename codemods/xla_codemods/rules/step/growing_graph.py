@@ -68,6 +68,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaling_step
+from ...analysis.syntax import unparsed
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
 from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.turns import turns
@@ -99,7 +100,7 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             kept = [
                 part
                 for part in _kept_losses(statement)
-                if ast.unparse(part) in backwarded or is_term_of_a_loss(script, part)
+                if unparsed(part) in backwarded or is_term_of_a_loss(script, part)
             ]
             if not kept or statement in seen:
                 continue
@@ -144,9 +145,9 @@ def _kept_losses(statement: ast.stmt) -> list[ast.expr]:
 def _added_to(target: ast.expr, value: ast.expr) -> list[ast.expr]:
     """The `loss` of `total + loss`, and of `0.9 * total + 0.1 * loss`, where `target` is `total`."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        text = ast.unparse(target)
+        text = unparsed(target)
         for kept, added in ((value.left, value.right), (value.right, value.left)):
-            if text in [ast.unparse(part) for part in _scaled(kept)]:
+            if text in [unparsed(part) for part in _scaled(kept)]:
                 return _scaled(added)
     return []
 
@@ -202,9 +203,9 @@ def _may_be_differentiated_later(script: Script, kept: ast.expr, turn: ast.AST) 
 
     `if now: loss.backward()`, and then `losses.append(loss)`.
     """
-    text = ast.unparse(kept)
+    text = unparsed(kept)
     backwards = [loss for loss in losses(script) if turn in script.ancestors(loss)]
-    own = [loss for loss in backwards if ast.unparse(loss) == text]
+    own = [loss for loss in backwards if unparsed(loss) == text]
     around = set(script.ancestors(kept))
     tests = [{a for a in script.ancestors(loss) if isinstance(a, ast.If)} - around for loss in own]
     steps = any(turn in script.ancestors(step.call) for step in script.training.steps)
@@ -215,10 +216,10 @@ def _may_be_differentiated_later(script: Script, kept: ast.expr, turn: ast.AST) 
 def _starts_anew_with_the_step(script: Script, statement: ast.stmt) -> bool:
     """True if it is emptied behind each optimizer step: then it holds the losses of the batches of one step."""
     kept = _kept_in(statement)
-    text = ast.unparse(kept) if kept is not None else ""
+    text = unparsed(kept) if kept is not None else ""
     return any(
         isinstance(other, ast.Assign)
-        and any(ast.unparse(t) == text for t in other.targets)
+        and any(unparsed(t) == text for t in other.targets)
         and _is_empty(other.value)
         for step in script.training.steps
         for other in _around(script, step.call)
@@ -238,7 +239,7 @@ def _around(script: Script, step: ast.Call) -> Iterator[ast.stmt]:
 
 def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.stmt) -> bool:
     """True if `kept` is an attribute that a local class makes empty, and no backward is ever called on it."""
-    if any(f".{kept.attr}" in ast.unparse(loss) for loss in losses(script)):
+    if any(f".{kept.attr}" in unparsed(loss) for loss in losses(script)):
         return False
     definition = script.value(kept.value).definition
     if not isinstance(definition, ast.ClassDef):
@@ -288,7 +289,7 @@ def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
         if any(k.arg == "retain_graph" for k in call.keywords):
             continue
         if isinstance(loss, (ast.Name, ast.Attribute)) and node in script.ancestors(loss):
-            found.add(ast.unparse(loss))
+            found.add(unparsed(loss))
     return found
 
 

@@ -165,7 +165,7 @@ from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...analysis.training.host_reads.plan import Outcome, plan
 from ...analysis.training.tensors.device_tensors import is_device_tensor, may_be_read
-from ...analysis.training.turns import evaluating, in_each_turn
+from ...analysis.training.turns import evaluating, in_each_step, in_each_turn
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -205,7 +205,7 @@ _FETCHING = frozenset(
 def host_sync(script: Script) -> Iterator[Finding]:
     if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return
-    steps = dict(in_each_turn(script))
+    steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in _reads(script, node)]
     planned = plan(script, dict(reads), always) if reads else {}

@@ -107,7 +107,8 @@ def moving_slice(script: Script) -> Iterator[Finding]:
             if _is_at_the_last_step(script, node):
                 continue  # once an epoch
             yield from _of_subscript(script, node, counters)
-    for call, scope in script.index.of(ast.Call):
+    may_call = script.project is not None or script.source.mentions("arange")
+    for call, scope in script.index.of(ast.Call) if may_call else ():
         dotted = script.dotted(call.func, scope)
         if dotted == "torch.arange":
             yield from _of_range(script, call, counters)

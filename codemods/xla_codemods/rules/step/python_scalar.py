@@ -47,7 +47,7 @@ from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.drawing import is_drawing
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
-from ...analysis.training.turns import in_each_turn
+from ...analysis.training.turns import in_each_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -84,6 +84,9 @@ _SIZED = FACTORIES - {
 }
 
 
+_LAST_NAMES = _FIXED | _SIZED | {"arange", *(name.rpartition(".")[2] for name in _RESIZING)}
+
+
 @RULE.file(mentions=IN_TRAINING)
 def python_scalar(script: Script) -> Iterator[Finding]:
     if not script.trains:
@@ -114,6 +117,8 @@ def python_scalar(script: Script) -> Iterator[Finding]:
 def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: Counters) -> bool:
     assert isinstance(call.func, ast.Attribute)
     name = call.func.attr
+    if name not in _LAST_NAMES and script.project is None:
+        return False
     dotted = script.dotted(call.func, scope)
     if dotted is None:
         given = call.args if name in _FIXED and may_be_read(script, call.func.value) else []
@@ -137,7 +142,7 @@ def by_chance(script: Script) -> Iterator[Finding]:
     """`if random.random() < ratio:` in a step, which then computes one thing or another."""
     if not (script.trains and script.runs_accelerated and script.source.mentions("random", "rand")):
         return
-    for node, _turn in in_each_turn(script):
+    for node in in_each_step(script):
         if isinstance(node, (ast.If, ast.IfExp)) and _is_drawn(script, node.test):
             if script.function(node) in computing(script) or _computes(script, node):
                 message = (

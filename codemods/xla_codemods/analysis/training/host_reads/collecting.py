@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...nodes import walk
 from ..tensors.running_sums import part
 from .blocked import Blocked
 from .calls import METHODS_OF_VALUES
@@ -110,7 +111,7 @@ def _added_by(script: Script, node: ast.Name) -> Added | None:
 
 def _is_detached(script: Script, read: ast.AST) -> bool:
     node: ast.AST | None = read
-    names = {n.func.attr for n in ast.walk(read) if _is_method(n)}  # type: ignore[attr-defined]
+    names = {n.func.attr for n in walk(read) if _is_method(n)}  # type: ignore[attr-defined]
     while node is not None and not isinstance(node, ast.stmt):
         if isinstance(node, ast.Attribute):
             names.add(node.attr)

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ....edits import Edit, InsertBefore, Replace, Unwrap
+from ...nodes import walk
 from ..tensors.device_tensors import is_device_tensor
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _scaled_on_the_device(script: Script, statement: ast.If, test: ast.Compare) 
     norm = next((n for n in norms if is_device_tensor(script, n)), None)
     if norm is None or norm.id == name or not (_is_arithmetic(test.left) and _is_arithmetic(other)):
         return ()
-    used = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    used = {n.id for n in walk(value) if isinstance(n, ast.Name)}
     if not _is_arithmetic(value) or norm.id not in used or name in used:
         return ()
     if not rest or not all(_only_multiplies(s, name) for s in rest):
@@ -100,7 +101,7 @@ def _is_used_here_alone(script: Script, statement: ast.If, coefficient: ast.Name
     found = scope.find(coefficient.id)
     if found is None or found[0] is not scope or scope is script.module:
         return False
-    inside = set(ast.walk(statement))
+    inside = set(walk(statement))
     return all(
         node in inside or not isinstance(node.ctx, ast.Load) or node.lineno < statement.lineno
         for node, inner in script.index.of(ast.Name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ....source import Source
+from ...nodes import walk
 from ...projects.project import Project
 from .blocked import Blocked
 
@@ -66,7 +67,7 @@ def is_shown_elsewhere(script: Script, call: ast.Call) -> bool:
 
 
 def _only_shows(function: ast.FunctionDef) -> bool:
-    inside = [n for s in function.body for n in ast.walk(s)]
+    inside = [n for s in function.body for n in walk(s)]
     shows = False
     for node in inside:
         if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN):

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from ...inference.values import ARRAY, TENSOR
+from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.running_sums import part
@@ -285,7 +286,7 @@ class Flow:
         if found is None or method is None or len(method.args.args) < 2:
             return False
         other = found[0]
-        inner = Flow(other, frozenset(ast.walk(method)), is_known=True)
+        inner = Flow(other, frozenset(walk(method)), is_known=True)
         inner._parameter(method, method.args.args[1].arg)
         if inner.wrapped or inner.later or inner.computed or inner.extremes or inner.on_device:
             raise Blocked(f"`{other.path}` asks for Python's own number")
@@ -401,7 +402,7 @@ class Flow:
         """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
         kept = self.later.setdefault(statement, set())
         kept.update(asked)
-        for node in ast.walk(condition_shows(statement)):
+        for node in walk(condition_shows(statement)):
             match node:
                 case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
                     if may_be_read(self.script, owner):

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ...nodes import walk
 from ..tensors.device_tensors import losses
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
 def _decided(statement: ast.If | ast.While | ast.Assert) -> str:
     """What is decided on a value, as the finding says it."""
     if isinstance(statement, ast.If):
-        inside = [n for s in (*statement.body, *statement.orelse) for n in ast.walk(s)]
+        inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
         leaves = (ast.Break, ast.Return, ast.Raise)
         if any(isinstance(n, leaves) or _exits(n) for n in inside):
             return "the script decides on it whether it goes on"

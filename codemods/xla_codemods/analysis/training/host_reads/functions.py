@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...inference.values import ARRAY, INSTANCE, MODULE
+from ...nodes import walk
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -144,7 +145,7 @@ def parameter(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNo
         return None
     if any(isinstance(a, ast.Starred) for a in call.args):
         return None
-    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(definition)):
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
         return None
     names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
     if method is not None:

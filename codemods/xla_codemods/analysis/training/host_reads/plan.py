@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ...loops import BACKWARD, STEP
+from ...nodes import walk
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
 from .calls import Shown, made_later, tensor_of
@@ -200,7 +201,7 @@ def _edits(
     reads.update(*(flows[read].read for read in group))
     in_calls = {node for nodes in shown.values() for node in nodes if node in reads}
     on_device = set().union(*(flows[read].on_device for read in group))
-    asked = {node for statement in extremes for node in ast.walk(statement.test)}
+    asked = {node for statement in extremes for node in walk(statement.test)}
     for number in sorted(reads - in_calls - on_device - asked, key=_place):
         yield _item(script, number)
     for number in sorted(reads & on_device, key=_place):
@@ -228,14 +229,14 @@ def _item(script: Script, number: ast.expr) -> Edit:
 
 def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.AST]) -> None:
     """A read that stays would wait at the same place."""
-    for node in ast.walk(call):
+    for node in walk(call):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in {"item", "tolist", "numpy", "cpu"}
             and node not in reads
         ):
-            inside = any(node in ast.walk(read) for read in reads)
+            inside = any(node in walk(read) for read in reads)
             if not inside and _innermost(node) not in reads:
                 raise Blocked(f"`{ast.unparse(node)}` is shown with it")
 

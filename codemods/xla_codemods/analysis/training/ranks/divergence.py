@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import walk
+from ...syntax import unparsed
 from .guards import guard, mentions_rank
 from .names import rank_names
 
@@ -134,17 +135,19 @@ def acts_alone(script: ParsedFile, definition: FunctionNode) -> bool:
     known = script.cached(_Answers).alone
     if definition not in known:
         known[definition] = False  # while it is looked at: functions may call each other
-        known[definition] = any(_is_for_some(script, node) for node in walk(definition))
+        known[definition] = any(
+            _is_for_some(script, node)
+            for node in walk(definition)
+            if isinstance(node, (ast.If, ast.Call))
+        )
     return known[definition]
 
 
-def _is_for_some(script: ParsedFile, node: ast.AST) -> bool:
+def _is_for_some(script: ParsedFile, node: ast.If | ast.Call) -> bool:
     if isinstance(node, ast.If):
         return _lets_some_pass(script, node.test)
-    if isinstance(node, ast.Call):
-        sure, methods = _called(script, node.func)
-        return any(acts_alone(script, definition) for definition in (*sure, *methods))
-    return False
+    sure, methods = _called(script, node.func)
+    return any(acts_alone(script, definition) for definition in (*sure, *methods))
 
 
 def _lets_some_pass(script: ParsedFile, test: ast.expr) -> bool:
@@ -197,17 +200,22 @@ _NORM = Pattern(r"clip_grad|grad_norm|total_norm", re.IGNORECASE)
 
 def reads_averages(script: ParsedFile, statement: ast.stmt) -> bool:
     """True if `statement`, or what it calls in this file, has to do with gradients, or with a norm taken of them."""
+    has_norms = script.source.mentions("clip_grad", "grad_norm", "total_norm")
+    if not has_norms and "grad" not in script.source.names:
+        return False
     for node in walk(statement):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return True
         if isinstance(node, ast.Call):
-            if _NORM.search(ast.unparse(node.func)) or _calls_a_reader(script, node.func):
+            if has_norms and _NORM.search(unparsed(node.func)):
                 return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if _calls_a_reader(script, node.func):
+                return True
+        if has_norms and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found = script.index.scope(node).find(node.id)
             for binding in found[1] if found is not None else ():
                 value = binding.value
-                if isinstance(value, ast.Call) and _NORM.search(ast.unparse(value.func)):
+                if isinstance(value, ast.Call) and _NORM.search(unparsed(value.func)):
                     return True
     return False
 

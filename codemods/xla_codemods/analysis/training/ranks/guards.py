@@ -96,7 +96,7 @@ def is_of_host(test: ast.expr, ranks: Ranks = ()) -> bool:
             and "local" in _last(part).lower()
         )
         or (isinstance(part, (ast.Name, ast.Attribute)) and _is_another(part, ranks))
-        for part in ast.walk(test)
+        for part in walk(test)
         if isinstance(part, ast.expr)
     )
 

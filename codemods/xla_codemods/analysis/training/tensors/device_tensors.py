@@ -24,8 +24,9 @@ from ...inference.values import (
     Value,
 )
 from ...loops import is_called_a_model
+from ...nodes import walk
 from ...optimizers import scaling_steps
-from ...syntax import argument_for
+from ...syntax import argument_for, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .losses import is_called_a_loss
 
@@ -126,7 +127,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
 
 def _is_of_an_output(script: Script, node: ast.expr) -> bool:
     """True if `node`, a tensor, is computed of what a model has given: `(torch.max(out, 1)[1] == y).sum()`."""
-    parts = list(ast.walk(node))
+    parts = list(walk(node))
     if any(isinstance(part, ast.Attribute) and part.attr in _LEAVES for part in parts):
         return False
     return any(isinstance(part, ast.Name) and _is_output(script, part) for part in parts)
@@ -222,8 +223,8 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     if not (script.accelerated or uses_accelerate(script)):
         return False
     function = script.function(node)
-    text = ast.unparse(node)
-    if any(ast.unparse(n) == text and script.function(n) is function for n in losses(script)):
+    text = unparsed(node)
+    if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
         return True
     return (
         depth == 0
