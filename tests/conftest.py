@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from . import warm
+
 # The same examples in every run: whether a change may land is no matter of luck. To look for new ones:
 # `pytest tests/codemods/test_properties.py --hypothesis-profile explore`.
 settings.register_profile("steady", derandomize=True, max_examples=150, deadline=None)
@@ -23,6 +25,8 @@ if (
     "PYTEST_XDIST_WORKER" in os.environ
 ):  # torch is imported later, in as many processes as there are cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+else:
+    warm.share()
 
 
 @pytest.hookimpl(optionalhook=True)
