@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import Any
+
+import pytest
 from hypothesis import settings
+
+from . import warm
 
 # The same examples in every run: whether a change may land is no matter of luck. To look for new ones:
 # `pytest tests/codemods/test_properties.py --hypothesis-profile explore`.
 settings.register_profile("steady", derandomize=True, max_examples=150, deadline=None)
 settings.register_profile("explore", max_examples=3000, deadline=None)
 settings.load_profile("steady")
+
+# Hundreds of processes import the same modules: compiled once, where the environment says never.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # torch is imported later, in as many processes as there are cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+else:
+    warm.share()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each of xdist's workers whole rooms (see `rooms`)."""
+    from .rooms import Rooms
+
+    return Rooms(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # when those that are not wanted are gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        from .rooms import longest_first
+
+        longest_first(items)

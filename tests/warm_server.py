@@ -17,7 +17,7 @@ import types
 
 
 def serve(address):
-    """Accept runs until standard input is closed; in a run's own process, return its words."""
+    """Accept runs until standard input ends; in a run's own process, return its words."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)

@@ -8,10 +8,11 @@ import pytest
 
 from xla_codemods.rules import every_rule
 
+from ..each import each
 from .conftest import OWN, Runner
 
 
-@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
+@each("rule", every_rule(), ids=lambda rule: rule.code)
 def test_every_code_has_its_manual(run: Runner, rule: object) -> None:
     code, name = rule.code, rule.name  # type: ignore[attr-defined]
     by_code = run("explain", code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,37 +14,46 @@ from xla_codemods.manual import Example, manual
 from xla_codemods.rule import Rule
 from xla_codemods.rules import every_rule
 
+from ..each import try_all
+
 RULES = every_rule()
 
-CASES = [
-    pytest.param(rule, example, id=f"{rule.code}-{rule.name}-{example.line}")
-    for rule in RULES
-    for example in manual(rule).examples
-]
+RULES_BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.code}-{r.name}")
 
 
 def all_fixes(rule: Rule) -> Options:
     return Options(unsafe=True, origin=rule.origin)
 
 
-@pytest.mark.parametrize(("rule", "example"), CASES)
-def test_example(rule: Rule, example: Example) -> None:
-    ast.parse(example.after)
-    got = migrate(example.before.encode(), all_fixes(rule)).data.decode()
-    assert got == example.after, "\n".join(
-        difflib.unified_diff(
-            example.after.splitlines(), got.splitlines(), "manual", "got", lineterm=""
+def result(rule: Rule, source: str) -> str:
+    return migrate(source.encode(), all_fixes(rule)).data.decode()
+
+
+def line_of(example: Example) -> str:
+    return f"line {example.line}"
+
+
+@RULES_BY_CODE
+def test_examples(rule: Rule) -> None:
+    def comes_out_as_shown(example: Example) -> None:
+        ast.parse(example.after)
+        got = result(rule, example.before)
+        assert got == example.after, "\n".join(
+            difflib.unified_diff(
+                example.after.splitlines(), got.splitlines(), "manual", "got", lineterm=""
+            )
         )
-    )
+
+    try_all(manual(rule).examples, comes_out_as_shown, line_of)
 
 
-@pytest.mark.parametrize(("rule", "example"), CASES)
-def test_second_run_changes_nothing(rule: Rule, example: Example) -> None:
-    for options in (all_fixes(rule), Options(unsafe=True)):
-        assert migrate(example.after.encode(), options).data.decode() == example.after
+@RULES_BY_CODE
+def test_second_run_changes_nothing(rule: Rule) -> None:
+    def stays(example: Example) -> None:
+        for options in {all_fixes(rule), Options(unsafe=True)}:
+            assert migrate(example.after.encode(), options).data.decode() == example.after
 
-
-RULES_BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+    try_all(manual(rule).examples, stays, line_of)
 
 
 @RULES_BY_CODE
@@ -66,15 +76,13 @@ def marked(rule: Rule, source: str) -> list[int]:
     return [n for n, line in enumerate(lines, 1) if line.endswith(f"  # {rule.code}")]
 
 
-def failures(rule: Rule) -> list[str]:
+def failures(rule: Rule) -> Iterator[str]:
     """What in the manual of `rule` does not hold."""
-    found = []
     for example in manual(rule).examples:
         if reported(rule, example.after) != marked(rule, example.after):
-            found.append(f"line {example.line}: other lines are reported than are marked")
-        if migrate(example.before.encode(), all_fixes(rule)).data.decode() != example.after:
-            found.append(f"line {example.line}: another result")
-    return found
+            yield f"line {example.line}: other lines are reported than are marked"
+        if result(rule, example.before) != example.after:
+            yield f"line {example.line}: another result"
 
 
 @RULES_BY_CODE
@@ -94,10 +102,10 @@ def test_a_manual_shows_what_is_reported_and_what_is_not(rule: Rule) -> None:
 def test_the_manual_notices_that_its_rule_is_muted(
     rule: Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not failures(rule)
+    assert not list(failures(rule))
     others = [o for o in RULES if o is not rule and o.origin == rule.origin]
     if rule.origin:
         monkeypatch.setattr(engine, "_dispatch_from", lambda origin: engine._Dispatch(others))
     else:
         monkeypatch.setattr(engine, "_DISPATCH", engine._Dispatch(others))
-    assert failures(rule)
+    assert any(failures(rule))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from xla_codemods import catalog
 from xla_codemods.engine import Options, check
 from xla_codemods.fallback import message
@@ -13,11 +11,13 @@ from xla_codemods.manual import manual
 from xla_codemods.rule import Rule
 from xla_codemods.rules import every_rule
 
+from ..each import each
+
 # Words of this project's own, which say nothing to who reads a finding.
 PRIVATE = re.compile(r"is not cut|stands for it|one more graph|none of CUDA's|a new graph|replica")
 
 
-@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
+@each("rule", every_rule(), ids=lambda rule: rule.code)
 def test_messages_say_what_happens_and_what_to_do(rule: Rule) -> None:
     found = {
         finding.message

@@ -10,6 +10,8 @@ from xla_codemods.catalog.families import PACKAGES, PARTS, is_cuda_only
 from xla_codemods.engine import _DISPATCH, check
 from xla_codemods.prefilter import concerns
 
+from ..each import each
+
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves (commands, paths, variables' names), or what their workers do.
 OF_PYTHON = set(
@@ -52,7 +54,7 @@ def sources(name: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if is_cuda_only(name) and "." in name])
+@each("name", [name for name in NAMES if is_cuda_only(name) and "." in name])
 def test_names_are_hot_where_a_star_imports_them(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,13 +78,13 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_names_that_rules_listen_to_are_hot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for source in sources(name):
         assert not hidden(source, monkeypatch), source
 
 
-@pytest.mark.parametrize("method", sorted(_DISPATCH.methods))
+@each("method", sorted(_DISPATCH.methods))
 def test_methods_that_rules_listen_to_are_hot(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for source in (
         f"import torch\n\nx = torch.ones(2)\nx.{method}()\n",

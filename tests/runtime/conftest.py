@@ -16,11 +16,13 @@ from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
 
 from ..torch_as_it_was import undo_torch_xla
+from .rehearsal import compile_quickly
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """The XLA device, with nothing pending on it."""
+    compile_quickly()
     from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 
     monkeypatch.setattr(_backend, "_chosen", torch_xla_backend)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-BEGIN = "import os\nfrom xla_migrate import runtime as xla\n"
+from .. import warm
+
+BEGIN = (
+    "import os, warnings\nwarnings.simplefilter('always')\nfrom xla_migrate import runtime as xla\n"
+)
 
 
 def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     inherited = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "PJRT_DEVICE")}
     return subprocess.run(
-        [sys.executable, "-W", "always", "-c", BEGIN + code],
+        [warm.python(*warm.TORCH), "-c", BEGIN + code],
         env={**inherited, **env},
         capture_output=True,
         text=True,

@@ -16,8 +16,9 @@ from torch import nn
 
 from xla_migrate import runtime as xla
 
+from ..each import each
+
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-NAMES = pytest.mark.parametrize("name", xla.__all__)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def section(text: str, title: str) -> str:
     return found[1] if found else ""
 
 
-@NAMES
+@pytest.mark.parametrize("name", xla.__all__)
 def test_the_example_runs(name: str, around: dict[str, Any]) -> None:
     text, _ = documented(name)
     example = doctest.DocTestParser().get_doctest(
@@ -70,7 +71,7 @@ def test_the_example_runs(name: str, around: dict[str, Any]) -> None:
     assert result.failed == 0, "".join(said)
 
 
-@NAMES
+@each("name", xla.__all__)
 def test_every_argument_is_explained(name: str) -> None:
     text, found = documented(name)
     if isinstance(found, type) and issubclass(found, Exception):
@@ -80,14 +81,14 @@ def test_every_argument_is_explained(name: str) -> None:
         assert re.search(rf"^    {argument}: \S", told, re.MULTILINE), f"{name} lacks {argument}"
 
 
-@NAMES
+@each("name", xla.__all__)
 def test_what_comes_back_is_explained(name: str) -> None:
     text, found = documented(name)
     gives = str(inspect.signature(found).return_annotation) if inspect.isfunction(found) else "None"
     assert (gives == "None") == (section(text, "Returns") == ""), f"{name} gives {gives}"
 
 
-@NAMES
+@each("name", xla.__all__)
 def test_what_it_raises_itself_is_explained(name: str) -> None:
     """Errors that stand in its own body: those of what it calls are told where they matter."""
     text, found = documented(name)
@@ -116,6 +117,6 @@ def test_examples_that_are_not_run_need_what_is_not_here() -> None:
     }
 
 
-@NAMES
+@each("name", xla.__all__)
 def test_it_says_what_is_so(name: str) -> None:
     assert not documented(name)[0].startswith("Whether"), name

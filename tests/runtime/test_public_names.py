@@ -9,10 +9,12 @@ import pytest
 
 from xla_migrate import runtime as xla
 
+from ..each import each
+
 MANUAL = Path(__file__).parents[2] / "docs" / "runtime.md"
 
 
-@pytest.mark.parametrize("name", xla.__all__)
+@each("name", xla.__all__)
 def test_every_name_exists_and_has_a_manual_entry(name: str) -> None:
     found = getattr(xla, name)
     assert found.__doc__

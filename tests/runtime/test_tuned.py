@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,6 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _tuned
+
+from .. import warm
 
 
 def _loader(**more: Any) -> Any:
@@ -101,7 +102,7 @@ def test_torch_compile(device: torch.device, monkeypatch: pytest.MonkeyPatch) ->
 def test_wrong_values_are_refused(setting: str) -> None:
     name, _, value = setting.partition("=")
     done = subprocess.run(
-        [sys.executable, "-c", "import xla_migrate.runtime"],
+        [warm.python(*warm.TORCH), "-c", "import xla_migrate.runtime"],
         env={**os.environ, name: value},
         capture_output=True,
         text=True,

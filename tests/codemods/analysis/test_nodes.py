@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from xla_codemods.analysis.nodes import children, walk
+
+from ...each import each
 
 LEFT_OUT = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 ROOT = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ SOURCES = {"everything": EVERYTHING} | {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
+@each("name", sorted(SOURCES))
 def test_children_are_those_of_ast(name: str) -> None:
     tree = ast.parse(SOURCES[name])
     for node in ast.walk(tree):

@@ -20,6 +20,8 @@ from xla_codemods.engine import _DISPATCH
 from xla_codemods.rules import RULES
 from xla_migrate import runtime
 
+from ...each import each
+
 ROWS = list(catalog.table().values())
 CODES = {rule.code for rule in RULES}
 WALKED = (
@@ -136,7 +138,7 @@ def _gives(value: object, name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_row_is_well_formed(row: catalog.Row) -> None:
     assert row.fate in {
         kinds.REWRITTEN,

@@ -16,6 +16,8 @@ import torch
 from xla_codemods import catalog
 from xla_codemods.catalog import row as kinds
 
+from ...each import each
+
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available() or torch.version.cuda is None,
     reason="what a build for CUDA does without a CUDA device",
@@ -207,7 +209,7 @@ MEASURED = [
 ]
 
 
-@pytest.mark.parametrize("row", MEASURED, ids=lambda row: row.name)
+@each("row", MEASURED, ids=lambda row: row.name)
 def test_what_happens_is_what_the_row_says(row: catalog.Row, outcomes: dict[str, str]) -> None:
     failure = outcomes[row.name]
     mistaken = failure.startswith(("AttributeError", "NameError", "SyntaxError", "TypeError"))

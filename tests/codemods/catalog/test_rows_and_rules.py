@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from functools import cache
 
 from xla_codemods import catalog
 from xla_codemods.catalog import row as kinds
 from xla_codemods.engine import Options, check, migrate
 from xla_codemods.finding import Finding
+
+from ...each import each
 
 ROWS = list(catalog.table().values())
 TENSOR = "import torch\nx = torch.ones(2)\n"
@@ -166,6 +167,7 @@ def uses(name: str) -> list[str]:
     ]
 
 
+@cache
 def found(name: str) -> list[tuple[str, Finding]]:
     return [(source, finding) for source in uses(name) for finding in check(source.encode())]
 
@@ -190,13 +192,13 @@ def test_every_name_that_fails_has_a_rule() -> None:
     assert not unheard
 
 
-@pytest.mark.parametrize("row", NAMED, ids=lambda row: row.name)
+@each("row", NAMED, ids=lambda row: row.name)
 def test_the_rule_speaks(row: catalog.Row) -> None:
     codes = {finding.code for _, finding in found(row.name)}
     assert row.rule in codes, f"{row.name}: {row.rule} is silent, {sorted(codes)} speak"
 
 
-@pytest.mark.parametrize("row", FIXED, ids=lambda row: row.name)
+@each("row", FIXED, ids=lambda row: row.name)
 def test_what_is_said_to_be_fixed_is(row: catalog.Row) -> None:
     """A fix of the rule takes the name away, and what the row gives is put there."""
     sources = [s for s, f in found(row.name) if f.code == row.rule and f.safety is not None]
@@ -212,9 +214,7 @@ def test_what_is_said_to_be_fixed_is(row: catalog.Row) -> None:
         assert any(text in result for result in results), f"{text} is not in {results}"
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.fate == kinds.ABSENT], ids=lambda row: row.name
-)
+@each("row", [row for row in ROWS if row.fate == kinds.ABSENT], ids=lambda row: row.name)
 def test_what_has_no_equivalent_is_not_fixed(row: catalog.Row) -> None:
     """No use as such: that a rule drops a whole block, or an idle import, is another matter."""
     if row.name in {"torch.cuda"}:

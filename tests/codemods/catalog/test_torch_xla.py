@@ -9,6 +9,7 @@ import pytest
 from xla_codemods.catalog.torch_xla import REMOVED, removed
 from xla_codemods.engine import check
 
+from ...each import each
 from .torch_xla_names import is_there
 
 
@@ -20,19 +21,19 @@ def _torch_xla(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("the table is of 2.9")
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@each("name", REMOVED)
 def test_it_is_gone(name: str) -> None:
     assert not is_there(name)
     assert is_there(name.rpartition(".")[0]) or removed(name.rpartition(".")[0]) is not None
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@each("name", REMOVED)
 def test_what_is_to_be_used_instead_is_there(name: str) -> None:
     for instead in re.findall(r"`(torch_xla[\w.]*)", REMOVED[name][1]):
         assert is_there(instead), instead
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@each("name", REMOVED)
 def test_each_is_found_however_it_is_imported(name: str) -> None:
     home, _, last = name.rpartition(".")
     for source in (

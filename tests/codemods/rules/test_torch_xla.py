@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,9 +16,13 @@ import torch_xla.core.xla_model as xm  # noqa: E402
 import torch_xla.debug.metrics as met  # noqa: E402
 from torch import nn  # noqa: E402
 
+from ... import warm  # noqa: E402
+from ...runtime.rehearsal import compile_quickly  # noqa: E402
+
 
 @pytest.fixture(scope="module")
 def device() -> Any:
+    compile_quickly()
     return torch_xla.device()
 
 
@@ -431,9 +436,7 @@ def test_what_has_a_kernel(device: Any) -> None:
 
 def test_torch_knows_no_backend_of_xla_devices() -> None:
     """XLA601: `get_default_backend_for_device`."""
-    import subprocess
-    import sys
-
     code = "import torch_xla, torch.distributed as d; d.get_default_backend_for_device(torch_xla.device())"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    python = warm.python(*warm.TORCH_XLA)
+    run = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     assert "Default backend not registered for device" in run.stderr

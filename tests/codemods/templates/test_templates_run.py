@@ -20,6 +20,7 @@ from xla_codemods.analysis.script import Script
 from xla_codemods.engine import Options, _findings, migrate
 from xla_codemods.source import Source
 
+from ...each import each
 from ..helpers import migrated
 from ..rules.precision.test_templates_run import HEAD, TEMPLATES
 from .programs import LAUNCHED, PROGRAMS
@@ -111,7 +112,7 @@ def test_templates_are_found() -> None:
     assert "xla.is_available()" in templates()
 
 
-@pytest.mark.parametrize("template", [t for t in templates() if t not in ELSEWHERE])
+@each("template", lambda: [t for t in templates() if t not in ELSEWHERE])
 def test_a_program_has_it(template: str) -> None:
     assert is_written(template), f"no program makes {templates()[template]} write {template!r}"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ... import warm
 
 pytest.importorskip("accelerate")
 
@@ -61,8 +62,9 @@ print(json.dumps([steps, order, told, raised, model.weight.item(), xla.device_ty
 def run(folder: Path, kind: str, **env: str) -> tuple[list[object], bool]:
     """What the script found, and whether the accelerator printed."""
     (folder / "train.py").write_text(SCRIPT)
+    python = warm.for_side("reference" if env.get("USE_TORCH_XLA") == "0" else "target")
     done = subprocess.run(
-        [sys.executable, "train.py", kind],
+        [python, "train.py", kind],
         cwd=folder,
         env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
         | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", **env},

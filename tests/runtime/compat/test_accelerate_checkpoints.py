@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ... import warm
 from .. import rehearsal
 
 pytest.importorskip("accelerate")
@@ -66,8 +66,9 @@ print(json.dumps([after, again, drawn, drawn_again, sorted(steps), str(accelerat
 def test_training_goes_on_from_its_checkpoint(backend: str, tmp_path: Path) -> None:
     env = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_MIGRATE_BACKEND": backend}
     env |= {"USE_TORCH_XLA": "0"} if backend == "eager" else {}
+    python = warm.for_side("reference" if backend == "eager" else "target")
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        [python, "-c", SCRIPT, str(tmp_path)],
         env=env,
         capture_output=True,
         text=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from xla_migrate.verify.observe.numerics import device_random
 from xla_migrate.verify.observe.process.patching import Patches
+
+from ... import warm
 
 
 @pytest.fixture(autouse=True)
@@ -97,5 +98,6 @@ def test_a_default_device_goes_on_working() -> None:
         "torch.set_default_device('meta')\n"
         "print(torch.rand(2).device, torch.randn(2).device, torch.empty(2).device)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    python = warm.python(*warm.TORCH)
+    shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["meta"] * 3

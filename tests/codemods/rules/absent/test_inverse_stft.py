@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import pytest
 
+from .... import warm
 from ..lines import codes
 
 HEAD = "import torch, librosa\nx = net(torch.randn(2).cuda())\n"
@@ -57,7 +57,7 @@ print("not reached")
 
 def test_fact_3_63_istft_ends_the_process() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [warm.python(*warm.TORCH_XLA), "-c", PROGRAM],
         env={**os.environ, "PJRT_DEVICE": "CPU"},
         capture_output=True,
         text=True,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import pytest
 
 from xla_codemods.engine import check
+
+from .... import warm
 
 HEAD = """\
 import functools
@@ -232,21 +233,23 @@ def test_others_speak_of_some() -> None:
 
 
 PROGRAM = """
-import multiprocessing, os, torch, torch_xla
+import multiprocessing, os, time, torch, torch_xla
 
 def worker():
     print("child", (torch.ones(3).to("xla") * 2).cpu().tolist(), flush=True)
 
-def start():
+def start(limit):
+    begun = time.monotonic()
     child = multiprocessing.get_context("fork").Process(target=worker)
     child.start()
-    child.join(15)
+    child.join(limit)
     print("hangs" if child.is_alive() else "ends", flush=True)
     child.kill()
+    return time.monotonic() - begun
 
-start()
+took = start(60)
 print(torch.ones(3).to("xla").sum().item(), flush=True)
-start()
+start(2 + 5 * took)  # far longer than one that ends
 os._exit(0)
 """
 
@@ -266,7 +269,7 @@ def run(program: str, folder: os.PathLike[str]) -> str:
     with open(file, "w", encoding="utf-8") as opened:
         opened.write(program)
     done = subprocess.run(
-        [sys.executable, file],
+        [warm.python(*warm.TORCH_XLA), file],
         env={**os.environ, "PJRT_DEVICE": "CPU"},
         capture_output=True,
         text=True,

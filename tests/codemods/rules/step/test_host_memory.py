@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import pytest
 
+from .... import warm
 from ..lines import codes
 
 
@@ -50,7 +50,7 @@ except RuntimeError:
 
 def test_fact_3_66_what_was_made_smaller_does_not_grow_again() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [warm.python(*warm.TORCH_XLA), "-c", PROGRAM],
         env={**os.environ, "PJRT_DEVICE": "CPU"},
         capture_output=True,
         text=True,
