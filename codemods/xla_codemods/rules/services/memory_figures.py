@@ -185,7 +185,9 @@ def reset_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
 @RULE.call(*(f"torch.cuda.{name}" for name in _RECORDINGS))
 def recorded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = "XLA keeps no history of allocations: use torch_xla.debug.profiler"
-    severity = INFO if is_guarded(script, call) else WARNING  # behind a question for CUDA that stays
+    severity = (
+        INFO if is_guarded(script, call) else WARNING
+    )  # behind a question for CUDA that stays
     yield RULE.finding(script, call, message, severity=severity, effort=MEDIUM)
 
 

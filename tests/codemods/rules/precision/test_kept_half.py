@@ -44,7 +44,6 @@ MEANT = {
 COMPUTED = {
     "in_a_checkpoint_that_is_run": "c = {'model': model}\nc['model'].half()\ny = c['model'](x)\ntorch.save(c, 'm.pt')",
     "in_a_checkpoint_that_is_not_saved": "c = {'model': model}\nc['model'].half()\nrun(c)",
-
     "a_model_that_goes_on": "torch.save(model.half().state_dict(), 'm.pt')\ny = model(x)",
     "a_model_that_trains_on": "for _ in range(2):\n    y = model(x)\n    torch.save(model.half().state_dict(), 'm.pt')",
     "a_model": "model.half()\ny = model(x)",
