@@ -275,9 +275,7 @@ def _is_used_as_a_size(script: Script, statement: ast.Assign) -> bool:
     return any(
         _is_a_size(script, use, named=True)
         for use, _ in script.index.of(ast.Name)
-        if use.id == name
-        and isinstance(use.ctx, ast.Load)
-        and script.function(use) is function
+        if use.id == name and isinstance(use.ctx, ast.Load) and script.function(use) is function
     )
 
 
