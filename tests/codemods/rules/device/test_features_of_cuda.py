@@ -28,6 +28,9 @@ STAYS = {
     "a_flag": "graphs = graphs and torch.cuda.is_available()\nif graphs:\n    f = torch.cuda.make_graphed_callables(model, (x,))",
     "a_flag_that_is_asked_with_another": "ready = torch.cuda.is_available()\nif ready and graphs:\n    g = torch.cuda.CUDAGraph()",
     "left_early": "if not torch.cuda.is_available():\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
+    "providers_of_onnxruntime": "there = torch.cuda.is_available()\nproviders = ['CUDAExecutionProvider'] if there else []",
+    "a_provider_that_is_put_first": "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')",
+    "a_package_to_install": "install('onnxruntime-gpu' if torch.cuda.is_available() else 'onnxruntime')",
     "left_early_by_either": "if not torch.cuda.is_available() or not graphs:\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"
