@@ -10,6 +10,7 @@ from .analysis.cuda_names import Import, Use, is_missing_package
 from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
+from .catalog.cuda import OF_A_MODULE
 from .catalog.families import is_cuda_only
 from .edits import DropAlias, Edit, remove
 from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
@@ -174,6 +175,8 @@ def message(dotted: str, row: Row) -> str:
     if _is_private(dotted, row):
         said = f"`{dotted}` is internal to torch's CUDA support"
         advice = ["remove it, because XLA has no equivalent"]
+    elif row.note == OF_A_MODULE and dotted != row.name:
+        said, advice = f"`{dotted}` is no name of torch 2.9's", ["leave it out"]
     elif row.note:
         reason, _, rest = row.note.partition(": ")
         if advice:
