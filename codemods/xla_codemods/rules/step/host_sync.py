@@ -239,7 +239,23 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return (
             "ask every n-th step, or on the device: `torch.where(torch.isfinite(loss), new, old)`"
         )
+    if _is_asked_of(script, node):
+        return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"
+
+
+def _is_asked_of(script: Script, node: ast.AST) -> bool:
+    """True if `node` is an `if`, or stands in the condition of one."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return True
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
+            return True
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
 
 
 def _is_a_size(script: Script, node: ast.AST, *, named: bool = False) -> bool:

@@ -752,6 +752,7 @@ class Loss(torch.nn.Module):
     assert ((10, "XLA505") in findings(source)) is found
 
 
+ASKED = "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
 SIZES = "pad to one size, or keep the number on the host beside the tensor"
 
 
@@ -763,6 +764,8 @@ SIZES = "pad to one size, or keep the number on the host beside the tensor"
         ("for _ in range(h.argmax().item()):\n            pass", SIZES),
         ("n = h.argmax().item()\n        y = h[:n]", SIZES),
         ("y = h.view(round(h.sum().item()), -1)", SIZES),
+        ("y = h * 2 if h.sum().item() == 0 else h", ASKED),
+        ("if h.sum() > 0:\n            h = h * 2", ASKED),
         ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
         ("self.n = h.sum().item() + 1", "read every n-th step, or after the loop"),
     ],
