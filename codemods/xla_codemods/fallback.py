@@ -10,6 +10,7 @@ from .analysis.cuda_names import Import, Use, is_missing_package
 from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
+from .catalog.cuda import OF_A_MODULE
 from .catalog.families import is_cuda_only
 from .edits import DropAlias, Edit, remove
 from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
@@ -23,6 +24,11 @@ _FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
 _MANY = 9
 # What computes on the CPU as well as on CUDA devices, and on no others.
 _OF_THE_HOST_TOO = ("horovod", "torch.distributed.rpc", "warpctc_pytorch", "warprnnt_pytorch")
+# What starts processes, shards and steps by itself.
+_ENGINES = frozenset({"bmtrain", "colossalai", "megatron"})
+_INSTEAD_OF_ENGINES = (
+    "write the training loop with the model, and shard by SPMD (`xla.use_spmd`) in place of it"
+)
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
 
@@ -30,6 +36,7 @@ def leftovers(
     rule: Rule, script: Script, unhandled: Unhandled, effort: str = MEDIUM
 ) -> Iterator[Finding]:
     """Findings of `rule` at the uses that are its own by the catalog; of the last one, at those that are nobody's."""
+    engines: dict[str, list[Finding]] = {}
     for use in unhandled.uses:
         row = covering(use.dotted)
         if row is None or row.fate == STAYS or _is_looked_for(script, use.node):
@@ -37,7 +44,19 @@ def leftovers(
         if use.dotted.endswith(".__version__") and is_guarded(script, use.node, use.dotted):
             continue
         if row.rule == rule.code or (rule.code == CATCH_ALL and row.rule not in unhandled.codes):
-            yield found(rule, script, use, row, effort)
+            finding = found(rule, script, use, row, effort)
+            if row.name in _ENGINES and not finding.edits:
+                engines.setdefault(row.name, []).append(finding)
+            else:
+                yield finding
+    for name, findings in engines.items():
+        yield _of_an_engine(name, findings)
+
+
+def _of_an_engine(name: str, findings: list[Finding]) -> Finding:
+    """One for all uses: what they are does not fail each by itself, and is replaced together."""
+    first = next((f for f in findings if f.severity != INFO), findings[0])
+    return first._replace(message=f"`{name}` trains on CUDA devices alone: {_INSTEAD_OF_ENGINES}")
 
 
 def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:
@@ -156,6 +175,8 @@ def message(dotted: str, row: Row) -> str:
     if _is_private(dotted, row):
         said = f"`{dotted}` is internal to torch's CUDA support"
         advice = ["remove it, because XLA has no equivalent"]
+    elif row.note == OF_A_MODULE and dotted != row.name:
+        said, advice = f"`{dotted}` is no name of torch 2.9's", ["leave it out"]
     elif row.note:
         reason, _, rest = row.note.partition(": ")
         if advice:

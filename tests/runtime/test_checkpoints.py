@@ -222,6 +222,22 @@ def test_fact_1_41_every_replica_launches_and_the_master_alone_writes(
     assert not (tmp_path / "x.pt").exists()
 
 
+def test_a_file_that_a_replica_has_opened_is_not_left_empty(
+    device: torch.device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`with open(cache, "wb") as f: torch.save(features.cpu(), f)`, a cache of each process."""
+    monkeypatch.setattr(checkpoints, "is_master", lambda: False)
+    with (tmp_path / "x.pt").open("wb") as file:
+        xla.save({"x": torch.ones(2, device=device)}, file)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as folder, folder.open("x", "w") as entry:
+        xla.save({"x": torch.ones(2, device=device)}, entry)
+    buffer = io.BytesIO()
+    xla.save({"x": torch.ones(2, device=device)}, buffer)
+    assert torch.load(tmp_path / "x.pt")["x"].tolist() == [1, 1]
+    assert zipfile.ZipFile(tmp_path / "x.zip").getinfo("x").file_size > 0
+    assert torch.load(io.BytesIO(buffer.getvalue()))["x"].tolist() == [1, 1]
+
+
 def test_fact_1_40_the_master_is_one_among_all_hosts(
     device: torch.device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,6 @@
-"""Programs that train on the CPU, because they name no device and nothing that could choose one, and programs without torch."""
+"""Programs and tests that train on the CPU, because they name no device and nothing that could choose one, and programs
+without torch.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from .parsed_file import ParsedFile
     from .script import Script
 
-_DEVICES = Pattern(r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)|\.to\(", re.IGNORECASE)
+_DEVICES = Pattern(
+    r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)"
+    r"|\.to\((?!\s*(?:\w+\.)?(?:dtype|b?float\d*|double|half|int\d*|long|bool)\b)",  # not to a type
+    re.IGNORECASE,
+)
 # Of `_KNOWN` those that are not torch's.
 _PLAIN = frozenset("PIL cv2 matplotlib numpy pandas scipy skimage sklearn tqdm".split())
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
@@ -66,7 +72,7 @@ def _is_without_torch(script: ParsedFile, module: str) -> bool:
 def without_training_on_the_host(
     script: Script, found: list[Finding], of_any_training: frozenset[str]
 ) -> list[Finding]:
-    """`found`; nothing where the file is a program that trains on the CPU, on an XLA host as anywhere.
+    """`found`; nothing where the file is a program or a test that trains on the CPU, on an XLA host as anywhere.
 
     Args:
         script: the file.
@@ -75,7 +81,7 @@ def without_training_on_the_host(
             accelerator, or of a library that takes one by itself.
     """
     if found and all(f.code in of_any_training or _is_about_remote_calls(f) for f in found):
-        if _is_one(script) or _calls_other_hosts(script):
+        if _is_one(script) or _is_a_test(script) or _calls_other_hosts(script):
             return []
     return found
 
@@ -102,6 +108,20 @@ def _is_one(script: Script) -> bool:
         and all(_is_known(script, name) for name in _imported(script.tree))
         and not script.runs_accelerated  # last: the answer depends on other modules
     )
+
+
+def _is_a_test(script: Script) -> bool:
+    """True if the file is run by pytest or unittest, and names no device: what it tests is made and run on the CPU."""
+    return _DEVICES.search(script.source.text) is None and any(
+        (isinstance(s, ast.FunctionDef) and s.name.startswith("test_"))
+        or (isinstance(s, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in s.bases))
+        or (isinstance(s, ast.ClassDef) and s.name.startswith("Test") and _has_tests(s))
+        for s in script.tree.body
+    )
+
+
+def _has_tests(made: ast.ClassDef) -> bool:
+    return any(isinstance(s, ast.FunctionDef) and s.name.startswith("test_") for s in made.body)
 
 
 def _runs(script: ParsedFile) -> bool:

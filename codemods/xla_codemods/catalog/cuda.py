@@ -334,7 +334,7 @@ TYPED: tuple[Row, ...] = (
     ),
 )
 
-_MODULE = "name what is used of it: each name has a row of its own"
+OF_A_MODULE = "use the runtime's function for each name that is used of it"
 
 MODULES: tuple[Row, ...] = (
     *rows(
@@ -362,7 +362,7 @@ MODULES: tuple[Row, ...] = (
                 "cuda.streams",
                 "cuda.tunable",
             ),
-            _MODULE,
+            OF_A_MODULE,
         ),
         evidence="docs",
     ),
@@ -371,12 +371,12 @@ MODULES: tuple[Row, ...] = (
         ABSENT,
         CONTEXT,
         SILENT,
-        {"green_contexts": _MODULE},
+        {"green_contexts": OF_A_MODULE},
         torch="2.10+",
         evidence="docs",
     ),
-    *rows("torch", ABSENT, CONTEXT, SILENT, {"cuda": _MODULE}, rule="XLA115", evidence="docs"),
-    *rows("torch.utils", STAYS, SAME, HARMLESS, {"cpp_extension": _MODULE}, evidence="docs"),
+    *rows("torch", ABSENT, CONTEXT, SILENT, {"cuda": OF_A_MODULE}, rule="XLA115", evidence="docs"),
+    *rows("torch.utils", STAYS, SAME, HARMLESS, {"cpp_extension": OF_A_MODULE}, evidence="docs"),
 )
 
 ROWS: tuple[Row, ...] = (*MODULES, *DEVICES, *SYNCHRONIZATION, *GRAPHS, *ERRORS, *TYPED)

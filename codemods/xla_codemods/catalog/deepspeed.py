@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from .row import ABSENT, ARGUMENTS, NONE, RAISES, RENAMED, REWRITTEN, RUNTIME, Row, rows
+from .row import (
+    ABSENT,
+    ARGUMENTS,
+    HARMLESS,
+    NONE,
+    RAISES,
+    RENAMED,
+    REWRITTEN,
+    RUNTIME,
+    SAME,
+    STAYS,
+    Row,
+    rows,
+)
 
 ENGINE = "XLA has no DeepSpeed engine: train with the model, its optimizer and `xla.optimizer_step`; for shards of ZeRO's kind use FSDPv2 under SPMD"
 _OP = "a CUDA kernel of DeepSpeed's: use torch's own, XLA fuses it"
 
 DEEPSPEED: tuple[Row, ...] = (
+    *rows(
+        "deepspeed",
+        STAYS,
+        SAME,
+        HARMLESS,
+        {"utils.zero_to_fp32": "puts checkpoints together on the host"},
+        torch="any",
+        evidence="docs",
+    ),
     *rows(
         "deepspeed",
         ABSENT,

@@ -45,7 +45,8 @@ def save(
     their types, and a state dict its ``_metadata``.
 
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
-    and the master alone writes. Called by the master alone, under ``if rank == 0:``, it does no harm
+    and the master alone writes to a path. A file that the caller has opened is written by each that
+    calls, who would otherwise have emptied it. Called by the master alone, under ``if rank == 0:``, it does no harm
     where the step has been marked before; where averaged gradients still wait to be launched, it
     raises after a while instead of hanging the job. A path changes at once when the file is
     complete, so that a killed job leaves the old file or the new one.
@@ -68,7 +69,8 @@ def save(
     """
     flush()  # what was shown before it is written before it
     backend().settle()
-    if master_only and not (local_rank() == 0 if each_host else is_master()):
+    is_path = isinstance(path_or_file, str | os.PathLike)
+    if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
     if isinstance(path_or_file, str | os.PathLike):

@@ -55,6 +55,47 @@ def test_nothing_is_found_in_modules_about_remote_calls() -> None:
     assert findings(source + "    model.cuda()\n")
 
 
+TEST = """
+import torch
+from mine import Model
+
+def test_it_learns():
+    torch.manual_seed(0)
+    model, other = Model().to(torch.float64), Model()
+    other.load_state_dict(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.ones(1, dtype=torch.float64)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TEST,
+        TEST.replace("def test_it_learns():", "class TestModel:\n  def test_it_learns(self):"),
+        TEST.replace(
+            "def test_it_learns():", "class Learning(unittest.TestCase):\n  def test(self):"
+        ),
+    ],
+)
+def test_nothing_is_found_in_tests_that_name_no_device(source: str) -> None:
+    assert not findings(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TEST.replace("test_it_learns", "learn"),
+        TEST.replace("(torch.float64)", "(kind)"),
+        TEST.replace("test_it_learns()", "test_it_learns(device)"),
+        TEST + "    model.cuda()\n",
+    ],
+)
+def test_other_tests_are_judged(source: str) -> None:
+    assert {code for _, code in findings(source)} & {"XLA124", "XLA502"}
+
+
 @pytest.mark.parametrize(
     "source",
     [

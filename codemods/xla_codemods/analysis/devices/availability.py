@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
-from .kernels import answers_no, chooses_kernels
+from .kernels import answers_no, chooses_kernels, leaves_the_rest
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -218,7 +218,9 @@ def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
         if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
             block = script.block(child)
             for earlier in block[: block.index(child)]:
-                if isinstance(earlier, ast.If) and answers_no(earlier):
+                if isinstance(earlier, ast.If) and (
+                    answers_no(earlier) or leaves_the_rest(earlier)
+                ):
                     if _asks_and_stays(script, earlier.test):
                         return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:

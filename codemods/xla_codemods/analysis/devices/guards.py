@@ -125,8 +125,9 @@ def _stands_in_one(script: ParsedFile, node: ast.AST, said: re.Pattern[str]) -> 
     child = node
     for ancestor in script.ancestors(node):
         match ancestor:
-            case ast.Try(body=body) if child in body:
-                if any(_goes_on(handler, len(body)) for handler in ancestor.handlers):
+            case ast.Try(body=body, orelse=orelse) if child in body or child in orelse:
+                attempt = child in body or any(said.search(ast.unparse(s)) for s in body)
+                if attempt and any(_goes_on(handler, len(body)) for handler in ancestor.handlers):
                     return True
             case ast.If(test=test) | ast.IfExp(test=test):
                 if child is not test and said.search(ast.unparse(test)):
@@ -177,6 +178,9 @@ def _is_optional(script: ParsedFile, statement: ast.AST, said: re.Pattern[str]) 
     for ancestor in script.ancestors(statement):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
             return any(_substitutes(h) for h in ancestor.handlers if _goes_on(h, 1))
+        if isinstance(ancestor, ast.Try) and child in ancestor.orelse:
+            if any(said.search(ast.unparse(s)) for s in ancestor.body):
+                return any(_goes_on(h, 1) for h in ancestor.handlers)
         if isinstance(ancestor, ast.If) and said.search(ast.unparse(ancestor.test)):
             return True
         child = ancestor

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
 _KERNELS = Pattern(
-    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt"
+    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
@@ -30,6 +30,8 @@ _KERNELS = Pattern(
 _HARDWARE = Pattern(
     r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
 )
+# The device that such a question names moves nothing.
+_ASKED_OF_A_DEVICE = Pattern(r"get_device_properties\([^\n]*\)")
 # Beside a question for CUDA: whether an operation of cuDNN's may be called.
 _CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
 # Features that only CUDA has, by the names of the options that ask for them.
@@ -79,9 +81,10 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
                 return True
-        if isinstance(ancestor, ast.If) and child is ancestor.test and _leaves_the_rest(ancestor):
+        if isinstance(ancestor, ast.If) and child is ancestor.test and leaves_the_rest(ancestor):
             block = script.block(ancestor)
-            if _are_kernels(script, block[block.index(ancestor) + 1 :]):
+            rest = block[block.index(ancestor) + 1 :]
+            if _are_kernels(script, rest) or _asks_the_hardware(script, rest):
                 return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
@@ -100,13 +103,20 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     return False
 
 
-def _leaves_the_rest(statement: ast.If) -> bool:
+def leaves_the_rest(statement: ast.If) -> bool:
     """`if not torch.cuda.is_available(): return model(x)`: what stands below is for CUDA."""
+    if statement.orelse or not isinstance(statement.body[-1], (ast.Return, ast.Continue)):
+        return False
+    noes = _noes(statement.test)
+    return bool(noes) and all(isinstance(no, ast.UnaryOp) for no in noes)
+
+
+def _asks_the_hardware(script: ParsedFile, rest: Sequence[ast.stmt]) -> bool:
+    """True if `rest` goes by what CUDA's hardware is, and moves nothing there."""
+    text = "\n".join(script.segment(part) for part in rest)
     return (
-        isinstance(statement.test, ast.UnaryOp)
-        and isinstance(statement.test.op, ast.Not)
-        and isinstance(statement.body[-1], (ast.Return, ast.Continue))
-        and not statement.orelse
+        _HARDWARE.search(text) is not None
+        and _MOVES.search(_ASKED_OF_A_DEVICE.compiled.sub("", text)) is None
     )
 
 
@@ -163,11 +173,15 @@ def answers_no(statement: ast.If) -> bool:
     """`if not torch.cuda.is_available(): return False`, `if device.type != "cuda" or not FAST: return None`."""
     match statement:
         case ast.If(body=[ast.Return(value=ast.Constant(value=(False | None)))]):
-            test = statement.test
-            asked = test.values if isinstance(test, ast.BoolOp) else [test]
-            joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
-            return joined and all(map(_is_a_no, asked))
+            return bool(_noes(statement.test))
     return False
+
+
+def _noes(test: ast.expr) -> list[ast.expr]:
+    """`not a`, and both of `not a or not b`: below such a test both hold. None of any other."""
+    asked = test.values if isinstance(test, ast.BoolOp) else [test]
+    joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
+    return asked if joined and all(map(_is_a_no, asked)) else []
 
 
 def _is_a_no(test: ast.expr) -> bool:

@@ -24,6 +24,10 @@ _MAKING = frozenset(
         for name in "exponential gamma normal rand randn random random_sample standard_normal uniform".split()
     }
 )
+# What makes a place for numbers.
+_PLACES = frozenset({"numpy.empty", "numpy.ones", "numpy.zeros"})
+# What takes the type as its second argument as well.
+_SECOND = frozenset(f"numpy.{name}" for name in "array asarray empty identity ones zeros".split())
 # What gives the type of its arguments.
 _KEEPING = frozenset(
     f"numpy.{name}"
@@ -44,11 +48,22 @@ def is_double(dtype: ast.expr, scope: Scope) -> bool:
 def array(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
     """What calling a function of numpy returns."""
     dtype = keyword(node, "dtype")
+    if dtype is None and dotted in _SECOND and len(node.args) > 1:
+        dtype = node.args[1]
     if dtype is not None:
         return of(ARRAY, DOUBLE) if is_double(dtype, scope) else of(ARRAY)
+    if dotted in _PLACES and _is_without_elements(node):
+        return of(ARRAY)
     if dotted in _MAKING or (dotted in _KEEPING and _has_doubles(values, node, scope)):
         return of(ARRAY, DOUBLE)
     return of(ARRAY)
+
+
+def _is_without_elements(node: ast.Call) -> bool:
+    """`np.empty(0)`, `np.zeros((0, 4))`: something else takes its place."""
+    shape = node.args[0] if node.args else keyword(node, "shape")
+    sizes = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
+    return any(isinstance(s, ast.Constant) and s.value == 0 for s in sizes)
 
 
 def _has_doubles(values: Inference, node: ast.Call, scope: Scope) -> bool:

@@ -13,7 +13,9 @@ from .training import Loop
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+    from ..scopes import FunctionNode
 
+_OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # Methods of a module that compute in turns of their own: each turn is a graph.
 _TURNS = Pattern(
     r"generat|sampl|decod|predict|translat|infer|search|rollout|evaluat|valid|test|step|fit|train|epoch|optimi",
@@ -29,7 +31,7 @@ def is_part_of_a_model(script: ParsedFile, loop: Loop) -> bool:
     """Loops in what a module computes, and loops over layers, parameters or states."""
     function = script.function(loop.node)
     if function is not None:
-        if function.name in {"forward", "__call__"}:
+        if function.name in {"forward", "__call__"} or _is_of_an_operation(script, function):
             return True
         if script.is_in_a_module(function) and not _TURNS.search(function.name):
             return True
@@ -40,6 +42,14 @@ def is_part_of_a_model(script: ParsedFile, loop: Loop) -> bool:
     iterated = script.value(loop.node.iter, loop.scope)
     element = iterated.iterated()
     return bool((iterated.kinds | element.kinds) & {MODULE, PARAMETERS})
+
+
+def _is_of_an_operation(script: ParsedFile, function: FunctionNode) -> bool:
+    """True if `function` belongs to a `torch.autograd.Function`: it runs in the middle of a step's gradients."""
+    made = script.parent(function)
+    return isinstance(made, ast.ClassDef) and any(
+        script.dotted(base) in _OPERATIONS for base in made.bases
+    )
 
 
 def is_hook(script: ParsedFile, node: ast.AST) -> bool:

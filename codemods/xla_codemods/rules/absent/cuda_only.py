@@ -34,6 +34,17 @@ import torch
 print(torch.version.cuda)
 ```
 
+A library that starts the processes, shards and steps by itself is named once, whatever of it is used:
+
+```python
+from megatron.core import parallel_state
+from megatron.core.utils import get_model_config
+
+def begin(model):
+    parallel_state.initialize_model_parallel(2)  # XLA906
+    return get_model_config(model)
+```
+
 Names of one's own are not confused with the libraries':
 
 ```python

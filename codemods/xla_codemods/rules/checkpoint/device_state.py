@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA703", "device-state")
+RULE = Rule("XLA703", "device-state", shows_accelerator=False)
 
 _DEPTH = 4
 _NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})

@@ -52,6 +52,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import is_cpu, located, names_cuda
 from ...analysis.inference.values import DATASET, HOST
+from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import ERROR, WARNING, Finding
@@ -99,14 +100,25 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> bool:
-    """`torch.device("cpu")`, or a name for it; not what is the CPU in one case, as in `device if cuda else "cpu"`."""
+    """`torch.device("cpu")`, or a name for it; not what is the CPU in one case, as in `device if cuda else "cpu"`.
+
+    A parameter that is the CPU by default is another thing where it is given.
+    """
     if location is None or not script.value(location, scope).has(HOST):
         return False
-    if not isinstance(location, ast.Name):
-        return isinstance(location, ast.Call)
-    found = scope.find(location.id)
+    if isinstance(location, ast.Call):
+        names = [n for argument in location.args for n in walk(argument)]
+        return all(_is_given_here(n, scope) for n in names if isinstance(n, ast.Name))
+    return isinstance(location, ast.Name) and _is_given_here(location, scope)
+
+
+def _is_given_here(name: ast.Name, scope: Scope) -> bool:
+    """True if `name` is bound to constants and calls alone, and is no parameter."""
+    found = scope.find(name.id)
     return found is not None and all(
-        isinstance(binding.value, (ast.Constant, ast.Call)) and not binding.path
+        isinstance(binding.value, (ast.Constant, ast.Call))
+        and not binding.path
+        and binding.how != "parameter"
         for binding in found[1]
     )
 

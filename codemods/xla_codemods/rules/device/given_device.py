@@ -217,7 +217,8 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
                 edit = Replace(whole, f"{script.xla}.device_type({{0}})", (whole,))
                 yield RULE.finding(script, part, _MESSAGE, edit)
         elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
-            text = "device_type" if chosen else "xla_device"
+            is_name = chosen or _is_used_as_a_name(script, assign.targets[0])
+            text = "device_type" if is_name else "xla_device"
             edit = Replace(part, f"{script.xla}.{text}({{0}})", (part,))
             yield RULE.finding(script, part, _MESSAGE, edit)
 
@@ -228,6 +229,15 @@ def _is_named(part: ast.expr) -> bool:
         case ast.Call(args=[ast.Constant(value=str(name)), *_]):
             return is_device_name(name)
     return named_like_a_device(part)
+
+
+def _is_used_as_a_name(script: Script, target: ast.expr) -> bool:
+    """`device_type = cfg.device`, `device.startswith("cuda")`: whoever gets it wants text."""
+    name = ast.unparse(target)
+    if name.lower().endswith("type"):
+        return True
+    asked = rf"\b{re.escape(name)}\.(?:find|lower|partition|replace|split|startswith)\("
+    return re.search(asked, script.source.text) is not None
 
 
 _KINDS = frozenset({"auto", "cpu", "cuda", "gpu"})

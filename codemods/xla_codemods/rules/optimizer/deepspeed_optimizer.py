@@ -42,6 +42,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.guards import is_guarded
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
@@ -54,7 +55,7 @@ from ...analysis.training.optimizer_equivalents import (
     stands_in,
 )
 from ...edits import Edit, Replace
-from ...finding import MEDIUM, Finding
+from ...finding import ERROR, INFO, MEDIUM, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             script,
             call,
             f"{_MESSAGE}, and torch has no equivalent of {reason}: use one of torch.optim without it",
+            severity=_severity(script, call),
             effort=MEDIUM,
         )
     else:
@@ -144,11 +146,17 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
         edit = Replace(node, script.spell(equivalent.target, scope))
         yield RULE.finding(script, node, _FIXED, edit)
     else:
-        yield RULE.finding(script, node, f"{_MESSAGE}: use {equivalent.target}", effort=MEDIUM)
+        message = f"{_MESSAGE}: use {equivalent.target}"
+        severity = _severity(script, node)
+        yield RULE.finding(script, node, message, severity=severity, effort=MEDIUM)
 
 
 @RULE.call(*_WITHOUT)
 def without(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.finding(
-        script, call, f"{_MESSAGE}: use one of torch.optim or timm.optim", effort=MEDIUM
-    )
+    message = f"{_MESSAGE}: use one of torch.optim or timm.optim"
+    yield RULE.finding(script, call, message, severity=_severity(script, call), effort=MEDIUM)
+
+
+def _severity(script: Script, node: ast.AST) -> str:
+    """What is only reached where DeepSpeed is installed is worth knowing, no more."""
+    return INFO if is_guarded(script, node, "deepspeed") else ERROR

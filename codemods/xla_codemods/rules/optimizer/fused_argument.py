@@ -41,6 +41,18 @@ So is what is put into one later, and a dict within another:
  second = torch.optim.Adam(model.parameters(), **options)
 ```
 
+Where `fused` hangs on CUDA it stays CUDA's, whatever takes it:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def make(build, parameters, device):
+-    options = {"fused": device.type == "cuda"}
++    options = {"fused": xla.is_accelerator(device) and xla.supports_fused()}
+     return build(parameters, **options)
+```
+
 `fused=False` stays, and what is no optimizer's:
 
 ```python
@@ -58,6 +70,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.nodes import walk
 from ...edits import AddArgument, DropArgument, Edit, Replace
@@ -74,6 +87,7 @@ RULE = Rule("XLA304", "fused-argument")
 _MESSAGE = "`fused=True` raises on XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
+_MIGRATED = frozenset({f"{RUNTIME}.is_accelerator", f"{RUNTIME}.is_available"})
 _NAMES = 4  # one after the other
 
 Met = frozenset[tuple[str, str]]  # names that are looked at, each with the key
@@ -86,6 +100,8 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
     if not isinstance(call, ast.Call) or not script.source.mentions("fused"):
         return
     if not _makes_an_optimizer(script, call, scope):
+        if node.arg == "fused":
+            yield from _kept_from_xla(script, node.value, scope)
         return
     if node.arg == "fused" and _asks_for_cuda(script, node.value, scope):
         # whose own rules would take it for a question about devices
@@ -99,6 +115,40 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
     else:
         for value, home in _entries(script, node.value, scope):
             yield from _found(script, value, home)
+
+
+@RULE.node(ast.Dict, mentions=("fused",))
+def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
+    """`{"fused": device.type == "cuda"}`, which goes to whoever."""
+    for key, value in zip(node.keys, node.values):
+        if isinstance(key, ast.Constant) and key.value == "fused":
+            yield from _kept_from_xla(script, value, scope)
+
+
+@RULE.node(ast.Assign, mentions=("fused",))
+def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`options["fused"] = device.type == "cuda"`."""
+    for target in node.targets:
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            if target.slice.value == "fused":
+                yield from _kept_from_xla(script, node.value, scope)
+
+
+def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """Where CUDA is asked for, `fused` is CUDA's, whatever takes it: the question alone would let XLA in."""
+    asked = [value]
+    if isinstance(value, ast.Name) and (found := scope.find(value.id)) is not None:
+        asked = [b.value for b in found[1] if isinstance(b.value, ast.expr)]
+    if any(_mentions_cuda(script, part, scope) for node in asked for part in walk(node)):
+        yield from _found(script, value, scope)
+
+
+def _mentions_cuda(script: Script, part: ast.AST, scope: Scope) -> bool:
+    if isinstance(part, ast.Attribute):
+        return part.attr == "is_cuda"
+    if isinstance(part, ast.Call) and script.dotted(part.func, scope) in _MIGRATED:
+        return True
+    return isinstance(part, ast.expr) and _asks_for_cuda(script, part, scope)
 
 
 def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:

@@ -35,9 +35,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...edits import Replace
-from ...finding import MEDIUM, WARNING, Finding
+from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -184,7 +185,10 @@ def reset_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
 @RULE.call(*(f"torch.cuda.{name}" for name in _RECORDINGS))
 def recorded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = "XLA keeps no history of allocations: use torch_xla.debug.profiler"
-    yield RULE.finding(script, call, message, severity=WARNING, effort=MEDIUM)
+    severity = (
+        INFO if is_guarded(script, call) else WARNING
+    )  # behind a question for CUDA that stays
+    yield RULE.finding(script, call, message, severity=severity, effort=MEDIUM)
 
 
 def _last(script: Script, node: ast.expr, scope: Scope) -> str:

@@ -201,6 +201,13 @@ _FETCHING = frozenset(
 )
 
 
+# What makes a number of a number, and what takes one for a size.
+_NUMBERS = frozenset("ceil floor int max min round".split())
+_SIZED = frozenset(
+    "arange empty expand full new_zeros ones pad range repeat reshape split tile view zeros".split()
+)
+
+
 @RULE.file(mentions=IN_TRAINING)
 def host_sync(script: Script) -> Iterator[Finding]:
     if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
@@ -223,6 +230,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
+    if _is_a_size(script, node):
+        return "pad to one size, or keep the number on the host beside the tensor"
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
@@ -230,7 +239,60 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return (
             "ask every n-th step, or on the device: `torch.where(torch.isfinite(loss), new, old)`"
         )
+    if _is_asked_of(script, node):
+        return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"
+
+
+def _is_asked_of(script: Script, node: ast.AST) -> bool:
+    """True if `node` is an `if`, or stands in the condition of one."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return True
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
+            return True
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_a_size(script: Script, node: ast.AST, *, named: bool = False) -> bool:
+    """True if what is read decides how large something is: it is needed in every step."""
+    if isinstance(node, ast.Slice):
+        return True
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.Slice):
+            return True
+        if isinstance(ancestor, ast.Call) and child in ancestor.args:
+            name = getattr(ancestor.func, "attr", getattr(ancestor.func, "id", ""))
+            if name in _SIZED:
+                return True
+            if name not in _NUMBERS:
+                return False
+        if isinstance(ancestor, ast.Assign):
+            return not named and _is_used_as_a_size(script, ancestor)
+        if isinstance(ancestor, ast.stmt):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_used_as_a_size(script: Script, statement: ast.Assign) -> bool:
+    """`n = int(lengths.max())`, then `range(n)`, `x[:, :n]`, `x.view(n, -1)`."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            pass
+        case _:
+            return False
+    function = script.function(statement)
+    return any(
+        _is_a_size(script, use, named=True)
+        for use, _ in script.index.of(ast.Name)
+        if use.id == name and isinstance(use.ctx, ast.Load) and script.function(use) is function
+    )
 
 
 def _reads(script: Script, node: ast.AST) -> Iterator[str]:

@@ -143,7 +143,7 @@ RULE = Rule(
     behind={"bounded graph": LIKELY, "static shapes": REMOTE, "launches": REMOTE},
 )
 
-_AS_ONE = "without `xla.mark_step()` XLA compiles all iterations of this loop as one graph: mark each iteration"
+_AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of this loop as one graph until something reads a value: mark each iteration"
 _IN_PIECES = (
     "without `xla.mark_step()` each read in this loop launches a graph of its own, with the whole forward pass in it: "
     "mark each iteration before the first"

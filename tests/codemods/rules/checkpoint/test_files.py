@@ -333,3 +333,23 @@ def test_what_is_on_the_host_is_no_file_of_xla_tensors(lines: str, device: bool)
 def test_what_was_loaded_to_the_host_is_no_file_of_xla_tensors(lines: str, found: bool) -> None:
     source = f"import torch\nmodel.to('cuda')\nloss.backward()\ndef f(x, p):\n    {lines}\n"
     assert ("XLA701" in {code for _, code in findings(source)}) is found
+
+
+@pytest.mark.parametrize(
+    ("location", "loads"),
+    [
+        ("torch.device(device)", "xla.load"),
+        ("device", "xla.load"),
+        ("place", "torch.load"),
+        ("torch.device(place)", "torch.load"),
+        ("torch.device('cpu')", "torch.load"),
+        ("torch.device(self.device)", "xla.load"),
+    ],
+)
+def test_a_parameter_is_the_cpu_only_where_it_is_not_given(location: str, loads: str) -> None:
+    source = (
+        "import torch\nclass Agent:\n    def load(self, path, device='cpu'):\n        place = 'cpu'\n"
+        f"        self.model.load_state_dict(torch.load(path, map_location={location}))\n"
+        "        self.model(torch.ones(2).cuda()).sum().backward()\n"
+    )
+    assert f"{loads}(path" in migrated(source)

@@ -28,12 +28,24 @@ STAYS = {
     "a_flag": "graphs = graphs and torch.cuda.is_available()\nif graphs:\n    f = torch.cuda.make_graphed_callables(model, (x,))",
     "a_flag_that_is_asked_with_another": "ready = torch.cuda.is_available()\nif ready and graphs:\n    g = torch.cuda.CUDAGraph()",
     "left_early": "if not torch.cuda.is_available():\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
+    "providers_of_onnxruntime": "there = torch.cuda.is_available()\nproviders = ['CUDAExecutionProvider'] if there else []",
+    "a_provider_that_is_put_first": "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')",
+    "a_package_to_install": "install('onnxruntime-gpu' if torch.cuda.is_available() else 'onnxruntime')",
+    "left_early_by_either": "if not torch.cuda.is_available() or not graphs:\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
+    "left_before_the_hardware": (
+        "if not graphs or not torch.cuda.is_available():\n    return\n"
+        "properties = torch.cuda.get_device_properties(torch.device('cuda'))\nif properties.major == 8:\n    x.fast = 1"
+    ),
 }
 BECOMES_TRUE = {
     "a_move": "if torch.cuda.is_available() and graphs:\n    x = x.cuda()",
     "a_flag_for_a_move": "there = torch.cuda.is_available()\nif there:\n    x = x.cuda()",
     "a_flag_for_both": "there = torch.cuda.is_available()\nif there:\n    g = torch.cuda.CUDAGraph()\nif there:\n    x = x.cuda()",
     "left_before_a_move": "if not torch.cuda.is_available():\n    return model(x)\nreturn model(x.cuda())",
+    "left_before_the_hardware_and_a_move": (
+        "if not torch.cuda.is_available():\n    return\nproperties = torch.cuda.get_device_properties(0)\n"
+        "print(properties.major)\nreturn model(x.to('cuda'))"
+    ),
     "streams_that_go": "if torch.cuda.is_available():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        x = x.cpu()",
     "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
 }

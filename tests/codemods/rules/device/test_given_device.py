@@ -169,3 +169,22 @@ def test_what_is_no_device_by_default_stays(default: str) -> None:
         f'import os\noffload_device = os.environ.get("OFFLOAD_DEVICE", {default})\nloss.backward()'
     )
     assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "function"),
+    [
+        ("device_type", "", "device_type"),
+        ("self._device_type", "", "device_type"),
+        ("device", "", "xla_device"),
+        ("self.device", "", "xla_device"),
+        ("device", "index = device.split(':')[-1]", "device_type"),
+        ("self.device", "self.device.startswith('cpu')", "device_type"),
+    ],
+)
+def test_what_is_used_as_a_name_stays_one(name: str, more: str, function: str) -> None:
+    source = (
+        f"import torch\nclass Recipe:\n    def __init__(self, cfg, model):\n        {name} = cfg.device\n"
+        f"        {more or 'pass'}\n        model(torch.ones(2).to({name})).backward()\n"
+    )
+    assert f"{name} = xla.{function}(cfg.device)" in migrated(source)

@@ -32,6 +32,11 @@ HEAD = "import torch\nfrom torch import optim\n"
         ("d = {'lr': 1}\nd |= {'fused': True}\no = optim.Adam(p, **d)\nloss.backward()", "d = {'lr': 1}\nd |= {'fused': xla.supports_fused()}\no = optim.Adam(p, **d)\nloss.backward()"),
         ("d = {}\nd.setdefault('fused', True)\no = optim.Adam(p, **d.copy())\nloss.backward()", "d = {}\nd.setdefault('fused', xla.supports_fused())\no = optim.Adam(p, **d.copy())\nloss.backward()"),
         ("d = {}\nd['fused'] = True\no = optim.Adam(p, **d)\nloss.backward()", "d = {}\nd['fused'] = xla.supports_fused()\no = optim.Adam(p, **d)\nloss.backward()"),
+        ('d = {"fused": x.is_cuda}\nbuild(p, **d)', 'd = {"fused": xla.is_accelerator(x) and xla.supports_fused()}\nbuild(p, **d)'),
+        ('build(p, fused=m.device.type == "cuda")', 'build(p, fused=xla.is_accelerator(m.device) and xla.supports_fused())'),
+        ('build(p, dict(fused=torch.cuda.is_available()))', 'build(p, dict(fused=xla.is_available() and xla.supports_fused()))'),
+        ('d["fused"] = f and torch.cuda.is_available()', 'd["fused"] = (f and xla.is_available()) and xla.supports_fused()'),
+        ('g = torch.cuda.is_available()\nd = {"fused": g}', 'g = xla.is_available()\nd = {"fused": g and xla.supports_fused()}'),
         ("o = optimizer_class(p, fused=True)", "o = optimizer_class(p, fused=xla.supports_fused())"),
     ],
 )  # fmt: skip

@@ -33,8 +33,17 @@ MEANT = {
     "values_of_a_named_state": "sd = model.state_dict()\nhalf = {k: v.half() for k, v in sd.items()}\nsave_file(half, 'm.st')",
     "values_put_back": "sd = model.state_dict()\nfor k in sd:\n    sd[k] = sd[k].half()\ntorch.save(sd, 'm.pt')",
     "in_an_entry": "torch.save({'model': copy.deepcopy(model).half()}, 'm.pt')",
+    "in_a_loaded_checkpoint": (
+        "c = torch.load('m.pt', map_location='cpu')\nc['epoch'] = -1\nc['model'].half()\n"
+        "for p in c['model'].parameters():\n    p.requires_grad = False\ntorch.save(c, 'm.pt')"
+    ),
+    "in_a_checkpoint_that_is_put_together": (
+        "def strip(c):\n    c['model'].half()\n    both = {**c, 'date': 1}\n    torch.save(both, 'm.pt')"
+    ),
 }
 COMPUTED = {
+    "in_a_checkpoint_that_is_run": "c = {'model': model}\nc['model'].half()\ny = c['model'](x)\ntorch.save(c, 'm.pt')",
+    "in_a_checkpoint_that_is_not_saved": "c = {'model': model}\nc['model'].half()\nrun(c)",
     "a_model_that_goes_on": "torch.save(model.half().state_dict(), 'm.pt')\ny = model(x)",
     "a_model_that_trains_on": "for _ in range(2):\n    y = model(x)\n    torch.save(model.half().state_dict(), 'm.pt')",
     "a_model": "model.half()\ny = model(x)",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ..lines import codes, line
 
 
@@ -50,6 +52,19 @@ def test_figures(before: str, after: str) -> None:
 def test_figures_that_only_cuda_has(source: str) -> None:
     assert line(source) == source
     assert codes(source) == ["XLA125"]
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("step == 3 and model.device.type == 'cuda'", "info"),
+        ("torch.cuda.is_available()", "info"),
+        ("step == 3", "warning"),
+    ],
+)
+def test_a_record_that_cuda_alone_takes(test: str, severity: str) -> None:
+    source = f"import torch\nif {test}:\n    torch.cuda.memory._record_memory_history()\n"
+    assert [f.severity for f in check(source.encode()) if f.code == "XLA125"] == [severity]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 HEAD = """import logging, math, sys
@@ -748,3 +750,30 @@ class Loss(torch.nn.Module):
         return sum(losses)
 """
     assert ((10, "XLA505") in findings(source)) is found
+
+
+ASKED = "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
+SIZES = "pad to one size, or keep the number on the host beside the tensor"
+
+
+@pytest.mark.parametrize(
+    ("read", "advice"),
+    [
+        ("y = h[:, : h.argmax()]", SIZES),
+        ("n = int(h.max().item()) + 1\n        y = torch.zeros(n)", SIZES),
+        ("for _ in range(h.argmax().item()):\n            pass", SIZES),
+        ("n = h.argmax().item()\n        y = h[:n]", SIZES),
+        ("y = h.view(round(h.sum().item()), -1)", SIZES),
+        ("y = h * 2 if h.sum().item() == 0 else h", ASKED),
+        ("if h.sum() > 0:\n            h = h * 2", ASKED),
+        ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
+        ("self.n = h.sum().item() + 1", "read every n-th step, or after the loop"),
+    ],
+)
+def test_a_size_is_needed_in_every_step(read: str, advice: str) -> None:
+    source = HEAD.replace("{forward}", read).replace("{called}", "pass") + (
+        "        loss = model(x.to(device)).sum()\n        loss.backward()\n        optimizer.step()\n"
+    )
+    said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert said
+    assert said[0].endswith(f": {advice}")

@@ -383,3 +383,20 @@ def balance(model, losses, x, n):
     {behind}
 """
     assert ((4, "XLA502") in findings(source)) is cut
+
+
+@pytest.mark.parametrize(
+    ("base", "cut"), [("torch.autograd.Function", False), ("Function", False), ("Rebuilt", True)]
+)
+def test_gradients_of_an_operation_are_in_the_middle_of_a_step(base: str, cut: bool) -> None:
+    source = f"""import torch
+from torch.autograd import Function
+class Chunked({base}):
+    @staticmethod
+    def backward(ctx, grad):
+        for chunk, part in zip(ctx.saved_tensors, grad.cuda().chunk(4)):
+            with torch.enable_grad():
+                ctx.f(chunk).backward(part)
+        return grad
+"""
+    assert ((6, "XLA502") in findings(source)) is cut

@@ -20,6 +20,9 @@ _SAME = frozenset(
     {"clone", "contiguous", "cpu", "cuda", "detach", "items", "to", "values", "view_as"}
 )
 _COPIES = frozenset({"dict", "list", "tuple", "OrderedDict", "deepcopy", "copy"})
+_ASKED_OF_MODELS = frozenset(
+    {"buffers", "eval", "modules", "named_parameters", "parameters", "requires_grad_"}
+)
 _NAMES = 3  # one after the other
 
 
@@ -44,7 +47,9 @@ def keeps_half(script: Script, node: ast.expr, names: int = _NAMES) -> bool:
         case ast.Assign(targets=[ast.Subscript(value=ast.Name() as owner)]):
             return _is_state(script, owner)
         case ast.Expr():
-            return _is_saved_below(script, node, names)
+            return _is_saved_below(script, node, names) or _is_of_a_saved_checkpoint(
+                script, node, names
+            )
     return False
 
 
@@ -138,6 +143,34 @@ def _uses_below(script: Script, call: ast.expr) -> list[ast.Name]:
                 if node.id == owner.id and node.lineno > end and script.function(node) is function
             ]
     return []
+
+
+def _is_of_a_saved_checkpoint(script: Script, call: ast.expr, names: int) -> bool:
+    """`checkpoint["model"].half()`, where below it the checkpoint is saved, and its model not run."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Subscript(value=ast.Name() as owner) as model)):
+            function = script.function(call)
+            below = [
+                node
+                for node, _ in script.index.of(ast.Name)
+                if node.id == owner.id
+                and node.lineno > model.lineno
+                and script.function(node) is function
+            ]
+            saved = [n for n in below if names > 0 and keeps_half(script, n, names - 1)]
+            return bool(saved) and all(n in saved or _is_changed(script, n) for n in below)
+    return False
+
+
+def _is_changed(script: Script, name: ast.Name) -> bool:
+    """`checkpoint["epoch"] = -1`, `checkpoint["model"].parameters()`: nothing is computed."""
+    entry = script.parent(name)
+    if not isinstance(entry, ast.Subscript) or entry.value is not name:
+        return False
+    if not isinstance(entry.ctx, ast.Load):
+        return True
+    asked = script.parent(entry)
+    return isinstance(asked, ast.Attribute) and asked.attr in _ASKED_OF_MODELS
 
 
 def _last(func: ast.expr) -> str:
