@@ -1,7 +1,8 @@
 """Which gradients are averaged over the replicas, and when: each once.
 
 Those of a ``DistributedDataParallel`` are averaged by it, in backward. Others are by
-``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward.
+``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward; not where the
+optimizer has some of each kind: there the script has said which are to be averaged.
 """
 
 from __future__ import annotations
@@ -32,11 +33,16 @@ def look_after(parameters: Iterable[torch.Tensor], owner: Any) -> None:
 def to_average(optimizer: Any) -> list[torch.Tensor]:
     """The parameters of ``optimizer`` whose gradients are this replica's own.
 
-    All that have a gradient and no owner, or none of them: replicas may differ in which are new.
+    All that have a gradient, or none of them: replicas may differ in which are new. None where a
+    wrapper looks after some: beside them stand a table of each replica's own, what the wrapper was
+    told to ignore, or what was frozen when it was made, and torch averages none of these.
     """
     for owner in _owners(optimizer):
         owner.check_complete()
-    free = [p for p in _parameters(optimizer) if p.grad is not None and _owner(p) is None]
+    parameters = list(_parameters(optimizer))
+    if any(p in _looked_after for p in parameters):
+        return []
+    free = [p for p in parameters if p.requires_grad and p.grad is not None]
     return free if not all(map(_is_averaged, free)) else []
 
 
@@ -47,19 +53,15 @@ def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:
             " give the torch.optim optimizer inside it, or average=False"
         )
     for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if parameter.requires_grad:
-                yield parameter
-
-
-def _owner(parameter: torch.Tensor) -> Any:
-    owner = _looked_after.get(parameter)
-    return None if owner is None else owner()
+        yield from group["params"]
 
 
 def _owners(optimizer: Any) -> list[Any]:
-    owners = {id(o): o for p in _parameters(optimizer) if (o := _owner(p)) is not None}
-    return [owner for owner in owners.values() if hasattr(owner, "check_complete")]
+    """The wrappers that are left, of the parameters that are trained."""
+    known = (_looked_after.get(p) for p in _parameters(optimizer) if p.requires_grad)
+    owners = [reference() for reference in known if reference is not None]
+    found = {id(owner): owner for owner in owners if hasattr(owner, "check_complete")}
+    return list(found.values())
 
 
 def _is_averaged(parameter: torch.Tensor) -> bool:
