@@ -1,8 +1,9 @@
 """Which gradients are averaged over the replicas, and when: each once.
 
 Those of a ``DistributedDataParallel`` are averaged by it, in backward. Others are by
-``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward; not where the
-optimizer has some of each kind: there the script has said which are to be averaged.
+``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward. Where a program
+has such a wrapper, it has said what is to be averaged: ``optimizer_step`` leaves all else alone, and
+``reduce_gradients`` what stands in one optimizer with what is wrapped.
 """
 
 from __future__ import annotations
@@ -37,13 +38,23 @@ def to_average(optimizer: Any) -> list[torch.Tensor]:
     wrapper looks after some: beside them stand a table of each replica's own, what the wrapper was
     told to ignore, or what was frozen when it was made, and torch averages none of these.
     """
-    for owner in _owners(optimizer):
-        owner.check_complete()
+    check_complete(optimizer)
     parameters = list(_parameters(optimizer))
     if any(p in _looked_after for p in parameters):
         return []
     free = [p for p in parameters if p.requires_grad and p.grad is not None]
     return free if not all(map(_is_averaged, free)) else []
+
+
+def check_complete(optimizer: Any) -> None:
+    """Raise where a wrapper of parameters of ``optimizer`` has not averaged all gradients."""
+    for owner in _owners(optimizer):
+        owner.check_complete()
+
+
+def wrapper_exists() -> bool:
+    """True if some model of this program is wrapped: then, as on CUDA, nothing else is averaged unasked."""
+    return len(_looked_after) > 0
 
 
 def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:

@@ -177,6 +177,18 @@ def beside_a_table(wrap):
         stepped(wrap, optimizer)
     return [state(table), state(top)]
 
+def in_another_optimizer(wrap):
+    torch.manual_seed(4)
+    table = nn.Embedding(5, 4)
+    top = wrap(net(norm=False))
+    table = table.to(device) if wrap is ours else table
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (table, top)]
+    index = torch.tensor([rank, 2, 3])
+    top(table(index.to(device) if wrap is ours else index)).square().mean().backward()
+    for optimizer in optimizers:
+        stepped(wrap, optimizer)
+    return [state(table), state(top)]
+
 def ignored(wrap):
     # What the wrapper is told to ignore, and what is frozen while it is made.
     torch.manual_seed(4)
@@ -232,6 +244,7 @@ SCENARIOS = {
     "module alone": module_alone,
     "copied": copied,
     "beside a table": beside_a_table,
+    "another optimizer": in_another_optimizer,
     "ignored": ignored,
     "group of one": in_a_group_of_one,
     "wrapper gone": without_the_wrapper,
@@ -386,6 +399,7 @@ SCENARIOS = {
     "module alone": "past the wrapper nothing is averaged",
     "copied": "a deep copy averages too",
     "beside a table": "what one optimizer trains beside a wrapped model is each replica's own",
+    "another optimizer": "nor is what another optimizer trains, where a model is wrapped",
     "ignored": "parameters that the wrapper does not average are not averaged by the step either",
     "group of one": "a wrapper over one replica averages nothing",
     "wrapper gone": "what was wrapped is not averaged without the wrapper",

@@ -134,8 +134,9 @@ class DistributedDataParallel(_TorchDDP):
         reduction = Reduction(named, self.find_unused_parameters, self.process_group, self._size())
         if self._size() > 1:
             reduction.attach()
-        # All of them, in a group of one as well: what is not averaged here is not to be elsewhere.
-        _gradients.look_after(self.module.parameters(), reduction)
+        if world_size() > 1:
+            # All of them, in a group of one too: what is not averaged here is not to be elsewhere.
+            _gradients.look_after(self.module.parameters(), reduction)
         return reduction
 
     def _size(self) -> int:
