@@ -1,7 +1,9 @@
 """Which gradients are averaged over the replicas, and when: each once.
 
 Those of a ``DistributedDataParallel`` are averaged by it, in backward. Others are by
-``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward.
+``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward. Where a program
+has such a wrapper, it has said what is to be averaged: ``optimizer_step`` leaves all else alone, and
+``reduce_gradients`` what stands in one optimizer with what is wrapped.
 """
 
 from __future__ import annotations
@@ -32,12 +34,27 @@ def look_after(parameters: Iterable[torch.Tensor], owner: Any) -> None:
 def to_average(optimizer: Any) -> list[torch.Tensor]:
     """The parameters of ``optimizer`` whose gradients are this replica's own.
 
-    All that have a gradient and no owner, or none of them: replicas may differ in which are new.
+    All that have a gradient, or none of them: replicas may differ in which are new. None where a
+    wrapper looks after some: beside them stand a table of each replica's own, what the wrapper was
+    told to ignore, or what was frozen when it was made, and torch averages none of these.
     """
+    check_complete(optimizer)
+    parameters = list(_parameters(optimizer))
+    if any(p in _looked_after for p in parameters):
+        return []
+    free = [p for p in parameters if p.requires_grad and p.grad is not None]
+    return free if not all(map(_is_averaged, free)) else []
+
+
+def check_complete(optimizer: Any) -> None:
+    """Raise where a wrapper of parameters of ``optimizer`` has not averaged all gradients."""
     for owner in _owners(optimizer):
         owner.check_complete()
-    free = [p for p in _parameters(optimizer) if p.grad is not None and _owner(p) is None]
-    return free if not all(map(_is_averaged, free)) else []
+
+
+def wrapper_exists() -> bool:
+    """True if some model of this program is wrapped: then, as on CUDA, nothing else is averaged unasked."""
+    return len(_looked_after) > 0
 
 
 def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:
@@ -47,19 +64,15 @@ def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:
             " give the torch.optim optimizer inside it, or average=False"
         )
     for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if parameter.requires_grad:
-                yield parameter
-
-
-def _owner(parameter: torch.Tensor) -> Any:
-    owner = _looked_after.get(parameter)
-    return None if owner is None else owner()
+        yield from group["params"]
 
 
 def _owners(optimizer: Any) -> list[Any]:
-    owners = {id(o): o for p in _parameters(optimizer) if (o := _owner(p)) is not None}
-    return [owner for owner in owners.values() if hasattr(owner, "check_complete")]
+    """The wrappers that are left, of the parameters that are trained."""
+    known = (_looked_after.get(p) for p in _parameters(optimizer) if p.requires_grad)
+    owners = [reference() for reference in known if reference is not None]
+    found = {id(owner): owner for owner in owners if hasattr(owner, "check_complete")}
+    return list(found.values())
 
 
 def _is_averaged(parameter: torch.Tensor) -> bool:

@@ -32,7 +32,7 @@ def optimizer_step(
     optimizer: Any,
     closure: Callable[[], Any] | None = None,
     *,
-    average: bool = True,
+    average: bool | None = None,
     **kwargs: Any,
 ) -> Any:
     """Average the gradients over the replicas, then ``optimizer.step()``.
@@ -44,7 +44,9 @@ def optimizer_step(
         closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
             runs, not those from before (fact 1.23).
         average: False for parameters that are each replica's own, as in model parallelism: their
-            gradients stay as they are.
+            gradients stay as they are. Where the program wraps some model in
+            ``DistributedDataParallel``, the wrapper says what is averaged, and all else is so only
+            with True.
         kwargs: More arguments for ``optimizer.step``.
 
     Returns:
@@ -61,14 +63,12 @@ def optimizer_step(
     """
     _warn_of_the_host(optimizer)
     if closure is None:
-        if average:
-            reduce_gradients(optimizer)
+        reduce_unasked(optimizer, average)
         return optimizer.step(**kwargs)
 
     def reduced_closure() -> Any:
         loss = closure()
-        if average:
-            reduce_gradients(optimizer)
+        reduce_unasked(optimizer, average)
         return loss
 
     return optimizer.step(reduced_closure, **kwargs)
@@ -91,6 +91,15 @@ def _warn_of_the_host(optimizer: Any) -> None:
             " model on the CPU (an option or a count of GPUs chooses it?)",
             stacklevel=3,
         )
+
+
+def reduce_unasked(optimizer: Any, average: bool | None = None) -> None:
+    """What a step does with gradients that nobody has said are to be averaged."""
+    if average is None and _gradients.wrapper_exists():
+        if world_size() > 1:
+            _gradients.check_complete(optimizer)
+    elif average is not False:
+        reduce_gradients(optimizer)
 
 
 def reduce_gradients(optimizer: Any) -> None:

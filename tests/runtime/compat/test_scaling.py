@@ -49,7 +49,7 @@ def test_fact_1_74_and_3_8_it_averages_before_it_clips(
         (weight,) = optimizer.param_groups[0]["params"]
         seen.append(weight.grad.tolist())
 
-    monkeypatch.setattr(timm, "reduce_gradients", averages)
+    monkeypatch.setattr(timm, "reduce_unasked", averages)
     step(device, clip_grad=1.0)
     assert seen == [[3.0] * 4], "once, and not yet clipped"
 

@@ -156,6 +156,81 @@ def copied(wrap):
     model(batch(0)).square().mean().backward()
     return gradients(model)
 
+def stepped(wrap, optimizer):
+    if wrap is ours:
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+    else:
+        optimizer.step()
+
+def beside_a_table(wrap):
+    # A table of each replica's own, which both begin alike, in the optimizer of what is wrapped.
+    torch.manual_seed(4)
+    table = nn.Embedding(5, 4)
+    top = wrap(net(norm=False))
+    table = table.to(device) if wrap is ours else table
+    optimizer = torch.optim.SGD([{"params": table.parameters()}, {"params": top.parameters()}], lr=0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        index = torch.tensor([rank, 2, 3])
+        top(table(index.to(device) if wrap is ours else index)).square().mean().backward()
+        stepped(wrap, optimizer)
+    return [state(table), state(top)]
+
+def in_another_optimizer(wrap):
+    torch.manual_seed(4)
+    table = nn.Embedding(5, 4)
+    top = wrap(net(norm=False))
+    table = table.to(device) if wrap is ours else table
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (table, top)]
+    index = torch.tensor([rank, 2, 3])
+    top(table(index.to(device) if wrap is ours else index)).square().mean().backward()
+    for optimizer in optimizers:
+        stepped(wrap, optimizer)
+    return [state(table), state(top)]
+
+def ignored(wrap):
+    # What the wrapper is told to ignore, and what is frozen while it is made.
+    torch.manual_seed(4)
+    module = net(norm=False)
+    nn.init.constant_(module[2].weight, 0.5)  # it is not sent
+    kept = {"2.weight"}
+    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, kept)
+    module[0].bias.requires_grad_(False)
+    model = wrap(module)
+    module[0].bias.requires_grad_(True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    late = torch.optim.SGD([module[0].bias], lr=0.1)
+    for step in range(2):
+        model.zero_grad()
+        model(batch(step)).square().mean().backward()
+        stepped(wrap, optimizer)
+        stepped(wrap, late)
+    return state(model)
+
+def in_a_group_of_one(wrap):
+    # Data parallel over one replica, where both hold parts of a model.
+    alone = [xla.new_group([0]), xla.new_group([1])][rank]
+    torch.manual_seed(4)
+    module = nn.Linear(4, 2)
+    model = ours(module, process_group=alone) if wrap is ours else module
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(batch(0)).square().mean().backward()
+    stepped(wrap, optimizer)
+    return state(module)
+
+def without_the_wrapper(wrap):
+    # The wrapper is gone, and each replica trains the module alone.
+    torch.manual_seed(4)
+    model = wrap(nn.Linear(4, 2))
+    module = model.module
+    del model
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    x = batch(0).to(device) if wrap is ours else batch(0)
+    module(x).square().mean().backward()
+    stepped(wrap, optimizer)
+    return state(module)
+
 SCENARIOS = {
     "plain": plain,
     "no_sync": lambda wrap: accumulated(wrap, "no_sync"),
@@ -168,6 +243,11 @@ SCENARIOS = {
     "adversaries": adversaries,
     "module alone": module_alone,
     "copied": copied,
+    "beside a table": beside_a_table,
+    "another optimizer": in_another_optimizer,
+    "ignored": ignored,
+    "group of one": in_a_group_of_one,
+    "wrapper gone": without_the_wrapper,
 }
 for name, scenario in SCENARIOS.items():
     report(name, [scenario(ours), scenario(torchs)])
@@ -318,6 +398,11 @@ SCENARIOS = {
     "adversaries": "two models and two optimizers",
     "module alone": "past the wrapper nothing is averaged",
     "copied": "a deep copy averages too",
+    "beside a table": "what one optimizer trains beside a wrapped model is each replica's own",
+    "another optimizer": "nor is what another optimizer trains, where a model is wrapped",
+    "ignored": "parameters that the wrapper does not average are not averaged by the step either",
+    "group of one": "a wrapper over one replica averages nothing",
+    "wrapper gone": "what was wrapped is not averaged without the wrapper",
 }
 
 

@@ -59,9 +59,8 @@ embedding table of each rank's own, have neither. Their step averages nothing, a
 ```
 
 Where a program with a process group wraps nothing and reduces nothing, no step averages. Where some model is wrapped,
-and this one is a function's parameter, comes from another module or is handed to what may wrap it, the step averages:
-on what is wrapped that changes nothing, and the runtime refuses to average parameters that differ at the first step.
-An optimizer over both kinds averages nothing in its step: the wrapper has averaged its own.
+and this one is a function's parameter, comes from another module or is handed to what may wrap it, the step says nothing of
+averages: once a wrapper exists, the runtime averages nothing beside it, as on CUDA.
 
 A class's own `step` that takes more than a closure is called as before. Where the gradients are computed beside it, it is
 named, and nothing is said where it computes them itself:

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..devices import set_device, xla_device
 from ..processes import init_process_group, local_rank, rank, world_size
-from ..step import optimizer_step, reduce_gradients
+from ..step import optimizer_step, reduce_unasked
 from .grad_scaler import GradScaler
 
 
@@ -113,7 +113,7 @@ class NativeScaler:
         if clip_grad is not None:
             from timm.utils.clip_grad import dispatch_clip_grad
 
-            reduce_gradients(optimizer)
+            reduce_unasked(optimizer)
             if parameters is None:
                 parameters = [p for group in optimizer.param_groups for p in group["params"]]
             dispatch_clip_grad(parameters, clip_grad, mode=clip_mode)

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from .. import _gradients
 from .._backend import backend
 from ..loading.batches import move
 from ..processes import world_size
@@ -133,6 +134,9 @@ class DistributedDataParallel(_TorchDDP):
         reduction = Reduction(named, self.find_unused_parameters, self.process_group, self._size())
         if self._size() > 1:
             reduction.attach()
+        if world_size() > 1:
+            # All of them, in a group of one too: what is not averaged here is not to be elsewhere.
+            _gradients.look_after(self.module.parameters(), reduction)
         return reduction
 
     def _size(self) -> int:

@@ -45,7 +45,6 @@ class Reduction:
         own = weakref.ref(self)
         for index, parameter in enumerate(self.parameters):
             parameter.register_post_accumulate_grad_hook(_Told(own, index))  # type: ignore[no-untyped-call]
-        _gradients.look_after(self.parameters, self)
 
     def check_same_everywhere(self) -> None:
         """Raise if another replica holds other parameters: they could not be averaged."""

@@ -8,6 +8,7 @@ found by the counters and reported as unattributed.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections import Counter
 from collections.abc import Callable
@@ -144,5 +145,22 @@ _WORDS = {
 
 def _bool_index(patches: Patches) -> None:
     t = torch.Tensor
+    patches.on_undo(lambda: _be_no_sequence(t))  # CPython fills the slots as well when it goes
     patches.put(t, "__getitem__", _watched(t.__getitem__, "mask index", _mask))
     patches.put(t, "__setitem__", _watched(t.__setitem__, "mask assignment", _assigned_mask))
+    _be_no_sequence(t)
+
+
+def _be_no_sequence(cls: type) -> None:
+    """`__getitem__` in Python makes tensors sequences to C: `torch.tensor([loss, 4])` then asks a number for its length.
+
+    CPython fills two slots of the class with it, and by the one for sequences torch tells lists from numbers.
+    """
+    word = ctypes.sizeof(ctypes.c_void_p)
+    methods = ctypes.c_void_p.from_address(id(cls) + object.__basicsize__ + 11 * word)
+    if methods.value:
+        ctypes.c_void_p.from_address(methods.value + 3 * word).value = None  # sq_item
+    subclasses: list[type] = type.__subclasses__(cls)
+    for derived in subclasses:
+        if "__getitem__" not in vars(derived):
+            _be_no_sequence(derived)
