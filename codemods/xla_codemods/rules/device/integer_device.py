@@ -282,7 +282,8 @@ def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 def _of_tensor(script: Script, index: ast.expr) -> Finding:
     """`x.get_device()`."""
-    assert isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute)
+    assert isinstance(index, ast.Call)
+    assert isinstance(index.func, ast.Attribute)
     edit = Replace(index, "{0}.device", (index.func.value,))
     return RULE.finding(script, index, _MESSAGE, edit)
 
