@@ -43,6 +43,7 @@ _WORDS = (
     b"tf32",
     b"fsdp",
     b"device_map",
+    b"fused",
 )
 
 _LIMIT = 1 << 20  # bytes

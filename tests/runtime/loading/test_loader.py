@@ -124,6 +124,16 @@ def test_copies_and_pickles(device: torch.device) -> None:
     assert copy.deepcopy(loader).dataset is not loader.dataset
 
 
+def test_from_the_last_batch_to_the_first(device: torch.device) -> None:
+    """Scripts go through lists of batches backwards, and wrapping stands inside of `reversed`."""
+    batches = [torch.tensor([1.0]), torch.tensor([2.0])]
+    found = list(reversed(xla.MpDeviceLoader(batches, device)))
+    assert [batch.item() for batch in found] == [2, 1]
+    assert {batch.device.type for batch in found} == {device.type}
+    with pytest.raises(TypeError):
+        reversed(xla.MpDeviceLoader(DataLoader(Numbers(4)), device))
+
+
 def test_wrapping_twice_is_wrapping_once(device: torch.device) -> None:
     loader = xla.MpDeviceLoader(DataLoader(Numbers(4)), device)
     assert xla.MpDeviceLoader(loader, device) is loader

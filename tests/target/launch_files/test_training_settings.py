@@ -126,3 +126,31 @@ def test_places_and_suppressions() -> None:
     (row,) = verdict(text, "a.yaml", rewriting=False).left
     assert (row.line, row.column, row.end_column) == (4, 12, 14)
     assert rewritten(text, "a.yaml") == text.replace("precision: 16", "precision: bf16-mixed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "optimizer: {name: AdamW, lr: 1e-3, fused: true}\n",
+        "optimizer:\n  _target_: torch.optim.AdamW\n  _partial_: true\n  lr: 0.1\n  fused: true  # fast\n",
+        "optim:\n  type: SGD\n  args:\n    fused: true\n    momentum: 0.9\n",
+        "lr: 0.1\nfused: true\nepochs: 3\n",
+    ],
+)
+def test_a_fused_optimizer_of_torchs(text: str) -> None:
+    """Handed on with `**`, it raises where the optimizer is made, which no line of Python shows."""
+    assert rewritten(text, "train.yaml") == text.replace("fused: true", "fused: false")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "optimizer: {lr: 0.1, fused: false}\n",
+        "optimizer: {lr: 0.1, fused: ${fused}}\n",
+        "model: {dim: 8, fused: true}\n",
+        "model:\n  attention: {fused: true}\nlr: 0.1\n",
+        "optimizer: {lr: 0.1, fused: auto}\n",
+    ],
+)
+def test_what_else_is_fused(text: str) -> None:
+    assert codes(text, "train.yaml") == []

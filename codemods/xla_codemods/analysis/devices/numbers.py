@@ -17,7 +17,14 @@ from ..syntax import statements
 from .callees import Target, View, filled, scope_of
 from .passed_arguments import PassedArgument, passed_arguments
 from .places import assigned_to, default_of, entries
-from .specs import INDEX_NAME, is_device_name, is_host, last_name, leaves
+from .specs import (
+    INDEX_NAME,
+    is_device_name,
+    is_host,
+    is_index_of_tensor,
+    last_name,
+    leaves,
+)
 from .uses import MovedTo
 
 if TYPE_CHECKING:
@@ -204,7 +211,7 @@ class Numbers:
         target = self.callees.called(view, call.func, scope)
         if target is None:
             last = getattr(call.func, "attr", getattr(call.func, "id", ""))
-            return dotted is None and last.endswith("rank")
+            return dotted is None and (last.endswith("rank") or is_index_of_tensor(call, scope))
         if target.function.name == "__init__":
             return False
         return any(

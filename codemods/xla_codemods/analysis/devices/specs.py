@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
+from ..scopes import resolve
 from ..syntax import keyword
 from ..training.lightning import own_device
 
@@ -310,6 +311,18 @@ def leaves(node: ast.expr) -> Iterator[ast.expr]:
         yield from leaves(node.value)
     else:
         yield node
+
+
+def is_index_of_tensor(node: ast.expr, scope: Scope) -> bool:
+    """True if `node` is the number of a tensor's device: `x.get_device()`.
+
+    A class's own `self.get_device()` gives what it likes, and nodes of a compiler's graph give a torch.device.
+    """
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+            own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
+            return not own and resolve(owner, scope) is None and ".get_dtype(" not in scope.text
+    return False
 
 
 def is_host(node: ast.expr) -> bool:

@@ -100,6 +100,7 @@ from ...analysis.devices.specs import (
     Spec,
     device_argument,
     is_host,
+    is_index_of_tensor,
     leaves,
     named_like_a_device,
 )
@@ -117,6 +118,7 @@ RULE = Rule("XLA106", "integer-device")
 
 _MESSAGE = "torch takes a number as a device for a CUDA device, which fails on an XLA host: use `xla.xla_device`"
 
+_NAMED = (ast.Name, ast.Attribute, ast.Constant)
 _OF_OTHERS = (
     "this gives the number of a CUDA device to a function from elsewhere, which fails on an XLA host if it takes it for one: "
     "give it `xla.xla_device()`"
@@ -162,7 +164,7 @@ def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
     return False
 
 
-@RULE.node(ast.keyword, named=("device",), mentions=GIVEN_BY_SETTINGS_OR_INDEX)
+@RULE.node(ast.keyword, named=("device",), mentions=(*GIVEN_BY_SETTINGS_OR_INDEX, ".get_device()"))
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`device=rank`."""
     call = script.parent(argument)
@@ -230,14 +232,19 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     (target, *others) = assign.targets
     if others or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
         return
-    parts = [
-        p for p in leaves(assign.value) if isinstance(p, (ast.Name, ast.Attribute, ast.Constant))
+    parts = leaves(assign.value)
+    indices = [
+        p
+        for p in parts
+        if (isinstance(p, _NAMED) and script.devices.is_index(p)) or is_index_of_tensor(p, scope)
     ]
-    indices = [p for p in parts if script.devices.is_index(p)]
     if indices and any(
         is_host(part) for value in _given(script, target, scope) for part in leaves(value)
     ):
         for index in indices:
+            if isinstance(index, ast.Call):
+                yield _of_tensor(script, index)
+                continue
             text, holes = script.devices.device(_spec(index))
             yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
 
@@ -266,15 +273,19 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
-    match index:
-        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
-            if ".get_dtype(" in script.source.text:
-                return  # nodes of a compiler's graph, whose `get_device` gives a torch.device
-            yield RULE.finding(script, index, _MESSAGE, Replace(index, "{0}.device", (owner,)))
-            return
-    if script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):
+    if is_index_of_tensor(index, script.index.scope(index)):
+        yield _of_tensor(script, index)
+    elif script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):
         text, holes = script.devices.device(_spec(index))
         yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
+
+
+def _of_tensor(script: Script, index: ast.expr) -> Finding:
+    """`x.get_device()`."""
+    assert isinstance(index, ast.Call)
+    assert isinstance(index.func, ast.Attribute)
+    edit = Replace(index, "{0}.device", (index.func.value,))
+    return RULE.finding(script, index, _MESSAGE, edit)
 
 
 def _spec(index: ast.expr) -> Spec:

@@ -15,7 +15,7 @@ the other, whose next use fails (fact 3.12). Multiplied by 1, exactly the same v
 +        q.data.copy_(p.data * 1)
 ```
 
-So is one from what is kept under its name:
+So is one by its name, or from what is kept under its name:
 
 ```diff
  import torch
@@ -31,6 +31,11 @@ So is one from what is kept under its name:
          for name, p in model.named_parameters():
 -            p.data.copy_(self.kept[name])
 +            p.data.copy_(self.kept[name] * 1)
+
+ def renew(model, target):
+     for name, value in model.state_dict().items():
+-        target.state_dict()[name].copy_(value)
++        target.state_dict()[name].copy_(value * 1)
 ```
 
 A moving average computes something new, and shares nothing.
@@ -54,6 +59,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
+from ...analysis.training.tensors.running_sums import part
+from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -70,8 +77,9 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) != 1 or not script.accelerated or _is_being_made(script, call):
         return
     target, source = call.func.value, call.args[0]
-    if _is_parameter(script, target, scope) and (
-        _is_parameter(script, source, scope) or _is_kept(script, source)
+    source_of = _without_clone(source)
+    if (_is_parameter(script, target, scope) or _is_fetched(target)) and (
+        _is_parameter(script, source_of, scope) or _is_kept(script, source_of)
     ):
         message = "on XLA the copy shares the memory of its source, and fails after the next update: copy `source * 1`"
         edit = Replace(source, "{0} * 1", (source,))
@@ -120,10 +128,55 @@ def _copies(text: str) -> bool:
     return ".clone()" in text and ".cpu()" not in text
 
 
+def _without_clone(node: ast.expr) -> ast.expr:
+    """`p` of `p.clone()`, which is another name for its buffer."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="clone"), args=[]):
+            return inner
+    return node
+
+
 def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
-    """True if `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `p.detach()`."""
-    node = _bare(node)
-    return isinstance(node, ast.Name) and _iterates_parameters(script, node, scope)
+    """True if `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `state[name]`."""
+    match _bare(node):
+        case ast.Name() as name:
+            return _iterates_parameters(script, name, scope)
+        case ast.Subscript(value=state, slice=index):
+            owner = _owner_of_state(state, scope)
+            part_of_it = isinstance(index, (ast.Slice, ast.Tuple))
+            return owner is not None and not part_of_it and not is_as_made(script, owner, node)
+        case ast.Call(func=ast.Attribute(attr="get_parameter" | "get_buffer"), args=[_]):
+            return True
+    return False
+
+
+def _is_fetched(node: ast.expr) -> bool:
+    """`getattr(module, name)`, which is one where it is copied to from one."""
+    match _bare(node):
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, _]):
+            return True
+    return False
+
+
+def _owner_of_state(node: ast.expr, scope: Scope) -> ast.expr | None:
+    """The `x` of `x.state_dict()` and `dict(x.named_parameters())`, also by a name for that: a module's own tensors by name."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]):
+            return owner
+        case ast.Call(
+            func=ast.Name(id="dict"),
+            args=[
+                ast.Call(func=ast.Attribute(value=owner, attr="named_parameters" | "named_buffers"))
+            ],
+        ):
+            return owner
+        case ast.Name(id=name):
+            home, bindings = scope.find(name) or (scope, [])
+            values = [part(b) if b.how == "assign" else None for b in bindings]
+            owners = [_owner_of_state(v, home) for v in values if isinstance(v, ast.Call)]
+            if owners and len(owners) == len(bindings) and all(owners):
+                return owners[-1]
+    return None
 
 
 def _iterates_parameters(script: Script, node: ast.Name, scope: Scope) -> bool:
@@ -161,4 +214,8 @@ def _gives_parameters(
             return len(path) == 1
         case ast.Call(func=ast.Attribute(attr="named_parameters" | "named_buffers"), args=[]):
             return path[1:] == (1,)
+        case ast.Call(func=ast.Attribute(value=owner, attr="items"), args=[]):
+            return path[1:] == (1,) and _owner_of_state(owner, scope) is not None
+        case ast.Call(func=ast.Attribute(value=owner, attr="values"), args=[]):
+            return len(path) == 1 and _owner_of_state(owner, scope) is not None
     return False

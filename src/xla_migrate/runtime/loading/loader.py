@@ -142,6 +142,9 @@ class MpDeviceLoader:
     def __len__(self) -> int:
         return length(self._loader)
 
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(_make(reversed(self._loader), self._device, self._tuning))
+
     def __bool__(self) -> bool:
         return bool(self._loader)
 

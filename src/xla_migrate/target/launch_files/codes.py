@@ -125,7 +125,8 @@ trainer:
   precision: 16-mixed    # becomes bf16-mixed
 ```
 
-`optim: adamw_torch_fused` becomes `adamw_torch`, `fp16: true` becomes `bf16: true`. FSDP, DeepSpeed, quantisation and
+`optim: adamw_torch_fused` becomes `adamw_torch`, `fp16: true` becomes `bf16: true`, and `fused: true` beside other
+arguments of an optimizer (`lr`, `betas`, `weight_decay` ...) becomes `false`. FSDP, DeepSpeed, quantisation and
 activation checkpointing are left to a person.""",
     ),
 }

@@ -1,4 +1,4 @@
-"""YAML files of settings that a framework reads: accelerate's config, transformers' arguments, Lightning's Trainer."""
+"""YAML files of settings that a framework reads: accelerate's config, transformers' arguments, Lightning's Trainer, optimizers'."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ _LIGHTNING = frozenset(
 _ACCELERATE = frozenset(
     "compute_environment num_processes num_machines machine_rank main_training_function rdzv_backend".split()
 )
+# Arguments of torch's optimizers, one of which stands beside their `fused`.
+_OPTIMIZER = frozenset("lr learning_rate betas weight_decay momentum eps amsgrad nesterov".split())
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
@@ -50,7 +52,9 @@ _DISTRIBUTED_TYPES = {
 # Where none of these keys stands, a file is not parsed.
 _KEYS = re.compile(
     r"\b(?:{})[\"']?[ \t]*:".format(
-        "|".join([*OF_FIELDS, *OF_LOADING, *OF_TRAINER, "mixed_precision", "distributed_type"])
+        "|".join(
+            [*OF_FIELDS, *OF_LOADING, *OF_TRAINER, "mixed_precision", "distributed_type", "fused"]
+        )
     )
 )
 
@@ -78,6 +82,7 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     for entries in _mappings(text):
         if (reader := _reader(entries)) is not None:
             yield from reader(entries)
+        yield from _optimizer(entries)
 
 
 def _mappings(text: str) -> Iterator[Entries]:
@@ -130,6 +135,15 @@ def _reader(entries: Entries) -> Reader | None:
         if len(found := keys & entries.keys()) > 1 and found - _OF_MANY:
             return reader
     return None
+
+
+def _optimizer(entries: Entries) -> Iterator[Found]:
+    """What is handed on to an optimizer of torch's: `optimizer: {lr: 0.1, fused: true}`."""
+    fused = entries.get("fused")
+    if fused is not None and fused.value is True and _OPTIMIZER & entries.keys():
+        yield fused.found(
+            "torch's fused optimizers raise on XLA parameters: say `fused: false`", "false"
+        )
 
 
 def _accelerate(entries: Entries) -> Iterator[Found]:

@@ -166,3 +166,51 @@ def test_a_number_that_a_library_is_given(call: str, found: bool) -> None:
     source = OTHERS.format(call)
     assert ("XLA106" in [code for _, code in findings(source)]) is found
     assert call in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("given", "becomes"),
+    [
+        ("torch.zeros(2, device=x.get_device())", "torch.zeros(2, device=x.device)"),
+        ("y.to(x[0].get_device())", "y.to(x[0].device)"),
+        ("torch.zeros(2, device=index)", "torch.zeros(2, device=xla.xla_device(index))"),
+        ("y.to(device=index)", "y.to(device=xla.xla_device(index))"),
+        ("torch.zeros(2, device=self.index)", "torch.zeros(2, device=xla.xla_device(self.index))"),
+        ("moved(y, x.get_device())", "moved(y, xla.xla_device(x.get_device()))"),
+    ],
+)
+def test_the_number_of_a_tensors_device(given: str, becomes: str) -> None:
+    source = (
+        "import torch\n\ndef moved(y, device):\n    return y.to(device)\n\n"
+        "class Layer:\n    def run(self, x, y):\n"
+        f"        self.index = index = x.get_device()\n        return {given}\n"
+    )
+    assert f"return {becomes}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "device = x.get_device() if x.is_cuda else 'cpu'",
+        "device = 'cpu' if x.get_device() < 0 else x.get_device()",
+        "if x.is_cuda:\n        device = x.get_device()\n    else:\n        device = torch.device('cpu')",
+    ],
+)
+def test_the_number_of_a_tensors_device_or_the_host(chosen: str) -> None:
+    """The branch for CUDA is taken on XLA, where `device=0` is CUDA's."""
+    source = f"import torch\n\ndef f(x):\n    {chosen}\n    return torch.arange(3, device=device)\n"
+    after = migrated(source)
+    assert "x.device" in after
+    assert "device=device)" in after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\n\nclass M:\n    def f(self):\n        d = self.get_device()\n        return torch.zeros(2, device=d)\n",
+        "import torch\nimport mine\n\ndef f():\n    return torch.zeros(2, device=mine.get_device())\n",
+        "import torch\n\ndef f(node):\n    return torch.zeros(2, device=node.get_device(), dtype=node.get_dtype())\n",
+    ],
+)
+def test_what_else_get_device_is(source: str) -> None:
+    assert migrated(source) == source
