@@ -33,6 +33,7 @@ SCRIPTS = {
     "super_resolution": ("super_resolution", "main.py", "--accel --upscale_factor 3 --batchSize 2 --testBatchSize 2 --threads 0"),
     "regression": ("regression", "main.py", ""),
     "word_language_model": ("word_language_model", "main.py", "--accel --data words --epochs 2 --batch_size 4 --bptt 8 --emsize 8 --nhid 8 --log-interval 3"),
+    "gcn": ("gcn", "main.py", "--epochs 6 --val-every 1 --dropout-p 0"),
     "time_sequence_prediction": ("time_sequence_prediction", "train.py", "--steps 1"),
 }  # fmt: skip
 # Stands in for what the scripts would download; executed before them.
@@ -71,6 +72,29 @@ for kind in ("train", "test", "valid"):
 os.makedirs("results", exist_ok=True)
 torch.save(np.sin(made.randint(-80, 80, (8, 1)) / 20 + np.arange(40) / 20), "traindata.pt")
 os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
+import io, tarfile
+nodes = 1700  # the script validates and tests on the first 1500
+lines = [" ".join([str(k), *made.choice(["0", "1"], 24), f"class{k % 4}"]) for k in range(nodes)]
+edges = [f"{a} {b}" for a, b in made.randint(0, nodes, (4000, 2))]
+packed = io.BytesIO()
+with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    for name, rows in (("content", lines), ("cites", edges)):
+        data = "\\n".join(rows).encode()
+        member = tarfile.TarInfo(f"cora/cora.{name}")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+class Answer:
+    def __init__(self):
+        self.raw = io.BytesIO(packed.getvalue())
+    def __enter__(self):
+        return self
+    def __exit__(self, *args):
+        pass
+try:
+    import requests
+except ImportError:
+    requests = sys.modules["requests"] = type(sys)("requests")
+requests.get = lambda *args, **kwargs: Answer()
 try:
     import six.moves
 except ImportError:

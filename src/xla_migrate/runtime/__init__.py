@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     )
     from .replicas.single_process import DataParallel
     from .replicas.spmd import data_parallel_size, use_spmd
+    from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
 
 if uses_torch_xla():
@@ -207,6 +208,7 @@ __all__ = [
     "set_float32_matmul_precision",
     "set_rng_state",
     "set_rng_state_all",
+    "sparse",
     "supports_fused",
     "synchronize",
     "use_spmd",
@@ -234,6 +236,7 @@ _LAZY = {
     "replicas.normalization": "convert_sync_batchnorm",
     "replicas.single_process": "DataParallel",
     "replicas.spmd": "data_parallel_size use_spmd",
+    "sparse_matrices": "sparse",
 }
 _HOMES = {name: f".{home}" for home, names in _LAZY.items() for name in names.split()}
 
