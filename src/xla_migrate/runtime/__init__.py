@@ -102,12 +102,14 @@ if TYPE_CHECKING:
     from .replicas.spmd import data_parallel_size, use_spmd
     from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
+    from .torch_xla.lbfgs import LBFGS
 
 if uses_torch_xla():
     patches.apply("import")
 report_at_exit()
 
 __all__ = [
+    "LBFGS",
     "CheckpointError",
     "DataParallel",
     "DistributedDataParallel",
@@ -261,6 +263,8 @@ def _home_for_this_device(name: str) -> str | None:
         return ".replicas.data_parallel" if uses_torch_xla() else ".eager.data_parallel"
     if name in ("FullyShardedDataParallel", "fully_shard"):
         return f".{'torch_xla' if uses_torch_xla() else 'eager'}.fully_sharded"
+    if name == "LBFGS":
+        return ".torch_xla.lbfgs" if uses_torch_xla() else "torch.optim"
     if name == "SyncBatchNorm":
         return "torch.nn" if device_type() == "cuda" else ".replicas.normalization"
     return None
