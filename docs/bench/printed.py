@@ -1,13 +1,18 @@
-"""Do scripts print the same lines after migration? pytorch/examples, on data that is made up.
+"""Do scripts print the same lines after migration, and how often do they wait for the device?
 
-    python docs/bench/printed.py EXAMPLES [--kept] [NAME ...]
+    python docs/bench/printed.py EXAMPLES [--kept] [--default] [NAME ...]
+    python docs/bench/printed.py --fixtures [--kept] [--default] [NAME ...]
 
-EXAMPLES is a checkout of github.com/pytorch/examples. Each script that needs nothing from the network, or whose data can be
+EXAMPLES is a checkout of github.com/pytorch/examples, run on data that is made up; `--fixtures` are those of fixtures/train
+that have one process. Each script that needs nothing from the network, or whose data can be
 made up, runs twice to its end: as it is, its CUDA sent to the CPU as `verify` does, and migrated, on XLA:CPU. Times and
 rates are masked, progress bars and warnings left out. Prints a line for each: how many lines it printed, how many
 are the same to the last digit, how many but for one unit of the last digit that is printed, and the first that differs.
 `--kept` compares with the migrated script that reads where the original does (without XLA503), on XLA:CPU too: what
 differs there comes of reading later.
+
+The migrated script's reads are told by step, as the median and the mean over its steps (evaluations that follow a step are that step's). `--default`
+leaves out the options by which scripts log at each step here, so that they log as often as by default.
 """
 
 from __future__ import annotations
@@ -16,10 +21,16 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from statistics import mean, median
 
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 from xla_migrate.verify.experiments.run import run
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT)]
+
+from tests.e2e.fixtures import SINGLE  # noqa: E402
 
 # Folder, script, arguments.
 SCRIPTS = {
@@ -33,6 +44,7 @@ SCRIPTS = {
     "super_resolution": ("super_resolution", "main.py", "--accel --upscale_factor 3 --batchSize 2 --testBatchSize 2 --threads 0"),
     "regression": ("regression", "main.py", ""),
     "word_language_model": ("word_language_model", "main.py", "--accel --data words --epochs 2 --batch_size 4 --bptt 8 --emsize 8 --nhid 8 --log-interval 3"),
+    "gcn": ("gcn", "main.py", "--epochs 6 --val-every 1 --dropout-p 0"),
     "time_sequence_prediction": ("time_sequence_prediction", "train.py", "--steps 1"),
 }  # fmt: skip
 # Stands in for what the scripts would download; executed before them.
@@ -71,6 +83,29 @@ for kind in ("train", "test", "valid"):
 os.makedirs("results", exist_ok=True)
 torch.save(np.sin(made.randint(-80, 80, (8, 1)) / 20 + np.arange(40) / 20), "traindata.pt")
 os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
+import io, tarfile
+nodes = 1700  # the script validates and tests on the first 1500
+lines = [" ".join([str(k), *made.choice(["0", "1"], 24), f"class{k % 4}"]) for k in range(nodes)]
+edges = [f"{a} {b}" for a, b in made.randint(0, nodes, (4000, 2))]
+packed = io.BytesIO()
+with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    for name, rows in (("content", lines), ("cites", edges)):
+        data = "\\n".join(rows).encode()
+        member = tarfile.TarInfo(f"cora/cora.{name}")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+class Answer:
+    def __init__(self):
+        self.raw = io.BytesIO(packed.getvalue())
+    def __enter__(self):
+        return self
+    def __exit__(self, *args):
+        pass
+try:
+    import requests
+except ImportError:
+    requests = sys.modules["requests"] = type(sys)("requests")
+requests.get = lambda *args, **kwargs: Answer()
 try:
     import six.moves
 except ImportError:
@@ -86,6 +121,7 @@ _CHANGING = re.compile(
     r"\d+(?:\.\d+)? ?(?:s|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/batch +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
 )
 _LEFT_OUT = re.compile(r"it/s|Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
+_LOGS = re.compile(r"--?(?:p|[\w-]*(?:print|log)\w*-?\w*)$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -120,10 +156,19 @@ def migrated(folder: Path, options: Options) -> dict[str, bytes]:
     }
 
 
+def by_default(words: list[str]) -> list[str]:
+    """Without `--log-interval 1`."""
+    return [
+        word
+        for before, word in zip(["", *words], words)
+        if not (_LOGS.match(word) or _LOGS.match(before))
+    ]
+
+
 def outputs(
     folder: Path, script: str, words: list[str], place: Path, *, kept: bool
-) -> list[list[str]]:
-    """What the script prints, as it is (`kept`: migrated, but for its reads) and migrated."""
+) -> tuple[list[str], list[str], list[int]]:
+    """What the script prints, as it is (`kept`: migrated, but for its reads) and migrated; the reads of its steps."""
     sides = {
         "reference": migrated(folder, Options(ignore=("XLA503",))) if kept else None,
         "target": migrated(folder, Options()),
@@ -139,28 +184,45 @@ def outputs(
             steps=None,
             cwd=folder,
             data_shim=shim,
-            timeout=300,
+            timeout=600,
             replace=new,
             folder=place / side,
         )
         if seen.failure is not None:
             raise RuntimeError(f"{side}: {seen.failure.message.splitlines()[-1][:150]}")
         found.append(printed(seen.output))
-    return found
+        steps = [step for trace in seen.traces for step in trace.steps]
+        reads = [step.host_reads for step in steps]
+    return found[0], found[1], reads
+
+
+def chosen_scripts(words: list[str]) -> dict[str, tuple[Path, str, list[str]]]:
+    """Folder, script and arguments."""
+    if words[0] == "--fixtures":
+        found = {
+            f.name: (f.folder, f.script.name, f.args("float32", Path("{place}"))) for f in SINGLE
+        }
+    else:
+        found = {
+            name: (Path(words[0]) / folder, script, arguments.split())
+            for name, (folder, script, arguments) in SCRIPTS.items()
+        }
+    return {name: found[name] for name in words[1:] or found}
 
 
 def main() -> int:
     """The number of scripts of which a line differs."""
-    kept = "--kept" in sys.argv
-    root, *chosen = [word for word in sys.argv[1:] if word != "--kept"]
+    flags = {word for word in sys.argv[1:] if word in ("--kept", "--default")}
+    words = [word for word in sys.argv[1:] if word not in flags]
     differing = 0
-    for name, (folder, script, words) in SCRIPTS.items():
-        if chosen and name not in chosen:
-            continue
+    for name, (folder, script, arguments) in chosen_scripts(words).items():
+        if "--default" in flags:
+            arguments = by_default(arguments)
         with tempfile.TemporaryDirectory() as place:
+            arguments = [word.replace("{place}", place) for word in arguments]
             try:
-                before, after = outputs(
-                    Path(root) / folder, script, words.split(), Path(place), kept=kept
+                before, after, reads = outputs(
+                    folder, script, arguments, Path(place), kept="--kept" in flags
                 )
             except (RuntimeError, OSError) as error:
                 print(f"{name:26} not run: {error}", flush=True)
@@ -172,7 +234,9 @@ def main() -> int:
         fits = len(before) == len(after) and other is None
         differing += not fits
         print(
-            f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} but for the last digit"
+            f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} but for the last digit; "
+            f"{len(reads)} steps, reads a step: median {median(reads):g}, mean {mean(reads):.2f}",
+            flush=True,
         )
         if other is not None:
             print("    ", *other, sep="\n    - ", flush=True)

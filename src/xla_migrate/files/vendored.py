@@ -26,6 +26,7 @@ _WITHOUT = "compiler_options"
 _OF_TORCH_XLA = {
     "DistributedDataParallel": "replicas.data_parallel",
     "FullyShardedDataParallel": "torch_xla.fully_sharded",
+    "LBFGS": "torch_xla.lbfgs",
     "SyncBatchNorm": "replicas.normalization",
     "fully_shard": "torch_xla.fully_sharded",
 }

@@ -100,13 +100,16 @@ if TYPE_CHECKING:
     )
     from .replicas.single_process import DataParallel
     from .replicas.spmd import data_parallel_size, use_spmd
+    from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
+    from .torch_xla.lbfgs import LBFGS
 
 if uses_torch_xla():
     patches.apply("import")
 report_at_exit()
 
 __all__ = [
+    "LBFGS",
     "CheckpointError",
     "DataParallel",
     "DistributedDataParallel",
@@ -207,6 +210,7 @@ __all__ = [
     "set_float32_matmul_precision",
     "set_rng_state",
     "set_rng_state_all",
+    "sparse",
     "supports_fused",
     "synchronize",
     "use_spmd",
@@ -234,6 +238,7 @@ _LAZY = {
     "replicas.normalization": "convert_sync_batchnorm",
     "replicas.single_process": "DataParallel",
     "replicas.spmd": "data_parallel_size use_spmd",
+    "sparse_matrices": "sparse",
 }
 _HOMES = {name: f".{home}" for home, names in _LAZY.items() for name in names.split()}
 
@@ -258,6 +263,8 @@ def _home_for_this_device(name: str) -> str | None:
         return ".replicas.data_parallel" if uses_torch_xla() else ".eager.data_parallel"
     if name in ("FullyShardedDataParallel", "fully_shard"):
         return f".{'torch_xla' if uses_torch_xla() else 'eager'}.fully_sharded"
+    if name == "LBFGS":
+        return ".torch_xla.lbfgs" if uses_torch_xla() else "torch.optim"
     if name == "SyncBatchNorm":
         return "torch.nn" if device_type() == "cuda" else ".replicas.normalization"
     return None

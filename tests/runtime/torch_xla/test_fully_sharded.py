@@ -90,10 +90,72 @@ def test_state_dicts_are_whole() -> None:
         model, fsdp.StateDictType.FULL_STATE_DICT, fsdp.FullStateDictConfig(offload_to_cpu=True)
     ):
         assert model.state_dict()["weight"].shape == (3, 2)
-    with pytest.raises(NotImplementedError, match="SHARDED_STATE_DICT"):
-        xla.FullyShardedDataParallel.set_state_dict_type(
-            model, fsdp.StateDictType.SHARDED_STATE_DICT
-        )
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("kind", list(fsdp.StateDictType))
+def test_whatever_kind_is_asked_for(kind: fsdp.StateDictType) -> None:
+    """What a script asks for by its settings, and asks about."""
+    ours = xla.FullyShardedDataParallel
+    model = ours(nn.Linear(2, 3))
+    whole = ours.get_state_dict_type(model)
+    with ours.state_dict_type(model, kind):
+        assert ours.get_state_dict_type(model).state_dict_type is kind
+        assert model.state_dict()["weight"].shape == (3, 2)
+    assert ours.get_state_dict_type(model) == whole
+    before = ours.set_state_dict_type(model, kind)
+    assert before == whole
+    assert type(ours.get_state_dict_type(model)) is type(whole)
+    assert ours.get_state_dict_type(model).state_dict_type is kind
+
+
+@pytest.fixture
+def trained(marked: list[tuple[int, ...]]) -> tuple[Any, torch.optim.Optimizer]:
+    """Two groups, in another order than the model's parameters."""
+    model = xla.FullyShardedDataParallel(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)))
+    parameters = list(model.parameters())
+    groups = [{"params": parameters[2:]}, {"params": parameters[:2], "lr": 0.5}]
+    optimizer = torch.optim.AdamW(groups, lr=0.1)
+    model(torch.ones(4, 2, device=xla.xla_device())).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def test_optimizer_states_go_by_names_as_in_torchs_files(trained: Any) -> None:
+    ours = xla.FullyShardedDataParallel
+    model, optimizer = trained
+    plain = optimizer.state_dict()
+    state = ours.optim_state_dict(model, optimizer)
+    assert [g["params"] for g in state["param_groups"]] == [
+        ["1.weight", "1.bias"],
+        ["0.weight", "0.bias"],
+    ]
+    assert state["state"]["0.weight"]["exp_avg"].shape == (3, 2)
+    assert ours.full_optim_state_dict(model, optimizer).keys() == state.keys()
+    for back in (
+        ours.optim_state_dict_to_load(model, optimizer, state),
+        ours.scatter_full_optim_state_dict(state, model),
+        ours.shard_full_optim_state_dict(state, model, optim=optimizer),
+        ours.flatten_sharded_optim_state_dict(state, model, optimizer),
+        ours.optim_state_dict_to_load(model, optimizer, plain),
+    ):
+        assert back["param_groups"] == plain["param_groups"]
+        assert back["state"].keys() == plain["state"].keys()
+        assert all(back["state"][k] is v for k, v in plain["state"].items())
+    ours.optim_state_dict_to_load(model, optimizer, state, load_directly=True)
+    assert optimizer.state_dict()["param_groups"] == plain["param_groups"]
+
+
+def test_another_order_of_groups_is_put_right(trained: Any) -> None:
+    ours = xla.FullyShardedDataParallel
+    model, optimizer = trained
+    other = torch.optim.AdamW(model.parameters(), lr=0.1)
+    state = ours.optim_state_dict_to_load(model, other, ours.optim_state_dict(model, optimizer))
+    assert state["state"][0]["exp_avg"].shape == (3, 2)
+    state = ours.optim_state_dict(model, optimizer)
+    state["param_groups"][0]["params"] = ["1.weight", "2.bias"]
+    with pytest.raises(ValueError, match=r"other parameters than the model's: 1\.bias, 2\.bias"):
+        ours.optim_state_dict_to_load(model, optimizer, state)
 
 
 def test_the_policy_says_whose_outputs_are_marked(marked: list[tuple[int, ...]]) -> None:

@@ -100,6 +100,7 @@ _RESULTS: dict[str, Value] = {
     # optimizers beyond torch.optim
     "torch.distributed.optim.ZeroRedundancyOptimizer": of(OPTIMIZER),
     "torch.distributed.optim.DistributedOptimizer": of(INSTANCE),  # of remote parameters
+    f"{RUNTIME}.LBFGS": of(OPTIMIZER),
     "transformers.AdamW": of(OPTIMIZER),
     "transformers.Adafactor": of(OPTIMIZER),
     "transformers.optimization.AdamW": of(OPTIMIZER),

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ...patterns import Pattern
+from ...source import Source
+from ..inference import library_types
 from ..script import Script
-from ..syntax import keyword
 from . import world_sizes
 
 _HOMES = (
@@ -45,18 +46,29 @@ _OF_CLASS = frozenset(
 _OF_FUNCTION = frozenset({"module", "reshard_after_forward"})
 
 
-# Methods that choose what a state dict of shards holds.
-TYPES_OF_STATES = ("state_dict_type", "set_state_dict_type")
+# Functions of the class that say what state dicts hold, and make them.
+OF_STATES = (
+    "flatten_sharded_optim_state_dict fsdp_modules full_optim_state_dict get_state_dict_type optim_state_dict "
+    "optim_state_dict_to_load scatter_full_optim_state_dict set_state_dict_type shard_full_optim_state_dict "
+    "sharded_optim_state_dict state_dict_type"
+).split()
+
+
+_SHARDS = Pattern(r"FullyShardedDataParallel|fully_shard|FSDPModule")
+
+
+_BY_HAND = "DTensors"
+_OF_SHARDS = Pattern(
+    r"\bDTensor\b|full_tensor\(|distribute_tensor|to_local\(|summon_full_params|\bShardedTensor\b|local_shards\("
+)
 
 
 # What tells that a script works with shards, or that its numbers are those of one process among several.
 _UNUSUAL = {
-    "sharded or local checkpoints": Pattern(
-        r"SHARDED_STATE_DICT|LOCAL_STATE_DICT|torch\.distributed\.checkpoint|optim_state_dict"
+    "state dicts of torch's shards": Pattern(
+        r"distributed\.checkpoint\.state_dict\b|load_sharded_optimizer_state_dict|rekey_optim_state_dict"
     ),
-    "DTensors": Pattern(
-        r"\bDTensor\b|full_tensor\(|distribute_tensor|to_local\(|summon_full_params"
-    ),
+    _BY_HAND: _OF_SHARDS,
     "a device mesh": Pattern(r"init_device_mesh|DeviceMesh"),
     "parameters on meta": Pattern(r"""["']meta["']|init_empty_weights|to_empty\("""),
     "offloading": Pattern(r"offload_params\s*=\s*True|CPUOffloadPolicy|OffloadPolicy"),
@@ -70,6 +82,41 @@ def is_sharded_by_the_runtime(script: Script) -> bool:
         return False
     calls = list(_calls(script))
     return bool(calls) and not unusual(script) and not any(unusual_call(c, n) for c, n in calls)
+
+
+def is_sharded_elsewhere(script: Script) -> bool:
+    """True if other modules of the programs that load this one shard, all by the runtime: this one only saves, or asks."""
+    project = script.project
+    if project is None or any(True for _ in _calls(script)):
+        return False
+    verdicts = [_shards(script, path) for path in project.program_paths]
+    return True in verdicts and False not in verdicts
+
+
+def _shards(script: Script, path: str) -> bool | None:
+    """Whether the sharding calls of another module are the runtime's, or will be; None where it has none."""
+    assert script.project is not None
+    modules = script.project.modules
+    return modules.remembered(("shards by the runtime", path), lambda: _read(script, path))
+
+
+def _read(script: Script, path: str) -> bool | None:
+    assert script.project is not None
+    modules = script.project.modules
+    if not _SHARDS.search(modules.text(path)) or modules.scope(path) is None:
+        return None
+    project = type(script.project)(modules, path)
+    other = type(script)(Source(modules.files[path]), path, project=project)
+    if any(True for _ in _calls(other)):
+        return is_sharded_by_the_runtime(other)
+    own = (f"{library_types.RUNTIME}.{name}" for name in (CLASS, FUNCTION))
+    calls = (
+        c
+        for name in own
+        for c, s in other.index.calls_of(name.rpartition(".")[2])
+        if other.dotted(c.func, s) == name
+    )
+    return True if next(calls, None) is not None else None
 
 
 def unusual_beside(script: Script, call: ast.Call) -> str | None:
@@ -118,23 +165,14 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
-    if not all(map(_is_whole, _types_of_states(script))):
-        return "state dicts that may be sharded"
+    project = script.project
+    if project is not None:
+        for path in project.program_paths:
+            if _SHARDS.search(other := project.modules.text(path)) and _OF_SHARDS.search(other):
+                return f"{_BY_HAND} in {path}"
     if next(world_sizes.summed_losses(script), None) is not None:
         return "a loss that is a sum"
     for use in world_sizes.uses(script):
         if use.means != world_sizes.DEVICES:  # Those are rewritten: XLA613.
             return f"`{ast.unparse(use.whole)}`, which counts processes"
     return None
-
-
-def _types_of_states(script: Script) -> Iterator[ast.expr | None]:
-    """What the script asks for: `FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT)`."""
-    for name in TYPES_OF_STATES:
-        for call, _ in script.index.calls_of(name):
-            yield call.args[1] if len(call.args) > 1 else keyword(call, "state_dict_type")
-
-
-def _is_whole(asked: ast.expr | None) -> bool:
-    """State dicts are, on XLA."""
-    return isinstance(asked, ast.Attribute) and asked.attr == "FULL_STATE_DICT"

@@ -28,7 +28,9 @@ device, as before. Start it once, with `python train.py`. On CUDA both are torch
      main()
 ```
 
-State dicts are whole, as those of `StateDictType.FULL_STATE_DICT` are, and are saved as before:
+State dicts are whole, whichever `StateDictType` is asked for, and are saved as before, with `torch.save` or
+`torch.distributed.checkpoint`; an optimizer's go by the names of parameters, as in torch's files. A module that only saves is
+rewritten with the one that shards.
 
 ```diff
  import torch
@@ -48,7 +50,7 @@ State dicts are whole, as those of `StateDictType.FULL_STATE_DICT` are, and are 
 ```
 
 What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules,
-sharded checkpoints, DTensors, and what would mean something else in one process: sums in place of means as losses, and numbers
+shards that are taken apart by hand (DTensors, ShardedTensors), and what would mean something else in one process: sums in place of means as losses, and numbers
 of processes of which XLA613 cannot say what they mean. There, by steps: make the script right for one process and the batch of all
 devices; call `xla.use_spmd()` first; wrap with `xla.FullyShardedDataParallel(model)`. The training steps of such a model
 stay as they are, too, as do those of pipelines' stages and of `parallelize_module`: a step that averages the gradients of
@@ -85,8 +87,9 @@ from ...analysis.training.sharding import (
     CLASSES,
     FUNCTION,
     FUNCTIONS,
-    TYPES_OF_STATES,
+    OF_STATES,
     is_sharded_by_the_runtime,
+    is_sharded_elsewhere,
     unusual,
     unusual_beside,
     unusual_call,
@@ -119,27 +122,20 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference(*CLASSES, *FUNCTIONS)
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    if isinstance(script.parent(node), ast.Attribute):
-        return  # FSDP.summon_full_params: `unusual` knows it.
+    """`isinstance(module, FSDP)`; where another module of the program shards, too."""
     name = CLASS if (script.dotted(node, scope) or "").endswith(CLASS) else FUNCTION
-    if is_sharded_by_the_runtime(script):
-        edit = Replace(node, f"{script.xla}.{name}")
-        yield RULE.finding(
-            script,
-            node,
-            f"on XLA models are sharded by the runtime: use `xla.{name}`",
-            edit,
-        )
+    if not isinstance(script.parent(node), ast.Attribute):
+        yield from _of_the_runtime(script, node, name)
 
 
-@RULE.call(*(f"{name}.{types}" for name in CLASSES for types in TYPES_OF_STATES))
-def types_of_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`FSDP.state_dict_type(...)`, of which the runtime's class knows what is possible."""
-    if is_sharded_by_the_runtime(script) and isinstance(call.func, ast.Attribute):
-        edit = Replace(call.func.value, f"{script.xla}.{CLASS}")
-        yield RULE.finding(
-            script,
-            call,
-            f"on XLA models are sharded by the runtime: use `xla.{CLASS}`",
-            edit,
-        )
+@RULE.call(*(f"{name}.{function}" for name in CLASSES for function in OF_STATES))
+def of_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`FSDP.state_dict_type(...)`."""
+    if isinstance(call.func, ast.Attribute):
+        yield from _of_the_runtime(script, call.func.value, CLASS)
+
+
+def _of_the_runtime(script: Script, node: ast.expr, name: str) -> Iterator[Finding]:
+    if is_sharded_by_the_runtime(script) or is_sharded_elsewhere(script):
+        message = f"on XLA models are sharded by the runtime: use `xla.{name}`"
+        yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.{name}"))

@@ -12,26 +12,44 @@ Dense gradients of an embedding train the same with SGD and Adagrad, which are t
 +embedding = nn.Embedding(1000, 64).to(xla.xla_device())
 ```
 
-Sparse tensors are for a person: gather and scatter, or index_add, over dense ones.
+A sparse matrix that is moved is kept as indices and values, which the runtime multiplies by gathering and adding up, with
+gradients; on CUDA `xla.sparse` gives the sparse tensor back as it is.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def normalized(indices, values, n):
+-    adjacency = torch.sparse_coo_tensor(indices, values, (n, n)).cuda()
++    adjacency = xla.sparse(torch.sparse_coo_tensor(indices, values, (n, n))).to(xla.xla_device())
+     return adjacency
+
+ def propagate(adjacency, x):
+     return torch.spmm(adjacency, x)
+```
+
+One that comes from elsewhere is known by what is done with it, or by the module of the project that makes it
+(`adj, x, y = utils.load_data()`; `adj = adj.cuda()`).
+
+```diff
+ import torch
+ from xla_migrate import runtime as xla
+
+-adjacency = load().to(xla.xla_device())
++adjacency = xla.sparse(load()).to(xla.xla_device())
+ y = torch.spmm(adjacency, x)
+```
+
+It can multiply, and little else: where a use is seen that it cannot do, and where a sparse tensor is made on the device, it
+is left to a person: gather and scatter, or index_add, over dense ones. What is not seen raises.
 
 ```python
 import torch
 from xla_migrate import runtime as xla
 
 adjacency = torch.sparse_coo_tensor(indices, values, (n, n)).to(xla.xla_device())  # XLA513
+weights = torch.sparse.softmax(adjacency, dim=1)  # XLA513
 ```
-
-One that comes from elsewhere is known by what is done with it.
-
-```python
-import torch
-from xla_migrate import runtime as xla
-
-adjacency = load().to(xla.xla_device())  # XLA513
-print(adjacency.coalesce())
-```
-
-One that another module of the project makes is found where it is moved (`adj, x, y = utils.load_data()`; `adj = adj.cuda()`).
 
 One that is made and used up on the host is no finding:
 
@@ -56,8 +74,9 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.values import ACCEL, DTYPE, HOST, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.tensors.sparse import CONVERTERS, MAKERS, SparseTensors
-from ...edits import DropArgument
+from ...analysis.training.tensors.sparse import CONVERTERS, MAKERS, SparseOrigin, SparseTensors
+from ...analysis.training.tensors.sparse_moves import SPARSE, SparseMoves
+from ...edits import DropArgument, Replace
 from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
 from ...rule import Rule
 from ...symptoms import REMOTE
@@ -90,8 +109,8 @@ _METHODS = frozenset(
 _FUNCTIONS = frozenset(
     "torch.spmm torch.smm torch.hspmm torch.dsmm torch.sspaddmm torch.sparse.mm torch.sparse.softmax torch.sparse.sum".split()
 )
-_MOVED = "a sparse tensor, as its use shows, and XLA has none: make it dense before it is moved"
 _MESSAGE = "XLA has no sparse tensors: use dense ones"
+_MOVED = "a sparse tensor fails where it is moved to an XLA device: move its indices and values, by `xla.sparse`"
 
 
 @RULE.call(*_EMBEDDINGS)
@@ -107,7 +126,7 @@ def embedding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 @RULE.call(*_MAKERS, mentions=("sparse",))
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.accelerated and not _stays_on_the_host(script, call, call.args):
+    if script.accelerated and not _is_settled(script, call, call.args):
         severity = INFO if _is_of_sparse_ones(script, call) else None
         yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH, severity=severity)
 
@@ -115,7 +134,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method(*CONVERTERS)
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if script.accelerated and not _stays_on_the_host(script, call, [call.func.value]):
+    if script.accelerated and not _is_settled(script, call, [call.func.value]):
         severity = INFO if _is_of_sparse_ones(script, call) else None
         yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH, severity=severity)
 
@@ -137,38 +156,54 @@ def _is_of_sparse_ones(script: Script, call: ast.Call) -> bool:
 
 @RULE.method("cuda", "to", mentions=("sparse",))
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`adj.cuda()` of what another module of the project has made."""
+    """`adj.cuda()`, wherever in the project it is made."""
     assert isinstance(call.func, ast.Attribute)
-    found = list(_made_elsewhere(script, call, call.func.value))
-    yield from found or _used_as_one(script, call, scope)
+    tensor = call.func.value
+    if isinstance(tensor, ast.Call) and script.dotted(tensor.func, scope) == SPARSE:
+        return
+    origin = _origin(script, call, tensor)
+    if origin is None and not _is_used_as_one(script, call, scope):
+        return
+    refused = script.cached(SparseMoves).refused
+    if refused is None:
+        edit = Replace(tensor, f"{script.xla}.sparse({{0}})", (tensor,))
+        yield RULE.finding(script, call, _MOVED, edit)
+    elif origin is None or origin.path != script.cached(SparseTensors).home.path:
+        where = f" (made in {origin.path}, line {origin.line})" if origin is not None else ""
+        message = (
+            f"a sparse tensor{where} fails where it is moved to an XLA device, and `xla.sparse` cannot do "
+            f"`{refused}`: make it dense before it is moved, or gather and scatter over dense ones"
+        )
+        yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
 
 
 @RULE.method("register_buffer")
 def kept(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`self.register_buffer("adj", adj)`: it is moved with its module."""
-    if len(call.args) > 1:
-        yield from _made_elsewhere(script, call, call.args[1])
+    origin = _origin(script, call, call.args[1]) if len(call.args) > 1 else None
+    if origin is not None and origin.path != script.cached(SparseTensors).home.path:
+        message = (
+            f"this tensor is sparse (made in {origin.path}, line {origin.line}), and fails where it is moved to an XLA "
+            "device: make it dense before (`.to_dense()`), or gather and scatter over dense ones"
+        )
+        yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
 
 
-def _made_elsewhere(script: Script, call: ast.Call, tensor: ast.expr) -> Iterator[Finding]:
-    """Where this file makes it, that is the finding."""
+def _origin(script: Script, call: ast.Call, tensor: ast.expr) -> SparseOrigin | None:
+    """Where the sparse tensor is made that `call` moves to the device."""
     if not script.runs_accelerated or script.value(tensor).has(MODULE):
-        return
-    sparse = script.cached(SparseTensors)
-    origin = sparse.origin(tensor)
-    if origin is None or origin.path == sparse.home.path or _goes_to_the_host(script, call):
-        return
-    message = (
-        f"this tensor is sparse (made in {origin.path}, line {origin.line}), and fails where it is moved to an XLA "
-        "device: make it dense before (`.to_dense()`), or gather and scatter over dense ones"
-    )
-    yield RULE.finding(script, call, message, effort=HIGH)
+        return None
+    origin = script.cached(SparseTensors).origin(tensor)
+    return None if origin is None or _goes_to_the_host(script, call) else origin
 
 
 def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
     target = call.args[0] if call.args else keyword(call, "device")
     if target is None:
         return False
+    if isinstance(target, ast.Name) and (found := script.index.scope(target).find(target.id)):
+        if any(binding.how == "parameter" for binding in found[1]):
+            return False  # its default is the CPU
     kinds = script.value(target).kinds
     return DTYPE in kinds or (HOST in kinds and ACCEL not in kinds)  # not `cuda if ... else cpu`
 
@@ -176,23 +211,22 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
 _SPARSE_ONES = frozenset({"is_sparse", "is_sparse_csr"})
 
 
-def _used_as_one(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def _is_used_as_one(script: Script, call: ast.Call, scope: Scope) -> bool:
     """`adj = load().cuda()`, where `adj.coalesce()` or `torch.spmm(adj, x)` shows what it is."""
     if not script.source.mentions("sparse", "spmm", "coalesce", "_indices"):
-        return
+        return False
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr == "to" and not (call.args and script.is_device(call.args[0])):
-        return
+        return False
     statement = script.statement(call)
     name = call.func.value
     match statement:
         case ast.Assign(targets=[ast.Name() as target], value=value) if value is call:
             name = target
     if not isinstance(name, ast.Name) or (found := scope.find(name.id)) is None:
-        return
+        return False
     uses = (n for n, s in script.index.of(ast.Name) if n.id == name.id and s.find(n.id) == found)
-    if any(_is_sparse_there(script, use) for use in uses if use.lineno >= call.lineno):
-        yield RULE.finding(script, call, _MOVED, effort=HIGH)
+    return any(_is_sparse_there(script, use) for use in uses if use.lineno >= call.lineno)
 
 
 def _is_sparse_there(script: Script, use: ast.Name) -> bool:
@@ -203,6 +237,16 @@ def _is_sparse_there(script: Script, use: ast.Name) -> bool:
         case ast.Call(args=[first, *_]) as taking if first is use:
             return script.dotted(taking.func) in _FUNCTIONS
     return False
+
+
+def _is_settled(script: Script, call: ast.Call, given: list[ast.expr]) -> bool:
+    """True if what is made here is used up on the host, or moved by `xla.sparse`."""
+    if _stays_on_the_host(script, call, given):
+        return True
+    if keyword(call, "device") or any(ACCEL in script.value(value).kinds for value in given):
+        return False
+    moves = script.cached(SparseMoves)
+    return call.lineno in moves.lines and moves.refused is None
 
 
 def _stays_on_the_host(script: Script, call: ast.Call, given: list[ast.expr]) -> bool:

@@ -71,7 +71,7 @@ class Placer(Mover):
         if x.layout is not torch.strided:
             warnings.warn(
                 f"a tensor of layout {x.layout} stays on the CPU: XLA has no sparse tensors. "
-                "Make it dense (`.to_dense()`) before it is used with tensors of the device",
+                "Move it by `xla.sparse(x).to(device)`, or make it dense, before it meets tensors of the device",
                 stacklevel=2,
             )
             return x

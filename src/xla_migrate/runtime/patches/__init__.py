@@ -26,7 +26,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "resize",
         "shared_inputs",
     ),
-    "device": ("host_reads",),
+    "device": ("host_reads", "attention_masks"),
 }
 
 

@@ -11,7 +11,7 @@ class Versions(NamedTuple):
     """From one version up to, and without, another.
 
     Args:
-        package: ``"torch"`` or ``"torch_xla"``, which is imported when this is asked.
+        package: ``"torch"``, or one that is patched if it is imported when this is asked.
         since: The first version, such as ``"2.9"``.
         before: The first version after the last, or None where the fault has no known end.
     """
@@ -22,7 +22,10 @@ class Versions(NamedTuple):
 
     def met(self) -> bool:
         """True if the version of the package that is imported is one of these."""
-        installed = _numbers(sys.modules[self.package].__version__)
+        module = sys.modules.get(self.package)
+        if module is None:
+            return False
+        installed = _numbers(module.__version__)
         below = self.before is None or installed < _numbers(self.before)
         return _numbers(self.since) <= installed and below
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .._backend import backend
-from . import spmd
+from . import sharded_states, spmd
 from .modules import xr
 
 _INNER = "_fsdp_wrapped_module."
@@ -101,33 +101,26 @@ class FullyShardedDataParallel(nn.Module):
         state_dict_type: Any,
         state_dict_config: Any = None,
         optim_state_dict_config: Any = None,
-    ) -> None:
-        """Nothing for FULL_STATE_DICT: state dicts are whole. NotImplementedError for others."""
-        name = getattr(state_dict_type, "name", state_dict_type)
-        if name != "FULL_STATE_DICT":
-            raise NotImplementedError(
-                f"FullyShardedDataParallel on XLA has whole state dicts: {name} has no counterpart"
-            )
+    ) -> Any:
+        """Remembered: whole, sharded or local, state dicts hold whole tensors; the settings before."""
+        return sharded_states.set_settings(
+            module, state_dict_type, state_dict_config, optim_state_dict_config
+        )
 
     @staticmethod
     @contextlib.contextmanager
-    def state_dict_type(
-        module: nn.Module, state_dict_type: Any, *configs: Any, **named: Any
-    ) -> Any:
-        """As ``set_state_dict_type``."""
-        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, *configs, **named)
-        yield
+    def state_dict_type(module: nn.Module, *kind: Any, **named: Any) -> Any:
+        """As ``set_state_dict_type``, until the block ends."""
+        before = FullyShardedDataParallel.set_state_dict_type(module, *kind, **named)
+        try:
+            yield
+        finally:
+            FullyShardedDataParallel.set_state_dict_type(module, *vars(before).values())
 
     @staticmethod
     def get_state_dict_type(module: nn.Module) -> Any:
-        """Torch's settings for FULL_STATE_DICT, the one kind that there is."""
-        from torch.distributed import fsdp
-
-        return fsdp.StateDictSettings(
-            fsdp.StateDictType.FULL_STATE_DICT,
-            fsdp.FullStateDictConfig(),
-            fsdp.FullOptimStateDictConfig(),
-        )
+        """What ``set_state_dict_type`` was given, as torch's ``StateDictSettings``."""
+        return sharded_states.settings(module)
 
     @staticmethod
     @contextlib.contextmanager
@@ -148,36 +141,56 @@ class FullyShardedDataParallel(nn.Module):
 
     @staticmethod
     def optim_state_dict(
-        model: nn.Module, optim: Any, optim_state_dict: Any = None, *_: Any
+        model: nn.Module, optim: Any, optim_state_dict: Any = None, group: Any = None
     ) -> Any:
-        """The optimizer's state dict: its tensors are whole."""
-        return optim.state_dict() if optim_state_dict is None else optim_state_dict
+        """The optimizer's state dict, of whole tensors by the names of parameters."""
+        return sharded_states.named(model, optim, optim_state_dict)
 
     @staticmethod
     def full_optim_state_dict(model: nn.Module, optim: Any, *_: Any, **options: Any) -> Any:
-        """The optimizer's state dict: its tensors are whole."""
-        return optim.state_dict()
+        """As ``optim_state_dict``."""
+        return sharded_states.named(model, optim)
 
     sharded_optim_state_dict = full_optim_state_dict
 
     @staticmethod
     def optim_state_dict_to_load(
-        model: nn.Module, optim: Any, optim_state_dict: Any, *_: Any
+        model: nn.Module,
+        optim: Any,
+        optim_state_dict: Any,
+        is_named_optimizer: bool = False,
+        load_directly: bool = False,
+        group: Any = None,
     ) -> Any:
-        """``optim_state_dict`` as it is: that of ``optim_state_dict``."""
-        return optim_state_dict
+        """What ``optim_state_dict`` gave, here or on CUDA, for ``optim.load_state_dict``."""
+        state = sharded_states.numbered(model, optim, optim_state_dict)
+        if load_directly:
+            optim.load_state_dict(state)
+        return state
 
     @staticmethod
-    def scatter_full_optim_state_dict(full: Any, model: nn.Module, *_: Any, **options: Any) -> Any:
-        """The state dict as it is: there is one replica."""
-        return full
+    def scatter_full_optim_state_dict(
+        full_optim_state_dict: Any,
+        model: nn.Module,
+        optim_input: Any = None,
+        optim: Any = None,
+        group: Any = None,
+    ) -> Any:
+        """As ``optim_state_dict_to_load``: there is one replica."""
+        return sharded_states.numbered(model, optim, full_optim_state_dict)
 
     shard_full_optim_state_dict = scatter_full_optim_state_dict
-    flatten_sharded_optim_state_dict = scatter_full_optim_state_dict
+
+    @staticmethod
+    def flatten_sharded_optim_state_dict(
+        sharded_optim_state_dict: Any, model: nn.Module, optim: Any
+    ) -> Any:
+        """As ``optim_state_dict_to_load``."""
+        return sharded_states.numbered(model, optim, sharded_optim_state_dict)
 
     @staticmethod
     def rekey_optim_state_dict(state: Any, kind: Any, model: nn.Module, *_: Any, **__: Any) -> Any:
-        """Not available: state dicts have the numbers that the optimizer gives."""
+        """Not available: ``optim_state_dict`` goes by names, the optimizer's own by numbers."""
         raise NotImplementedError(
             "FullyShardedDataParallel.rekey_optim_state_dict on XLA: save optimizer.state_dict()"
         )

@@ -6,6 +6,8 @@ import pytest
 
 from xla_codemods.engine import check, migrate
 
+from ...analysis.projects.test_project import after, left
+
 SCRIPT = """
 import torch
 import torch.distributed as dist
@@ -60,16 +62,8 @@ CALL = "FSDP(torch.nn.Linear(2, 1), device_id=0)"
         ("lr=0.1", "lr=0.1, power=power * dist.get_world_size()", "which counts processes"),
         ("lr=0.1", "lr=0.1, power=power / world_size", "which counts processes"),
         ("loss.backward()", "(loss * world_size).backward()", "which counts processes"),
-        (
-            "model.state_dict()",
-            "model.state_dict()), FSDP.state_dict_type(model, args.kind",
-            "state dicts that may be sharded",
-        ),
-        (
-            "model.state_dict()",
-            "model.state_dict()), FSDP.set_state_dict_type(model, StateDictType.LOCAL_STATE_DICT",
-            "sharded or local checkpoints",
-        ),
+        ("model.state_dict()", "load_sharded_optimizer_state_dict(model)", "torch's shards"),
+        ("model.state_dict()", "model.weight.full_tensor()", "DTensors"),
         ("torch.nn.Linear(2, 1)", 'Net(device="meta")', "parameters on meta"),
     ],
 )
@@ -109,3 +103,63 @@ def test_fully_shard_is_one_too() -> None:
     policy = source.replace("fully_shard(model)", "fully_shard(model, mp_policy=policy)")
     (found,) = [f for f in check(policy.encode()) if f.code == "XLA610" and not f.edits]
     assert "`mp_policy`" in found.message
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        "FSDP.set_state_dict_type(model, args.kind)",
+        "FSDP.set_state_dict_type(model, StateDictType.LOCAL_STATE_DICT)",
+        "torch.save(FSDP.optim_state_dict(model, optimizer), path)",
+        "optimizer.load_state_dict(FSDP.optim_state_dict_to_load(model, optimizer, state))",
+        "state = FSDP.get_state_dict_type(model)",
+        "dcp.save({'model': model.state_dict()}, checkpoint_id=path)",
+    ],
+)
+def test_state_dicts_of_every_kind_are_whole(states: str) -> None:
+    source = SCRIPT.replace("    loss.backward()\n", f"    loss.backward()\n    {states}\n")
+    source = f"import torch.distributed.checkpoint as dcp\n{source}"
+    result = migrate(source.encode())
+    assert not result.left
+    assert " FSDP" not in result.data.decode()
+    assert "= xla.FullyShardedDataParallel(" in result.data.decode()
+
+
+SAVES = """
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType
+
+def save(model, optimizer, path, kind=StateDictType.SHARDED_STATE_DICT):
+    with FSDP.state_dict_type(model, kind):
+        states = {"model": model.state_dict(), "optim": FSDP.optim_state_dict(model, optimizer)}
+    dcp.save(states, checkpoint_id=path)
+    return isinstance(model, FSDP)
+"""
+MAIN = f"from saves import save\n{SCRIPT}".replace("torch.save(", "save(model, optimizer, ")
+
+
+def test_a_module_that_only_saves_asks_the_class_that_shards() -> None:
+    """Torch's own raises a KeyError where it leaves the block: it finds no modules of its own."""
+    result = after({"main.py": MAIN, "saves.py": SAVES})
+    assert "with xla.FullyShardedDataParallel.state_dict_type(model, kind):" in result["saves.py"]
+    assert "xla.FullyShardedDataParallel.optim_state_dict(" in result["saves.py"]
+    assert "isinstance(model, xla.FullyShardedDataParallel)" in result["saves.py"]
+    migrated_first = after({"main.py": result["main.py"], "saves.py": SAVES})
+    assert migrated_first == result
+
+
+@pytest.mark.parametrize(
+    "main", [MAIN.replace("device_id=0", "ignored_modules=[]"), "import saves\n"]
+)
+def test_it_stays_where_the_sharding_does(main: str) -> None:
+    assert after({"main.py": main, "saves.py": SAVES})["saves.py"].count("FSDP") == 4
+
+
+def test_shards_that_another_module_takes_apart_are_left() -> None:
+    saves = SAVES.replace("model.state_dict()", "model.weight.full_tensor()")
+    (found,) = [
+        f for f in left({"main.py": MAIN, "saves.py": saves}, "main.py") if f.code == "XLA610"
+    ]
+    assert "DTensors in saves.py" in found.message
+    assert "FSDP(torch.nn.Linear(2, 1)" in after({"main.py": MAIN, "saves.py": saves})["main.py"]

@@ -75,9 +75,19 @@ def test_capturable(call: str, severity: str) -> None:
     assert "capturable" not in migrated(source, unsafe=True)
 
 
-@pytest.mark.parametrize(
-    "name", ["LBFGS", "ASGD", "Rprop", "Adafactor", "Muon", "SparseAdam", "lbfgs.LBFGS"]
-)
+@pytest.mark.parametrize("name", ["LBFGS", "lbfgs.LBFGS"])
+def test_lbfgs_decides_on_the_host(name: str) -> None:
+    """And is stepped as an optimizer, also in a file that was migrated."""
+    source = f"{HEAD}model.to(device)\no = optim.{name}(p, line_search_fn='strong_wolfe')\nloss.backward()\no.step(closure)\n"
+    text = migrated(source)
+    assert "o = xla.LBFGS(p, line_search_fn='strong_wolfe')" in text
+    assert "xla.optimizer_step(o, closure)" in text
+    again = text.replace("xla.optimizer_step(o, closure)", "o.step(closure)")
+    assert migrated(again) == text
+    assert findings(f"{HEAD}o = optim.{name}(p)\n") == []  # on the CPU
+
+
+@pytest.mark.parametrize("name", ["ASGD", "Rprop", "Adafactor", "Muon", "SparseAdam"])
 def test_fact_3_27_slow_optimizers(name: str) -> None:
     source = f"{HEAD}model.to(device)\nloss.backward()\no = optim.{name}(p)\n"
     assert "XLA307" in [code for _, code in findings(source)]

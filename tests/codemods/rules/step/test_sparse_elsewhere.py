@@ -1,10 +1,13 @@
-"""Sparse tensors that another module of the project makes are found where they are moved."""
+"""Sparse tensors that another module of the project makes are found where they are moved, and wrapped there."""
 
 from __future__ import annotations
 
 import pytest
 
-from ...analysis.projects.test_project import left
+from xla_codemods.analysis.projects.project import Project
+from xla_codemods.engine import check
+
+from ...analysis.projects.test_project import after, left, modules
 
 TRAIN = """
 import torch
@@ -28,12 +31,18 @@ PLAIN = ("from utils import load", "adj, x = load()", "adj = adj.cuda()")
 
 def found(files: dict[str, str], imports: str, got: str, moved: str) -> list[tuple[str, int]]:
     train = TRAIN.format(imports=imports, got=got, moved=moved)
-    rest = left({**files, "train.py": train}, "train.py")
-    return [
+    every = {**files, "train.py": train}
+    given = modules(every)
+    begin = check(given.files["train.py"], path="train.py", project=Project(given, "train.py"))
+    places = [
         (f.code, f.line - train[: train.index(moved)].count("\n"))
-        for f in rest
+        for f in begin
         if f.code == "XLA513"
     ]
+    by_hand = [f for f in left(every, "train.py") if f.code == "XLA513"]
+    wrapped = after(every)["train.py"].count("xla.sparse(")
+    assert (len(by_hand), wrapped) == ((1, 0) if "register_buffer" in moved else (0, len(places)))
+    return places
 
 
 @pytest.mark.parametrize(
@@ -131,8 +140,56 @@ def test_where_another_module_moves_what_it_is_given() -> None:
     )
     main = "from utils import load\nfrom step import step\n\ndef main(model, loss):\n    adj, _ = load()\n    step(model, adj, loss)\n"
     files = {"utils.py": FUNCTION.format(made=COO), "step.py": step, "main.py": main}
+    assert "adj = xla.sparse(adj).to(xla.xla_device())" in after(files)["step.py"]
+    files["step.py"] = step.replace("    loss", "    print(adj[0])\n    loss")
     (finding,) = [f for f in left(files, "step.py") if f.code == "XLA513"]
     assert "made in utils.py, line 4" in finding.message
+    assert "cannot do `adj[0]`" in finding.message
+
+
+MODEL = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Layer(nn.Module):
+    def forward(self, x, adj):
+        {use}
+        return torch.spmm(adj, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "refused"),
+    [
+        ("x = torch.mm(adj, x) + adj.t() @ x", False),
+        ("n = adj.shape[0]; x = torch.sparse.mm(adj, x) / n", False),
+        ("x = x[0] + adj.to_dense()", False),
+        ("x = x if adj is None else adj.mm(x)", False),
+        ("adj = adj * 0.5", False),
+        ("adj = F.dropout(adj)", True),
+        ("adj = adj + torch.eye(3)", True),
+        ("x = x * adj", True),
+        ("adj = torch.sparse.softmax(adj, 1)", True),
+        ("adj = adj.sum(1)", True),
+        ("adj = adj[0]", True),
+        ("adj = adj > 0", True),
+    ],
+)
+def test_what_the_model_of_another_module_does_with_it(use: str, refused: bool) -> None:
+    train = (
+        "import torch\nfrom utils import load\nfrom model import Layer\n\ndef main(optimizer):\n    adj, x = load()\n"
+        "    adj, x = adj.cuda(), x.cuda()\n    model = Layer().cuda()\n    loss = model(x, adj)\n    loss.backward()\n"
+        "    optimizer.step()\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    files = {
+        "utils.py": FUNCTION.format(made=COO),
+        "model.py": MODEL.format(use=use),
+        "train.py": train,
+    }
+    codes = [f.code for f in left(files, "train.py")]
+    assert ("XLA513" in codes) is refused
+    assert ("xla.sparse(adj).to(xla.xla_device())" in after(files)["train.py"]) is not refused
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,12 @@ class SparseTensors:
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Where `node` is made, if it may be a sparse tensor; None where it is none, or nobody knows."""
+        return self.origin_in(self.home, node)
+
+    def origin_in(self, view: View, node: ast.expr) -> SparseOrigin | None:
+        """The same, of a node of the module of `view`."""
         self._seen, self._cut = set(), False
-        found = self._of(node, (), self.home.indexed.scope(node), self.home, 0)
+        found = self._of(node, (), view.indexed.scope(node), view, 0)
         if found is None and not self._cut:
             self._barren |= self._seen
         return found
@@ -109,9 +113,13 @@ class SparseTensors:
             found = self._of(part, rest, home, of, depth + 1)
             if found is not None:
                 return found
-        if not path and isinstance(node, ast.Call) and _makes(node, scope):
+        if not path and isinstance(node, ast.Call) and self.made(node, scope, view):
             return SparseOrigin(view.path, node.lineno)
         return None
+
+    def made(self, node: ast.Call, scope: Scope, view: View) -> bool:
+        """True if the call itself is what is looked for."""
+        return _makes(node, scope)
 
     def _parts(
         self, node: ast.expr, path: tuple[_Step, ...], scope: Scope, view: View, depth: int

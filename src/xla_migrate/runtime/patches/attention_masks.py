@@ -1,0 +1,35 @@
+"""Models of transformers take attention masks as they are, without asking the device whether anything is padded.
+
+The fault: to leave a mask out that masks nothing, transformers asks ``padding_mask.all()`` in every forward: a launch and
+a wait for the device each time, and another graph for batches that have no padding. It does not ask where it is traced. An XLA
+tensor is traced, and transformers does not know. Masked by what masks nothing, attention is the same.
+
+To see it: ``xla.metrics()["host_reads"]`` of a forward of BERT that is given its ``attention_mask``.
+It can go when this fails: test_transformers_asks_the_device_for_its_masks.
+
+Its warning that inputs may be padded, though no mask is given, needs such a read, too, and is not given on XLA.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import torch
+
+from ._versions import Versions
+
+VERSIONS = Versions("transformers", "5.0")
+
+
+def apply() -> None:
+    """Let one of the questions by which transformers tells that it is traced be answered with yes for XLA tensors."""
+    home: Any = importlib.import_module("transformers.utils.import_utils")
+    asked = home.is_jax_jitting
+
+    @functools.wraps(asked)
+    def is_traced(x: Any) -> bool:
+        return (isinstance(x, torch.Tensor) and x.device.type == "xla") or bool(asked(x))
+
+    home.is_jax_jitting = is_traced
