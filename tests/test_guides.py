@@ -56,8 +56,8 @@ def test_what_is_shown_is_what_it_becomes(page: Path) -> None:
 
 
 def test_there_is_a_page_for_each_style() -> None:
-    assert len(marked("run")) == 7
-    assert len(marked("reading")) == 2
+    assert len(marked("run")) == 9
+    assert not marked("reading")
 
 
 def results(folder: Path, processes: int, **env: str) -> list[float]:
@@ -78,8 +78,8 @@ def results(folder: Path, processes: int, **env: str) -> list[float]:
     return [float(n) for line in lines for n in re.findall(r"\d+\.\d+", line)]
 
 
-def trained_alike(folder: Path, processes: int = 1) -> None:
-    on_xla = results(folder, processes)
+def trained_alike(folder: Path, processes: int = 1, devices: int = 0) -> None:
+    on_xla = results(folder, 1 if devices else processes, CPU_NUM_DEVICES=str(devices or 1))
     eager = results(folder, processes, XLA_MIGRATE_BACKEND="eager", USE_TORCH_XLA="0")
     assert on_xla
     assert on_xla == pytest.approx(eager, rel=1e-4)
@@ -98,7 +98,9 @@ def test_it_trains_on_xla_and_without(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch_xla")
     for name, text in migrated(originals(page)).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    trained_alike(tmp_path, 2 if "<!-- run 2" in page.read_text() else 1)
+    text = page.read_text()
+    is_sharded = "<!-- run sharded" in text
+    trained_alike(tmp_path, 2 if "<!-- run 2" in text or is_sharded else 1, 2 if is_sharded else 0)
 
 
 STYLES = {
@@ -108,6 +110,7 @@ STYLES = {
     "accelerate": "accelerate",
     "lightning": "lightning",
     "ddp": "torch",
+    "fsdp": "torch",
     "notebook": "torch",
 }
 
@@ -126,7 +129,7 @@ def test_it_is_proven(style: str, tmp_path: Path) -> None:
     else:
         for name, text in originals(page).items():
             (tmp_path / name).write_text(text, encoding="utf-8")
-    processes = ["--nproc", "2"] if style == "ddp" else []
+    processes = ["--nproc", "2"] if style in {"ddp", "fsdp"} else []
     shown = " ".join(["xla-migrate verify", script, *processes])
     assert shown in page.read_text(encoding="utf-8")
     command = [sys.executable, "-m", "xla_migrate", "verify", script, *processes]

@@ -14,16 +14,21 @@ from torch.distributed import fsdp
 from .. import _gradients
 from ..devices import device_type
 
-_UP_TO_DEVICE = 9  # arguments behind `module` up to `device_id`, itself counted
+_DEVICE_ID = 8  # its place behind `module`
 
 
 class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
-    """Torch's own, which takes the CPU only where it is told to."""
+    """Torch's own, which takes the CPU only where it is told to, and a number for CUDA's device."""
 
     def __init__(self, module: nn.Module, *args: Any, **kwargs: Any) -> None:
-        is_given = len(args) >= _UP_TO_DEVICE or kwargs.get("device_id") is not None
-        if device_type() == "cpu" and not is_given:
-            kwargs["device_id"] = torch.device("cpu")
+        if device_type() == "cpu":
+            place = args[_DEVICE_ID] if len(args) > _DEVICE_ID else kwargs.pop("device_id", None)
+            if not isinstance(place, torch.device):
+                place = torch.device("cpu")
+            if len(args) > _DEVICE_ID:
+                args = (*args[:_DEVICE_ID], place, *args[_DEVICE_ID + 1 :])
+            else:
+                kwargs["device_id"] = place
         super().__init__(module, *args, **kwargs)
         _gradients.look_after(self.parameters(), self)
 

@@ -42,6 +42,11 @@ class ProjectMigration:
     findings: list[MigrationFinding] = field(default_factory=list)
     left: list[MigrationFinding] = field(default_factory=list)
 
+    def drives_all_devices(self, script: Path) -> bool:
+        """True if the migrated script is started once for all devices (`use_spmd`), not once for each."""
+        name = os.path.relpath(script.resolve(), project_of(script, None))
+        return "use_spmd(" in self.texts.get(name, ("", ""))[1]
+
 
 def of_project(
     script: Path, files: Iterable[FoundFile], migrate: MigrateFile, reasons: Reasons

@@ -16,6 +16,7 @@ from ..judge.failures import Failure, Fault
 from ..judge.float64_check import Float64Runs, divergence
 from ..judge.judgement import Check
 from ..judge.observed import ObservedRun
+from ..judge.one_process import comparable
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision
 from .migration import ProjectMigration
@@ -52,6 +53,7 @@ class RunAgain:
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         show = self.shower(name)
+        drives_all = migrated and proposed.drives_all_devices(request.script)
         result = observe(
             request.script,
             request.args,
@@ -62,7 +64,8 @@ class RunAgain:
             progress=show,
             steps=request.steps,
             dropout=request.dropout,
-            nproc=request.nproc,
+            nproc=1 if drives_all else request.nproc,
+            devices=request.nproc,
             data_shim=request.data_shim,
             timeout=request.timeout,
             explain=explain,
@@ -114,6 +117,11 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     target = run("migrated", migrated=True)
     more = MoreRuns()
 
+    if reference.failure is None and target.failure is None:
+        if fp32 is not None:
+            fp32, _ = comparable(fp32, target)
+        reference, target = comparable(reference, target)
+
     def judged() -> Comparison:
         return compare(
             reference,
@@ -128,15 +136,16 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
             exact=more.exact,
         )
 
+    as_many = request.nproc == 1 or not run.proposed.drives_all_devices(request.script)
     comparison = judged()
     if any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
         more.explained = run("migrated, explained", migrated=True, explain=True)
     if any(v.name == Check.OTHER_STATE for v in comparison.failed):
         again = more.explained or run("migrated, explained", migrated=True, explain=True)
         more.written = run("original, explained", explain=True), again
-    if _is_to_shake(comparison):
+    if as_many and _is_to_shake(comparison):
         more.shaken = [_shaken(seed, run) for seed in _SHAKES]
-    if _is_to_follow(comparison, request) and _fits(reference, base):
+    if as_many and _is_to_follow(comparison, request) and _fits(reference, base):
         kept = base / "weights"
         again = run("original, again", keep=kept)
         own = [_linked(kept, base / f"weights-{n}") for n in range(3)]

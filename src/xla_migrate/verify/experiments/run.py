@@ -26,6 +26,7 @@ def run(
     precision: Precision = "as written",
     seed: int = 0,
     nproc: int = 1,
+    devices: int | None = None,
     cwd: str | Path | None = None,
     replace: Mapping[str, str | bytes] | None = None,
     data_shim: str | Path | None = None,
@@ -55,6 +56,7 @@ def run(
         precision: "as written", "float32" (autocast off) or "bfloat16" (float16 made bfloat16).
         seed: for random, numpy, torch and the device.
         nproc: processes; more than one start under torchrun, unless the script starts its own.
+        devices: that a process sees, on the CPU; `nproc` where that is not said.
         cwd: where it runs; the project folder that is copied is this one if the script lies in it.
         replace: contents that take the place of the project's files (the migrated ones), by path.
         data_shim: a Python file executed in the run before training (a stand-in for data).
@@ -107,7 +109,7 @@ def run(
         arithmetic=arithmetic,
         roughness=roughness,
         shake=shake,
-        device_count=nproc,
+        device_count=devices or nproc,
         shim=str(Path(data_shim).resolve()) if data_shim else None,
         explain=explain,
         watch=watch,

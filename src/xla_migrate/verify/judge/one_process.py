@@ -1,0 +1,85 @@
+"""Several processes beside one that drives as many devices: what can be compared of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .observed import ObservedRun
+from .trace import OptimizerStep, Parameter, Trace
+
+_ALL = "all parameters"
+
+
+def comparable(reference: ObservedRun, target: ObservedRun) -> tuple[ObservedRun, ObservedRun]:
+    """Both as runs of one process; as they are where the target has as many processes as the original.
+
+    A loss is the mean over the original's processes: each takes its share of the batch that the one process takes
+    as a whole. Where the processes hold parts of the parameters (FSDP), the norm of all gradients is compared; where
+    each holds all of them (DDP), the first process stands for the others. Printed numbers may be those of one share,
+    so they are left out.
+    """
+    if len(reference.traces) < 2 or len(target.traces) != 1:
+        return reference, target
+    count = len(reference.traces)
+    sharded = _shapes(reference.traces[0]) != _shapes(target.traces[0])
+    compared = (
+        "the norm of all gradients; single gradients and weights, which the original splits, are not"
+        if sharded
+        else "gradients and weights"
+    )
+    note = (
+        f"{count} processes of the original beside one that drives {count} devices: compared are the mean of the losses"
+        f" and {compared}; what they print is not compared"
+    )
+    if not sharded:
+        theirs, ours = _with_mean_losses(reference.traces), _silent(target.traces[0])
+    else:
+        theirs, ours = _as_one(reference.traces), _as_one(target.traces)
+    ours.notes = [*ours.notes, note]
+    return (
+        replace(reference, traces=[theirs], logs={}),
+        replace(target, traces=[ours], logs={}),
+    )
+
+
+def _shapes(trace: Trace) -> dict[int, list[tuple[int, ...]]]:
+    return {n: [p.shape for p in parameters] for n, parameters in trace.parameters.items()}
+
+
+def _silent(trace: Trace) -> Trace:
+    return replace(trace, printed=None)
+
+
+def _with_mean_losses(traces: Sequence[Trace]) -> Trace:
+    """The first process's, with the losses of all."""
+    steps = [
+        replace(own[0], losses=[math.fsum(losses) / len(own) for losses in zip(*(s.losses for s in own))])
+        for own in zip(*(trace.steps for trace in traces))
+    ]
+    return replace(_silent(traces[0]), steps=steps)
+
+
+def _as_one(traces: Sequence[Trace]) -> Trace:
+    """One process with one tensor: all that the processes hold parts of."""
+    first = _with_mean_losses(traces)
+    steps = [
+        replace(
+            step,
+            with_gradient=[any(any(s.with_gradient) for s in own)],
+            gradients=_norm(own),
+            norms=[],
+            projections=[],
+            moved=[],
+        )
+        for step, own in zip(first.steps, zip(*(trace.steps for trace in traces)))
+    ]
+    whole = {n: [Parameter(_ALL, (), True)] for n in first.parameters}
+    return replace(first, steps=steps, parameters=whole, initial={}, untracked={}, writes={})
+
+
+def _norm(steps: Sequence[OptimizerStep]) -> list[float]:
+    if not all(step.gradients for step in steps):
+        return []
+    return [math.sqrt(math.fsum(g * g for step in steps for g in step.gradients))]
