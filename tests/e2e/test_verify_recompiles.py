@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from xla_migrate.verify.judge.observed import ObservedRun
-from xla_migrate.verify.judge.performance import judge
+from xla_migrate.verify.judge.performance.verdicts import judge
 
 from .observed import all_observed
 

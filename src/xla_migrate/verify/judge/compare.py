@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from . import bf16, float64_check, performance, printed, untracked_state
+from . import bf16, float64_check, printed, untracked_state
 from .course import same_course
 from .divergence import Divergence, Quantity, first_divergence
 from .float64_check import Float64Runs
 from .judgement import Check, Judgement, Status
 from .observed import ObservedRun
-from .step_times import StepFigures
+from .performance import verdicts as performance
+from .performance.step_times import StepFigures
 from .tensors import TensorComparison, compare_tensors
 from .tolerances import METRIC, relative
 from .trace import OptimizerStep, Trace

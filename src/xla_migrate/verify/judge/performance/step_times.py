@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from .observed import ObservedRun
-from .trace import OptimizerStep
+from ..observed import ObservedRun
+from ..trace import OptimizerStep
 
 Iteration = Sequence[OptimizerStep]
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
 
-from .compilations import Compilation
-from .judgement import Check, Judgement, Status
-from .observed import ObservedRun
+from ..compilations import Compilation
+from ..judgement import Check, Judgement, Status
+from ..observed import ObservedRun
+from ..trace import OptimizerStep, Read, Recompile, Trace
 from .step_times import StepFigures, count, figures, reads_per_step
-from .trace import OptimizerStep, Read, Recompile, Trace
 
 # Scalar reads are served by a "fallback" of this name: they are host reads, judged as such.
 _NOT_FALLBACKS = {"aten::_local_scalar_dense"}

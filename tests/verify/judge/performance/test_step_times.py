@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.verify.traces import run
-from xla_migrate.verify.judge.performance import judge
-from xla_migrate.verify.judge.step_times import StepFigures
+from xla_migrate.verify.judge.performance.step_times import StepFigures
+from xla_migrate.verify.judge.performance.verdicts import judge
 from xla_migrate.verify.judge.trace import OptimizerStep
 
 LOSSES = [1.0 - n / 100 for n in range(14)]

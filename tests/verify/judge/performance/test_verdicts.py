@@ -10,7 +10,7 @@ from tests.verify.traces import run
 from xla_migrate.verify.judge.compilations import Compilation
 from xla_migrate.verify.judge.judgement import Judgement
 from xla_migrate.verify.judge.observed import ObservedRun
-from xla_migrate.verify.judge.performance import judge
+from xla_migrate.verify.judge.performance.verdicts import judge
 from xla_migrate.verify.judge.trace import OptimizerStep, Read, Recompile
 
 LOSSES = [1.0 - n / 100 for n in range(14)]
