@@ -10,6 +10,9 @@ from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
 
+from .. import warm
+from ..runtime.rehearsal import QUICK_COMPILES
+
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
@@ -77,7 +80,12 @@ def observed(script: str, side: str, place: Path) -> ObservedRun:
         cwd=project,
         timeout=300,
         folder=place / side,
-        env={"OMP_NUM_THREADS": "1"},
+        python=warm.for_side("reference"),
+        env={
+            "OMP_NUM_THREADS": "1",
+            "XLA_FLAGS": QUICK_COMPILES,
+            "PYTHON_EXEC": warm.for_side(side),
+        },
     )
 
 
