@@ -118,16 +118,19 @@ except ImportError:
     sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 """
 _CHANGING = re.compile(
-    r"\d+(?:\.\d+)? ?(?:s|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/batch +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/batch +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
 )
-_LEFT_OUT = re.compile(r"it/s|Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
+_BAR = re.compile(
+    r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"
+)  # a progress bar; log lines may follow
+_LEFT_OUT = re.compile(r"it/s|s/it|\d%\||Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
 _LOGS = re.compile(r"--?(?:p|[\w-]*(?:print|log)\w*-?\w*)$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def printed(output: str) -> list[str]:
     """The lines that a person reads."""
-    lines = output.splitlines()
+    lines = [_BAR.sub("", line) for line in output.splitlines()]
     warned = [False, *("Warning:" in line for line in lines)]  # its source stands on the next line
     return [
         _CHANGING.sub("#", line.rstrip())

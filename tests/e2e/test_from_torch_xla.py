@@ -19,8 +19,8 @@ from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, SINGLE, Fixture
 
 TORCH_XLA = Options(origin="torch_xla")
-# Written with L-BFGS on the host: the tool's advice for it is another optimizer.
-TRAINED = [fixture for fixture in SINGLE if not fixture.slow]
+# lbfgs was excluded before, and still is: what it launches first falls into another step, once.
+TRAINED = [fixture for fixture in SINGLE if fixture.name != "lbfgs"]
 # What the rewritten scripts still need torch_xla for.
 LEFT = {
     "bert": ["xla_device_hw"],
