@@ -176,7 +176,7 @@ def message(dotted: str, row: Row) -> str:
         said = f"`{dotted}` is internal to torch's CUDA support"
         advice = ["remove it, because XLA has no equivalent"]
     elif row.note == OF_A_MODULE and dotted != row.name:
-        said, advice = f"`{dotted}` is no name of torch 2.9's", ["leave it out"]
+        said, advice = f"`{dotted}` has no equivalent on XLA", ["leave it out"]
     elif row.note:
         reason, _, rest = row.note.partition(": ")
         if advice:
