@@ -48,6 +48,28 @@ def test_fact_3_31_numbers_of_arithmetic_are_inputs_of_the_graph() -> None:
     assert explain(graphs[1], graphs[:1]) is None
 
 
+@pytest.mark.parametrize("name", ["tensor", "as_tensor", "new_tensor", "full", "randint"])
+def test_values_that_are_sent_to_the_device_are_no_part_of_the_graph(name: str) -> None:
+    """`torch.tensor([reward], device=device)` was named as the cause of what a mask behind it did."""
+    before, now = ([call(name, 3, numbers=(n,)), call("sum", 5)] for n in (-3.1, -2.8))
+    assert explain(now, [before]) is None
+    now[1] = call("nonzero", 5, gives=((7, 1),))
+    found = explain(now, [[before[0], call("nonzero", 5, gives=((8, 1),))]])
+    assert found is not None
+    assert found[0] == "train.py:5"
+
+
+def test_a_shape_that_a_factory_is_given_is_a_number_of_python() -> None:
+    before, now = (call("full", 3, numbers=(n, 0.5), gives=((n,),)) for n in (3, 4))
+    found = explain([now], [[before]])
+    assert found is not None
+    assert "a Python number that is part of the graph: full() with (3, 0.5) before" in found[1]
+
+
+def test_zero_and_one_in_data_are_no_part_of_the_graph() -> None:
+    assert explain([call("tensor", 3, numbers=(1,))], [[call("tensor", 3, numbers=(5,))]]) is None
+
+
 def test_fact_3_25_zero_and_one_are_part_of_the_graph() -> None:
     found = explain([call("__mul__", 3, numbers=(1.0,))], [[call("__mul__", 3, numbers=(0.5,))]])
     assert found is not None

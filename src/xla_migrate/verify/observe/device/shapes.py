@@ -32,8 +32,11 @@ _ARITHMETIC = set(
     " clamp_ clamp_min clamp_max lerp lerp_ masked_fill masked_fill_ addcmul_ addcdiv_ addcmul addcdiv"
     " leaky_relu dropout maximum minimum __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __div__"
     " __truediv__ __rtruediv__ __iadd__ __isub__ __imul__ __itruediv__ __eq__ __ne__ __lt__ __le__"
-    " __gt__ __ge__ __mod__".split()
+    " __gt__ __ge__ __mod__ full new_full full_like randint randint_like random_ uniform_ normal_"
+    " bernoulli_".split()
 )
+# What these are given is data, which is sent to the device: no value of it is part of a graph.
+_UPLOADS = set("tensor as_tensor asarray new_tensor".split())
 # What only looks at a tensor is no part of a graph.
 _LOOKS = set(
     "__get__ __set__ size dim numel stride is_contiguous element_size data_ptr __len__ __hash__"
@@ -58,7 +61,7 @@ class TorchCall:
     @property
     def fixed(self) -> tuple[Any, ...]:
         """The numbers that are part of the graph."""
-        return () if self.name in _ARITHMETIC else self.numbers
+        return () if self.name in _ARITHMETIC or self.name in _UPLOADS else self.numbers
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -163,7 +166,7 @@ def explain(calls: list[TorchCall], graphs: Iterable[list[TorchCall]]) -> tuple[
         extra = more[min(len(calls), len(earlier))]
         return extra.where, f"{extra.name}() and what follows it: {word} than in the graph before"
     for before, now in zip(earlier, calls, strict=True):
-        if _special(before.numbers) != _special(now.numbers):
+        if now.name not in _UPLOADS and _special(before.numbers) != _special(now.numbers):
             what = (
                 f"{now.name}() with {_shown(before.numbers)} before, with {_shown(now.numbers)} now"
             )
@@ -203,8 +206,8 @@ def _differing(before: TorchCall, now: TorchCall) -> tuple[str, str]:
         if made is None:
             return now.where, f"a batch of another shape, first used by {now.name}(): {shapes}"
         return made[0], f"a tensor whose shape changes, made by {made[1]}(): {shapes}"
-    if before.fixed != now.fixed:
-        what = f"{_shown(before.fixed)} before, {_shown(now.fixed)} now"
+    if before.numbers != now.numbers:  # of a factory like `full`, its shape's
+        what = f"{_shown(before.numbers)} before, {_shown(now.numbers)} now"
         return now.where, f"a Python number that is part of the graph: {now.name}() with {what}"
     shapes = f"{_shown(before.gives)} before, {_shown(now.gives)} now"
     return now.where, f"a size that the data decides: {now.name}() gives {shapes}"
