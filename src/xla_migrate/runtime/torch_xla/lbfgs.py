@@ -21,8 +21,14 @@ class LBFGS(torch.optim.LBFGS):
     torch's own does. On eager devices this is torch's own.
 
     Args:
-        args: As for ``torch.optim.LBFGS``.
-        kwargs: The same.
+        params: As for ``torch.optim.LBFGS``, as are all others.
+        lr: Learning rate.
+        max_iter: Iterations of a step.
+        max_eval: Evaluations of a step.
+        tolerance_grad: Where the largest gradient is smaller, the step ends.
+        tolerance_change: Where losses or parameters change less, the step ends.
+        history_size: Pairs of vectors that are kept.
+        line_search_fn: None or ``"strong_wolfe"``.
 
     Example:
         >>> optimizer = xla.LBFGS(model.parameters(), line_search_fn="strong_wolfe")
