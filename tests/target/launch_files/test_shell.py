@@ -9,7 +9,7 @@ import pytest
 
 from xla_migrate.target.launch_files.shell_words import commands
 
-from .helpers import NEURON, codes, rewritten
+from .helpers import NEURON, codes, rewritten, verdict
 
 SCRIPT = """\
 #!/bin/bash
@@ -218,3 +218,27 @@ def test_base_images(image: str, new: str | None) -> None:
     assert rewritten(text, "Dockerfile", NEURON) == f"FROM {new or image}\n"
     if new is None:
         assert codes(text, "Dockerfile", NEURON) == ["XLA951"]
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("deepspeed --num_gpus 4 train.py --lr 1", "torchrun --nproc_per_node=4 train.py --lr 1"),
+        ("deepspeed --num_gpus=4 train.py", "torchrun --nproc_per_node=4 train.py"),
+        ("deepspeed train.py --deepspeed ds.json", "torchrun --nproc_per_node=N train.py --deepspeed ds.json"),
+        (
+            "deepspeed --master_port 29501 --num_gpus $N --no_local_rank train.py",
+            "torchrun --nproc_per_node=$N --master_port=29501 train.py",
+        ),
+        ("deepspeed --module --num_gpus 2 my.train", "torchrun --nproc_per_node=2 --module my.train"),
+        ("deepspeed --hostfile hosts train.py", "torchrun"),
+        ("deepspeed --include localhost:0,1 train.py", "torchrun"),
+        ("deepspeed --num_nodes 2 --num_gpus 8 train.py", "torchrun"),
+        ("horovodrun -np 4 python train.py", "torchrun"),
+    ],
+)
+def test_what_to_type_in_place_of_deepspeeds_launcher(command: str, instead: str) -> None:
+    (one,) = verdict(command + "\n", "run.sh", rewriting=False).left
+    assert one.message.endswith(
+        f"`{instead}`, which gives the rank as LOCAL_RANK only" if " " in instead else f"with {instead}"
+    )
