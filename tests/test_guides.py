@@ -91,6 +91,7 @@ def test_it_trains_on_xla_and_without(page: Path, tmp_path: Path) -> None:
     needed = {
         "hf-trainer": "transformers",
         "accelerate": "accelerate",
+        "diffusers": "diffusers",
         "timm": "timm",
         "lightning": "lightning",
     }

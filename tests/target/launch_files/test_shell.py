@@ -9,7 +9,7 @@ import pytest
 
 from xla_migrate.target.launch_files.shell_words import commands
 
-from .helpers import NEURON, codes, rewritten
+from .helpers import NEURON, codes, rewritten, verdict
 
 SCRIPT = """\
 #!/bin/bash
@@ -272,3 +272,35 @@ CMD ["torchrun", "--nproc_per_node=gpu", "train.py"]
 def test_quotes_around_an_option(quote: str) -> None:
     text = f"torchrun {quote}--nproc_per_node=gpu{quote} t.py\ntorchrun --nproc-per-node {quote}auto{quote} t.py\n"
     assert rewritten(text, "run.sh", NEURON) == text.replace("gpu", "32").replace("auto", "32")
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("deepspeed --num_gpus 4 train.py --lr 1", "torchrun --nproc_per_node=4 train.py --lr 1"),
+        ("deepspeed --num_gpus=4 train.py", "torchrun --nproc_per_node=4 train.py"),
+        (
+            "deepspeed train.py --deepspeed ds.json",
+            "torchrun --nproc_per_node=N train.py --deepspeed ds.json",
+        ),
+        (
+            "deepspeed --master_port 29501 --num_gpus $N --no_local_rank train.py",
+            "torchrun --nproc_per_node=$N --master_port=29501 train.py",
+        ),
+        (
+            "deepspeed --module --num_gpus 2 my.train",
+            "torchrun --nproc_per_node=2 --module my.train",
+        ),
+        ("deepspeed --hostfile hosts train.py", "torchrun"),
+        ("deepspeed --include localhost:0,1 train.py", "torchrun"),
+        ("deepspeed --num_nodes 2 --num_gpus 8 train.py", "torchrun"),
+        ("horovodrun -np 4 python train.py", "torchrun"),
+    ],
+)
+def test_what_to_type_in_place_of_deepspeeds_launcher(command: str, instead: str) -> None:
+    (one,) = verdict(command + "\n", "run.sh", rewriting=False).left
+    assert one.message.endswith(
+        f"`{instead}`, which gives the rank as LOCAL_RANK only"
+        if " " in instead
+        else f"with {instead}"
+    )

@@ -79,12 +79,22 @@ def _first_statement(tree: ast.Module) -> ast.stmt | None:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
             return statement.body[0]
     body = [s for s in tree.body if not isinstance(s, _HEAD) and not _is_text(s)]
-    trains = any(
-        isinstance(node, ast.Attribute) and node.attr == "backward"
-        for statement in body
-        for node in walk(statement)
-    )
-    return body[0] if trains else None
+    return body[0] if _trains(tree, body) else None
+
+
+def _trains(tree: ast.Module, body: list[ast.stmt]) -> bool:
+    """True if these statements go backward, by themselves or in functions of the module that they call."""
+    functions = {
+        n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    waiting: list[ast.stmt] = list(body)
+    while waiting:
+        for node in walk(waiting.pop()):
+            if isinstance(node, ast.Attribute) and node.attr == "backward":
+                return True
+            if isinstance(node, ast.Name) and (called := functions.pop(node.id, None)) is not None:
+                waiting.append(called)
+    return False
 
 
 def _is_text(statement: ast.stmt) -> bool:

@@ -11,7 +11,7 @@
 +accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="bf16")
 ```
 
-also where it is the default of an option:
+also where it is the default of an option, or one of two values; where it comes by a name, it is reported:
 
 ```diff
  import argparse
@@ -98,6 +98,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import is_true, keyword_argument
+from ...analysis.frameworks.passed_values import given
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
@@ -132,6 +133,7 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         yield RULE.finding(
             script, precision, "float8 needs NVIDIA GPUs: use bfloat16", effort=MEDIUM
         )
+    yield from _half_by_name(script, call)
     half = keyword_argument(call, "fp16")
     if half is not None and is_true(half.value) and precision is None:
         edits = (DropArgument(call, half), AddArgument(call, 'mixed_precision="bf16"'))
@@ -142,6 +144,25 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
         )
         yield RULE.finding(script, cpu, message, severity=WARNING)
+
+
+def _half_by_name(script: Script, call: ast.Call) -> Iterator[Finding]:
+    """`mixed_precision="fp16" if ... else "no"`, and what a variable, a dictionary or a field says."""
+    for one in given(script, call, "mixed_precision"):
+        if one.value != "fp16" or _is_default_of_option(script, one.node):
+            continue
+        # Elsewhere the text may be compared with, too.
+        stands_here = any(node is one.node for node in walk(call))
+        edits = [Replace(one.node, '"bf16"')] if stands_here else []
+        yield RULE.finding(script, one.node, _HALF, *edits, severity=WARNING)
+
+
+def _is_default_of_option(script: Script, node: ast.expr) -> bool:
+    above = script.parents.get(node)
+    call = script.parents.get(above) if isinstance(above, ast.keyword) else None
+    return isinstance(call, ast.Call) and any(
+        isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args
+    )
 
 
 @RULE.method("add_argument")

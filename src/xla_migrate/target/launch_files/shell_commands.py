@@ -124,7 +124,9 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     elif name in ("accelerate", "accelerate.commands.launch"):
         yield from _accelerate(words)
     elif name in ("deepspeed", "horovodrun"):
-        message = f"{name} drives GPUs over NCCL: start one process per device with torchrun"
+        instead = _as_torchrun(words, wanted) if name == "deepspeed" else ""
+        how = f"`{instead}`, which gives the rank as LOCAL_RANK only" if instead else "torchrun"
+        message = f"{name} drives GPUs over NCCL: start one process per device with {how}"
         yield Found(GPU_LAUNCHER, words[0].start, words[0].end, message, effort="high")
     elif name in ("sbatch", "salloc"):
         yield from _resources(words[1:], name, wanted)
@@ -277,6 +279,41 @@ def _torchrun(words: list[Word], wanted: Wanted) -> Iterator[Found]:
         elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
             message = f"{found[0]} is set where there are GPUs: give the number of XLA devices"
             yield Found(GPU_LAUNCHER, start, end, message, edits)
+
+
+# Options of DeepSpeed's launcher, and torchrun's; "" for those that torchrun needs not be told.
+_OF_DEEPSPEED = {
+    "num_gpus": "nproc_per_node",
+    "num_accelerators": "nproc_per_node",
+    "master_port": "master_port",
+    "master_addr": "master_addr",
+    "num_nodes": "nnodes",
+}
+_FLAGS_OF_DEEPSPEED = {"no_local_rank": "", "no_python": "no_python", "module": "module"}
+
+
+def _as_torchrun(words: list[Word], wanted: Wanted) -> str:
+    """The same on one host by torchrun; empty where the launcher is told of hosts, or what torchrun has not."""
+    options: dict[str, str] = {}
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.plain.startswith("--"):
+            count = options.pop("nproc_per_node", "") or str(wanted.devices or "N")
+            given = [f"--{k}={v}" if v else f"--{k}" for k, v in options.items()]
+            script = [word.text, *(other.text for other in rest)]
+            return " ".join(["torchrun", f"--nproc_per_node={count}", *given, *script])
+        name, _, value = word.plain.removeprefix("--").partition("=")
+        if name in _FLAGS_OF_DEEPSPEED and not value:
+            if _FLAGS_OF_DEEPSPEED[name]:
+                options[_FLAGS_OF_DEEPSPEED[name]] = ""
+        elif name in _OF_DEEPSPEED:
+            value = value or getattr(next(rest, None), "text", "")
+            if name == "num_nodes" and value != "1":
+                return ""
+            options[_OF_DEEPSPEED[name]] = value
+        else:
+            return ""
+    return ""
 
 
 def _accelerate(words: list[Word]) -> Iterator[Found]:

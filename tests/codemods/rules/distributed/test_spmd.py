@@ -56,3 +56,25 @@ def test_modules_of_a_project_do_not_begin_anything() -> None:
 def test_without_the_option_nothing_is_said_of_it() -> None:
     assert "XLA612" not in {f.code for f in check(textwrap.dedent(DDP).encode())}
     assert "XLA612" in {f.code for f in check(textwrap.dedent(DDP).encode(), SPMD)}
+
+
+def test_a_program_that_calls_its_function_without_a_test_of_its_name() -> None:
+    source = DDP.replace('if __name__ == "__main__":\n        main()', "print(1)\n    main()")
+    assert "__name__" not in source
+    lines = migrated(source).splitlines()
+    assert lines[lines.index("print(1)") - 1] == "xla.use_spmd(batch_per_device=True)"
+
+
+def test_what_is_called_through_another_function_counts() -> None:
+    source = DDP.replace(
+        'if __name__ == "__main__":\n        main()', "def run():\n        main()\n\n    run()"
+    )
+    lines = migrated(source).splitlines()
+    assert lines[lines.index("run()") - 1] == "xla.use_spmd(batch_per_device=True)"
+
+
+def test_a_module_that_calls_what_does_not_train_begins_nothing() -> None:
+    source = (
+        "import torch\ndef step(loss):\n    loss.cuda().backward()\ndef note():\n    pass\nnote()\n"
+    )
+    assert "use_spmd" not in migrated(source)
