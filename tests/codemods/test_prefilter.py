@@ -9,6 +9,7 @@ from xla_codemods.analysis import parsed_file
 from xla_codemods.catalog.families import PACKAGES, PARTS, is_cuda_only
 from xla_codemods.engine import _DISPATCH, check
 from xla_codemods.prefilter import concerns
+from xla_codemods.source import Source
 
 from ..each import each
 
@@ -78,7 +79,19 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
 
 
+<<<<<<< HEAD
 @each("name", NAMES)
+=======
+def test_of_parts_that_begin_alike_each_is_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot_lines, "_TEXTS", {})
+    monkeypatch.setattr(hot_lines, "_MENTIONED", {})
+    hot_lines.listen_to_parts(("device=rank", "device=gpu", ".pool(", "capturable"))
+    text = "f(device=rank)\nf(device=other)\nf(Device=GPU)\nx.pool(1)\nx.pool\nnot_capturable\n"
+    assert hot_lines.HotLines(Source(text.encode())).lines == [1, 3, 4, 6]
+
+
+@pytest.mark.parametrize("name", NAMES)
+>>>>>>> h6
 def test_names_that_rules_listen_to_are_hot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for source in sources(name):
         assert not hidden(source, monkeypatch), source
