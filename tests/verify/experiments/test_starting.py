@@ -22,6 +22,28 @@ def get_rank():
 """
 
 
+JOIN = """
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def setup(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+
+def worker(rank, size):
+    setup(rank, size)
+
+def run(size):
+    for rank in range(size):
+        mp.Process(target=worker, args=(rank, size)).start()
+
+def read(queue):
+    queue.get()
+
+def count(queue):
+    mp.Process(target=read, args=(queue,)).start()
+"""
+
+
 def written(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         place = folder / name
@@ -43,6 +65,13 @@ def written(folder: Path, files: dict[str, str]) -> Path:
             "lib/start.py": "from .engine import launch\ndef run(f):\n    launch(f, 2)\n",
             "lib/engine.py": LAUNCH,
         },
+        {"train.py": JOIN + "run(2)\n"},
+        {"train.py": "from engine import run\nrun(2)\n", "engine.py": JOIN},
+        {
+            "train.py": "import multiprocessing\nfrom engine import worker\n"
+            "multiprocessing.get_context('spawn').Process(target=worker, args=(0, 1)).start()\n",
+            "engine.py": JOIN,
+        },
     ],
 )
 def test_scripts_that_start_their_own(tmp_path: Path, files: dict[str, str]) -> None:
@@ -53,6 +82,10 @@ def test_scripts_that_start_their_own(tmp_path: Path, files: dict[str, str]) -> 
     "files",
     [
         {"train.py": "import torch\ntorch.distributed.init_process_group('nccl')\n"},
+        {
+            "train.py": "from engine import count, setup\nsetup(0, 1)\ncount([])\n",
+            "engine.py": JOIN,
+        },
         {"train.py": "from engine import get_rank\nget_rank()\n", "engine.py": LAUNCH},
         {
             "train.py": "import engine\ndef launch():\n    pass\nlaunch()\n",

@@ -88,8 +88,8 @@ from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES, group_of
 from ...analysis.training.ranks.divergence import (
-    functions_of_some,
     has_replicas,
+    may_be_alone,
     reads_averages,
 )
 from ...analysis.training.ranks.guards import Guard, guard, is_of_host
@@ -140,41 +140,44 @@ def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
 
 
 @RULE.file(mentions=IN_TRAINING)
-def within_a_call(script: Script) -> Iterator[Finding]:
-    """`for callback in callbacks: callback.on_backward_end(self)`, one of which reads gradients on one replica alone."""
-    if not script.trains or uses_accelerate(script) or not has_replicas(script):
+def before_the_step(script: Script) -> Iterator[Finding]:
+    """What one replica does with averaged gradients between backward and step, in whatever form it is kept from the others."""
+    if uses_accelerate(script) or not has_replicas(script):
         return
-    cut: set[ast.stmt] = set()
-    for function in functions_of_some(script):
-        if not (reads_averages(script, function) and _READS.search(ast.unparse(function))):
-            continue
-        for call, _ in script.index.calls_of(function.name):
-            statement = _between_backward_and_step(script, script.statement(call))
-            guarded = (
-                isinstance(statement, ast.If)
-                and guard(statement.test, rank_names(script)) is not None
-            )
-            if statement is not None and statement not in cut and not guarded:
-                cut.add(statement)
-                edit = InsertBefore(statement, f"{script.xla}.mark_step()")
-                yield RULE.finding(script, statement, _AVERAGE_IS_READ, edit)
+    for statement in script.cached(_cut_before):
+        edit = InsertBefore(statement, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, statement, _AVERAGE_IS_READ, edit)
 
 
-def _between_backward_and_step(script: Script, statement: ast.stmt) -> ast.stmt | None:
-    """`statement`, or what holds it, that stands between a backward pass and the step, with no mark since."""
+def _cut_before(script: Script) -> list[ast.stmt]:
+    """The first statement before each step that some replicas do alone, and that reads averages."""
+    found: list[ast.stmt] = []
+    for step in script.training.steps:
+        for statement in _between_backward_and(script, script.statement(step.call)):
+            if reads_averages(script, statement) and may_be_alone(script, statement):
+                if statement not in found:
+                    found.append(statement)
+                break
+    return found
+
+
+def _between_backward_and(script: Script, statement: ast.stmt) -> list[ast.stmt]:
+    """What runs between the last backward pass and `statement`, in its block and those around it; nothing behind a mark."""
+    found: list[ast.stmt] = []
     node: ast.AST | None = statement
     while isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
         block = script.block(node)
-        before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
-        effects = [script.training.effects_of([s]) for s in before]
-        since = max((i for i, found in enumerate(effects) if BACKWARD in found), default=None)
-        if since is not None:
-            if any(found & {MARK, STEP} for found in effects[since:]):
-                return None
-            stepped = any(STEP in script.training.effects_of([s]) for s in behind)
-            return node if stepped else None
+        for before in reversed(block[: block.index(node)]):
+            effects = script.training.effects_of([before])
+            if MARK in effects:
+                return []
+            if BACKWARD in effects:
+                return found
+            found.insert(0, before)
         node = script.parents.get(node)
-    return None
+        while isinstance(node, (ast.ExceptHandler, ast.match_case)):
+            node = script.parents.get(node)
+    return []
 
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -219,14 +222,15 @@ _LEADER = Pattern(r"leader|chief|coordinator|primary|root|node|head|host", re.IG
 
 
 def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
-    """`if rank == 0: print(norm.item())` between backward and step launches the averaging on one replica alone."""
-    since_what = FORWARD if _synchronised(script) and _READS.search(ast.unparse(node)) else BACKWARD
-    if uses_accelerate(script) or (since_what is BACKWARD and not reads_averages(script, node)):
+    """`if rank == 0: print(loss.item())` before the step, of a forward pass that averages: batch norms over all replicas."""
+    if uses_accelerate(script) or not _synchronised(script) or node in script.cached(_cut_before):
+        return
+    if not _READS.search(ast.unparse(node)):
         return
     block = script.block(node)
     before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
     effects = [script.training.effects_of([s]) for s in before]
-    since = max((i for i, found in enumerate(effects) if since_what in found), default=None)
+    since = max((i for i, found in enumerate(effects) if FORWARD in found), default=None)
     if since is None or any(MARK in found for found in effects[since:]):
         return
     if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):

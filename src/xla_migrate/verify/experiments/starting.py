@@ -12,6 +12,8 @@ _MOST = 200  # modules that are looked at
 def starts_processes(script: Path, root: Path) -> bool:
     """True if it calls `mp.spawn`, or a function of the project that does: `launch(main, args)` of its `engine.py`.
 
+    So does one that starts a `Process` whose target joins a process group.
+
     Args:
         script: the script.
         root: the folder of its project.
@@ -23,8 +25,13 @@ def starts_processes(script: Path, root: Path) -> bool:
     if tree is None:
         return False
     own = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-    starters = _starters(_modules(script, tree, root)) - own
-    return bool(starters & _called(tree))
+    modules = _modules(script, tree, root)
+    joining = _reaching([tree, *modules], frozenset({"init_process_group"}))
+    if _targets(tree) & joining:
+        return True
+    joined = {n for m in modules for n in _functions(m) if _targets(n) & joining}
+    starters = _reaching(modules, _STARTS | {n.name for n in joined}) | {n.name for n in joined}
+    return bool((starters - own) & _called(tree))
 
 
 def _parsed(source: str) -> ast.Module | None:
@@ -71,18 +78,29 @@ def _imported(place: Path, module: ast.Module, root: Path) -> list[Path]:
     return [file for file in dict.fromkeys(files) if file.is_file() and root in file.parents]
 
 
-def _starters(modules: list[ast.Module]) -> set[str]:
-    """The names of functions that call `mp.spawn`, or another of them."""
-    calls = {
-        node.name: _called(node)
-        for module in modules
-        for node in ast.walk(module)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
+def _functions(module: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [n for n in ast.walk(module) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+def _reaching(modules: list[ast.Module], names: frozenset[str]) -> set[str]:
+    """The names of functions that call one of `names`, or another of them."""
+    calls = {node.name: _called(node) for module in modules for node in _functions(module)}
     found: set[str] = set()
-    while more := {n for n, called in calls.items() if called & (_STARTS | found)} - found:
+    while more := {n for n, called in calls.items() if called & (names | found)} - found:
         found |= more
     return found
+
+
+def _targets(around: ast.AST) -> set[str]:
+    """The functions that run as a `Process(target=worker)`."""
+    return {
+        getattr(keyword.value, "attr", getattr(keyword.value, "id", ""))
+        for node in ast.walk(around)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) == "Process"
+        for keyword in node.keywords
+        if keyword.arg == "target"
+    }
 
 
 def _called(around: ast.AST) -> set[str]:

@@ -34,6 +34,10 @@ def rank_zero_only(fn):
 def keep(model):
     torch.save(model.state_dict(), "x.pt")
 
+@rank_zero_only
+def say(value):
+    print(float(value))
+
 def early(model):
     if dist.get_rank() != 0:
         return
@@ -92,6 +96,10 @@ class EveryFew:
 
     def count(self, n):
         self.seen = n
+
+    def tell(self, value):
+        if self.active:
+            print(value.item())
 
 def train(loader, rank, local_rank, args, ngpus_per_node, writer, out, callbacks):
     dist.init_process_group("nccl")
@@ -213,6 +221,20 @@ def test_averages_that_one_replica_reads_before_the_step_are_launched_by_all(rea
         "few = EveryFew(rank)\n        few.norms(model)",
         "if step % 5 == 0:\n            for c in callbacks:\n                c.norms(model)",
         "with torch.no_grad():\n            [c.norms(model) for c in callbacks]",
+        # The function reads what it is given, on one replica:
+        "say(norm)",
+        "callbacks[0].tell(norm)",
+        "few = EveryFew(rank)\n        few.tell(norm)",
+        "say(model.module.weight.grad.norm())",
+        'log_metrics({"norm": norm})',
+        "norms = {'norm': norm}\n        say(norm)",
+        # Tests around the test, and tests of what only one has:
+        "if step % 10 == 0:\n            if rank == 0:\n                print(norm.item())",
+        "with torch.no_grad():\n            if rank == 0:\n                print(norm.item())",
+        'if writer is not None:\n            writer.add_scalar("norm", norm, step)',
+        "print(norm.item()) if rank == 0 else None",
+        "rank == 0 and print(norm.item())",
+        "try:\n            say(norm)\n        finally:\n            pass",
     ],
 )
 def test_averages_that_a_callback_reads_on_one_replica_are_launched_by_all(read: str) -> None:
@@ -222,11 +244,49 @@ def test_averages_that_a_callback_reads_on_one_replica_are_launched_by_all(read:
 
 
 @pytest.mark.parametrize(
-    "rest", ["callbacks[0].count(step)", "callbacks[0].note(loss)", "scheduler.step()"]
+    "rest",
+    [
+        "callbacks[0].count(step)",
+        "callbacks[0].note(loss)",
+        "scheduler.step()",
+        "norms.append(norm)",
+        "say(loss)",
+        "if norm_type == 2:\n            print(norm)",
+        "norm = norm * 2 if args.double else norm",
+    ],
 )
 def test_callbacks_that_read_no_averages_need_no_cut(rest: str) -> None:
     lines = lines_of(before=rest)
     assert "xla.mark_step()" not in lines[: lines.index("xla.optimizer_step(optimizer)")]
+
+
+ACCUMULATED = """
+        (loss / 4).backward()
+        if (step + 1) % 4 == 0:
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            READ
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "if rank == 0:\n                print(norm.item())",
+        "say(norm)",
+        "if step % 8 == 0 and is_main_process():\n                print(norm)",
+        'if writer:\n                writer.add_scalar("norm", norm.item(), step)',
+    ],
+)
+def test_averages_of_several_batches_are_launched_by_all(read: str) -> None:
+    """The backward pass stands in the block around that of the step."""
+    start = HEAD.index("        loss.backward()")
+    source = (HEAD[:start] + ACCUMULATED).replace("READ", read)
+    lines = [line.strip() for line in migrate(source.encode()).data.decode().splitlines()]
+    at = lines.index(read.splitlines()[0], lines.index("(loss / 4).backward()"))
+    assert lines[at - 1] == "xla.mark_step()"
+    assert lines.count("xla.mark_step()") <= 3
 
 
 def test_losses_that_one_replica_reads_before_the_step_are_its_own() -> None:

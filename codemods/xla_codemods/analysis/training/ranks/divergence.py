@@ -105,13 +105,6 @@ def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], lis
     return [], script.cached(_methods).get(func.attr, [])
 
 
-def functions_of_some(script: ParsedFile) -> list[FunctionNode]:
-    """The functions of this file, and its methods, with something in them that is for some replicas only."""
-    defined: list[FunctionNode] = [function for function, _ in script.index.of(ast.FunctionDef)]
-    defined += [function for function, _ in script.index.of(ast.AsyncFunctionDef)]
-    return [function for function in defined if acts_alone(script, function)]
-
-
 def _methods(script: ParsedFile) -> dict[str, list[FunctionNode]]:
     """The methods of the classes of this file, by name."""
     found: dict[str, list[FunctionNode]] = {}
