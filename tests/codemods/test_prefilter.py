@@ -79,9 +79,6 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hidden("import torch\n\nx = torch.cuda.is_available()\n", monkeypatch)
 
 
-<<<<<<< HEAD
-@each("name", NAMES)
-=======
 def test_of_parts_that_begin_alike_each_is_hot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot_lines, "_TEXTS", {})
     monkeypatch.setattr(hot_lines, "_MENTIONED", {})
@@ -90,8 +87,7 @@ def test_of_parts_that_begin_alike_each_is_hot(monkeypatch: pytest.MonkeyPatch) 
     assert hot_lines.HotLines(Source(text.encode())).lines == [1, 3, 4, 6]
 
 
-@pytest.mark.parametrize("name", NAMES)
->>>>>>> h6
+@each("name", NAMES)
 def test_names_that_rules_listen_to_are_hot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for source in sources(name):
         assert not hidden(source, monkeypatch), source
