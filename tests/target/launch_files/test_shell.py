@@ -225,12 +225,18 @@ def test_base_images(image: str, new: str | None) -> None:
     [
         ("deepspeed --num_gpus 4 train.py --lr 1", "torchrun --nproc_per_node=4 train.py --lr 1"),
         ("deepspeed --num_gpus=4 train.py", "torchrun --nproc_per_node=4 train.py"),
-        ("deepspeed train.py --deepspeed ds.json", "torchrun --nproc_per_node=N train.py --deepspeed ds.json"),
+        (
+            "deepspeed train.py --deepspeed ds.json",
+            "torchrun --nproc_per_node=N train.py --deepspeed ds.json",
+        ),
         (
             "deepspeed --master_port 29501 --num_gpus $N --no_local_rank train.py",
             "torchrun --nproc_per_node=$N --master_port=29501 train.py",
         ),
-        ("deepspeed --module --num_gpus 2 my.train", "torchrun --nproc_per_node=2 --module my.train"),
+        (
+            "deepspeed --module --num_gpus 2 my.train",
+            "torchrun --nproc_per_node=2 --module my.train",
+        ),
         ("deepspeed --hostfile hosts train.py", "torchrun"),
         ("deepspeed --include localhost:0,1 train.py", "torchrun"),
         ("deepspeed --num_nodes 2 --num_gpus 8 train.py", "torchrun"),
@@ -240,5 +246,7 @@ def test_base_images(image: str, new: str | None) -> None:
 def test_what_to_type_in_place_of_deepspeeds_launcher(command: str, instead: str) -> None:
     (one,) = verdict(command + "\n", "run.sh", rewriting=False).left
     assert one.message.endswith(
-        f"`{instead}`, which gives the rank as LOCAL_RANK only" if " " in instead else f"with {instead}"
+        f"`{instead}`, which gives the rank as LOCAL_RANK only"
+        if " " in instead
+        else f"with {instead}"
     )

@@ -84,7 +84,9 @@ def _first_statement(tree: ast.Module) -> ast.stmt | None:
 
 def _trains(tree: ast.Module, body: list[ast.stmt]) -> bool:
     """True if these statements go backward, by themselves or in functions of the module that they call."""
-    functions = {n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    functions = {
+        n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
     waiting: list[ast.stmt] = list(body)
     while waiting:
         for node in walk(waiting.pop()):

@@ -55,7 +55,10 @@ def _silent(trace: Trace) -> Trace:
 def _with_mean_losses(traces: Sequence[Trace]) -> Trace:
     """The first process's, with the losses of all."""
     steps = [
-        replace(own[0], losses=[math.fsum(losses) / len(own) for losses in zip(*(s.losses for s in own))])
+        replace(
+            own[0],
+            losses=[math.fsum(losses) / len(own) for losses in zip(*(s.losses for s in own))],
+        )
         for own in zip(*(trace.steps for trace in traces))
     ]
     return replace(_silent(traces[0]), steps=steps)

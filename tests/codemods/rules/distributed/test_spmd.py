@@ -74,5 +74,7 @@ def test_what_is_called_through_another_function_counts() -> None:
 
 
 def test_a_module_that_calls_what_does_not_train_begins_nothing() -> None:
-    source = "import torch\ndef step(loss):\n    loss.cuda().backward()\ndef note():\n    pass\nnote()\n"
+    source = (
+        "import torch\ndef step(loss):\n    loss.cuda().backward()\ndef note():\n    pass\nnote()\n"
+    )
     assert "use_spmd" not in migrated(source)
