@@ -16,10 +16,10 @@ from ..judge.failures import Failure, Fault
 from ..judge.float64_check import Float64Runs, divergence
 from ..judge.judgement import Check
 from ..judge.observed import ObservedRun
-from ..judge.one_process import comparable
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision
 from .migration import ProjectMigration
+from .one_process import comparable
 from .process import Progress
 from .request import Request
 from .run import run as observe

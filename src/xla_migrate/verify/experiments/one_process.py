@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .observed import ObservedRun
-from .trace import OptimizerStep, Parameter, Trace
+from ..judge.observed import ObservedRun
+from ..judge.trace import OptimizerStep, Parameter, Trace
 
 _ALL = "all parameters"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from xla_migrate.verify.experiments.one_process import comparable
 from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
-from xla_migrate.verify.judge.one_process import comparable
 from xla_migrate.verify.judge.trace import Parameter, Trace
 
 from ..traces import PARAMETERS, counts, step, trace
