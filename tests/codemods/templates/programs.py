@@ -402,6 +402,23 @@ for x in data:
     a.step()
     b.step()
 """,
+    "lbfgs": TRAIN.replace("SGD", "LBFGS")
+    + """
+for x in data:
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x.cuda()).square().sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+""",
+    "sparse": """
+import torch
+adj = torch.eye(4).to_sparse().cuda()
+x = torch.ones(4, 2, device="cuda", requires_grad=True)
+torch.spmm(adj, x).sum().backward()
+print(x.grad.sum().item())
+""",
 }
 LAUNCHED = """
 import torch

@@ -142,7 +142,7 @@ def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
 @RULE.file(mentions=IN_TRAINING)
 def before_the_step(script: Script) -> Iterator[Finding]:
     """What one replica does with averaged gradients between backward and step, in whatever form it is kept from the others."""
-    if uses_accelerate(script) or not has_replicas(script):
+    if not script.trains or uses_accelerate(script) or not has_replicas(script):
         return
     for statement in script.cached(_cut_before):
         edit = InsertBefore(statement, f"{script.xla}.mark_step()")
