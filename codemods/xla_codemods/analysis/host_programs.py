@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ _DEVICES = Pattern(
     r"|\.to\((?!\s*(?:\w+\.)?(?:dtype|b?float\d*|double|half|int\d*|long|bool)\b)",  # not to a type
     re.IGNORECASE,
 )
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_TEST_LIBRARIES = frozenset({"pytest", "unittest"})
 # Of `_KNOWN` those that are not torch's.
 _PLAIN = frozenset("PIL cv2 matplotlib numpy pandas scipy skimage sklearn tqdm".split())
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
@@ -111,17 +114,23 @@ def _is_one(script: Script) -> bool:
 
 
 def _is_a_test(script: Script) -> bool:
-    """True if the file is run by pytest or unittest, and names no device: what it tests is made and run on the CPU."""
-    return _DEVICES.search(script.source.text) is None and any(
-        (isinstance(s, ast.FunctionDef) and s.name.startswith("test_"))
-        or (isinstance(s, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in s.bases))
-        or (isinstance(s, ast.ClassDef) and s.name.startswith("Test") and _has_tests(s))
-        for s in script.tree.body
+    """True if pytest or unittest runs the file, and it names no device: what it tests is made and run on the CPU.
+
+    A function that is called `test_epoch` makes no test of a module: a program runs that.
+    """
+    return (
+        _DEVICES.search(script.source.text) is None
+        and (
+            _TEST_FILE.fullmatch(os.path.basename(script.path)) is not None
+            or not _TEST_LIBRARIES.isdisjoint(_imported(script.tree))
+        )
+        and any(
+            isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+            for statement in script.tree.body
+            for node in (statement, *getattr(statement, "body", ()))
+        )
+        and not script.runs_accelerated  # last: the answer depends on other modules
     )
-
-
-def _has_tests(made: ast.ClassDef) -> bool:
-    return any(isinstance(s, ast.FunctionDef) and s.name.startswith("test_") for s in made.body)
 
 
 def _runs(script: ParsedFile) -> bool:

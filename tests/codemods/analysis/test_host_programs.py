@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
+
+from xla_codemods.engine import check
 
 from ..helpers import findings
 
@@ -69,18 +73,35 @@ def test_it_learns():
 """
 
 
+def _codes(source: str, path: str) -> set[str]:
+    return {found.code for found in check(textwrap.dedent(source).encode(), path=path)}
+
+
+@pytest.mark.parametrize("path", ["tests/test_model.py", "model_test.py"])
 @pytest.mark.parametrize(
     "source",
     [
         TEST,
         TEST.replace("def test_it_learns():", "class TestModel:\n  def test_it_learns(self):"),
-        TEST.replace(
+        "import unittest"
+        + TEST.replace(
             "def test_it_learns():", "class Learning(unittest.TestCase):\n  def test(self):"
         ),
     ],
 )
-def test_nothing_is_found_in_tests_that_name_no_device(source: str) -> None:
-    assert not findings(source)
+def test_nothing_is_found_in_tests_that_name_no_device(source: str, path: str) -> None:
+    assert not _codes(source, path)
+
+
+@pytest.mark.parametrize("source", ["import pytest\n", "import unittest\n"])
+def test_a_test_by_what_it_imports(source: str) -> None:
+    assert not _codes(source + TEST, "checks/learning.py")
+
+
+def test_a_function_of_a_programs_module_is_no_test() -> None:
+    """`engine.py` of a program whose loader is moved elsewhere: its steps are marked, and its gradients averaged."""
+    source = TEST.replace("test_it_learns()", "test_epoch(model)")
+    assert _codes(source, "engine.py") & {"XLA124", "XLA502"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +114,7 @@ def test_nothing_is_found_in_tests_that_name_no_device(source: str) -> None:
     ],
 )
 def test_other_tests_are_judged(source: str) -> None:
-    assert {code for _, code in findings(source)} & {"XLA124", "XLA502"}
+    assert _codes(source, "test_model.py") & {"XLA124", "XLA502"}
 
 
 @pytest.mark.parametrize(
@@ -109,4 +130,4 @@ def test_other_tests_are_judged(source: str) -> None:
     ],
 )
 def test_everything_else_is_judged(source: str) -> None:
-    assert {code for _, code in findings(source)} & {"XLA124", "XLA502"}
+    assert _codes(source, "test_model.py") & {"XLA124", "XLA502"}
