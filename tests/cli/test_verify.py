@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import tempfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,21 @@ def test_both_sides_are_run_alike(run: Runner, here: Path, monkeypatch: pytest.M
         assert call["precision"] == "float32"
     assert not reference["replace"]
     assert b"xla_device()" in target["replace"]["train.py"]
+
+
+def test_a_torch_that_does_not_match_is_told_before_anything_runs(
+    run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = made_up(monkeypatch)
+    monkeypatch.setattr(metadata, "version", {"torch": "2.14.1+cpu", "torch_xla": "2.9.0"}.get)
+    (here / "train.py").write_text(SCRIPT)
+    result = run("verify", "train.py", "--")
+    assert result.code == 2
+    assert (
+        "torch 2.14.1+cpu and torch_xla 2.9.0 do not match: pip install 'torch==2.9.*'"
+        in result.err
+    )
+    assert not calls
 
 
 def test_bfloat16_takes_the_reference_twice(

@@ -86,15 +86,20 @@ def _versions(found: dict[str, Any]) -> DoctorCheck:
             f"no torch_xla ({shown}): migrated scripts run eagerly, on CUDA or the CPU",
             f"pip install 'torch_xla=={same}.*' (on a TPU: 'torch_xla[tpu]=={same}.*'; the last is 2.9)",
         )
-    if _minor(torch) != _minor(torch_xla):
-        same = ".".join(map(str, _minor(torch_xla)))
-        return DoctorCheck(
-            name,
-            FAULT,
-            f"torch {torch} and torch_xla {torch_xla} do not match",
-            f"pip install 'torch=={same}.*' 'torch_xla=={same}.*' (and torchvision to go with it)",
-        )
-    return DoctorCheck(name, OK, shown)
+    return mismatch(torch, torch_xla) or DoctorCheck(name, OK, shown)
+
+
+def mismatch(torch: str, torch_xla: str) -> DoctorCheck | None:
+    """What is wrong with two versions of which one cannot be imported beside the other; None where they match."""
+    if _minor(torch) == _minor(torch_xla):
+        return None
+    same = ".".join(map(str, _minor(torch_xla)))
+    return DoctorCheck(
+        "versions",
+        FAULT,
+        f"torch {torch} and torch_xla {torch_xla} do not match",
+        f"pip install 'torch=={same}.*' 'torch_xla=={same}.*' (and torchvision to go with it)",
+    )
 
 
 def _minor(version: str) -> tuple[int, ...]:

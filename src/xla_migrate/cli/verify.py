@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +22,7 @@ from ..verify.experiments.proof import compared
 from ..verify.judge.judgement import Judgement
 from ..verify.report import Report, as_json, here_and_now, page, text
 from . import arguments
+from .doctor_checks import mismatch
 from .migrated_project import migrated_project, places, tell_what_is_left
 from .usage import fail
 from .verify_arguments import Asked, parse
@@ -95,7 +97,18 @@ def _ended_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _refuse_versions_that_do_not_match() -> None:
+    """Neither run could begin: what a package installed later brings along is another torch, most often."""
+    try:
+        wrong = mismatch(metadata.version("torch"), metadata.version("torch_xla"))
+    except metadata.PackageNotFoundError:
+        return  # told by the run, or none is needed
+    if wrong is not None:
+        fail(f"{wrong.detail}: {wrong.advice}")
+
+
 def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
+    _refuse_versions_that_do_not_match()
     tell_what_is_left(proposed)
     request = asked.request
     with _ended_in_order():
