@@ -194,8 +194,8 @@ def test_pyproject_that_is_no_toml_is_left_alone() -> None:
             "-f https://data.example/whl/torch-2.9.0+cpu.html",
         ),
         (
-            "torch @ https://w.example/whl/cu128/torch-2.9.0%2Bcu128-cp311-cp311-linux_x86_64.whl",
-            "torch @ https://w.example/whl/cpu/torch-2.9.0%2Bcpu-cp311-cp311-linux_x86_64.whl",
+            "torch @ https://w.example/whl/cu128/torch-2.9.0%2Bcu128-cp311",
+            "torch @ https://w.example/whl/cpu/torch-2.9.0%2Bcpu-cp311",
         ),
         (
             "--extra-index-url https://w.example/whl/cu92",
