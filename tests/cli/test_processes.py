@@ -79,27 +79,38 @@ def test_a_process_that_dies_loses_one_item_only(ending: signal.Signals) -> None
 
 
 @pytest.mark.usefixtures("at_once")
-def test_an_interrupt_ends_the_others_too() -> None:
-    here = os.getpid()
+def test_an_interrupt_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, fork = os.getpid(), os.fork
+    begun: list[int] = []
 
     def do(item: int) -> int:
-        time.sleep(60 if os.getpid() != here else 5)  # on a busy machine others may come late
-        return os.getpid()
+        if os.getpid() != here:
+            time.sleep(60)
+        return item
+
+    def forked() -> int:
+        child = fork()
+        if child:
+            begun.append(child)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)  # after the last of them
+        return child
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(os, "fork", forked)
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     start = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            results([3, 2, 1], do, 2)
+            results([4, 3, 2, 1], do, 2)
     finally:
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - start < 30
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(begun) == 2
+    for child in begun:
+        with pytest.raises(ChildProcessError):  # it has ended, and was waited for
+            os.waitpid(child, os.WNOHANG)
 
 
 @pytest.mark.usefixtures("at_once")
