@@ -13,6 +13,7 @@ from .found import Edit, Found, Wanted
 from .images import in_image
 from .shell_commands import in_command, is_of_cuda, variable
 from .shell_words import Word, of_words
+from .yaml_mappings import mappings
 
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")
 _GPU_LABEL = re.compile(r"nvidia\.com/gpu\.\w+")
@@ -61,7 +62,8 @@ class Pair(NamedTuple):
 
 def check(text: str, wanted: Wanted) -> Iterator[Found]:
     """Findings in the text of a manifest, or of a Compose file."""
-    for mapping, under in _mappings(text):
+    blank = _TEMPLATE.sub(lambda m: (" " if m["alone"] else "x") * len(m[0]), text)
+    for mapping, under in mappings(blank):
         pairs = [
             Pair(key, value, under)
             for key, value in mapping.value
@@ -72,26 +74,6 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
         named = {str(pair.key.value): pair for pair in pairs}
         yield from _environment_entry(named, wanted)
         yield from _command(named, text, wanted)
-
-
-def _mappings(text: str) -> Iterator[tuple[yaml.MappingNode, str]]:
-    """All mappings at any depth, with the key above; none where the text is no YAML."""
-    blank = _TEMPLATE.sub(lambda m: (" " if m["alone"] else "x") * len(m[0]), text)
-    try:
-        nodes = [(node, "") for node in yaml.compose_all(blank, yaml.SafeLoader) if node]
-    except yaml.YAMLError:
-        return
-    seen: set[int] = set()  # an alias stands for the same node
-    while nodes:
-        node, under = nodes.pop()
-        if id(node) in seen or isinstance(node, yaml.ScalarNode):
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            yield node, under
-            nodes += [(value, str(key.value)) for key, value in node.value]
-        else:
-            nodes += [(value, under) for value in node.value]
 
 
 def _in_pair(pair: Pair, wanted: Wanted) -> Iterator[Found]:

@@ -22,6 +22,7 @@ from xla_codemods.analysis.frameworks.values import (
 from ...results import SAFE, UNSAFE, WARNING
 from .codes import TRAINING_SETTINGS
 from .found import Edit, Found, Wanted
+from .yaml_mappings import mappings
 
 # Keys of a framework: two of them in one mapping tell whose it is, unless all of them are words of many.
 _OF_MANY = frozenset({"devices", "strategy", "precision", "deterministic", "dtype"})
@@ -89,21 +90,8 @@ def _mappings(text: str) -> Iterator[Entries]:
     """All mappings of the file, at any depth; none where it is no YAML: a template may be none yet."""
     if not _KEYS.search(text):
         return
-    try:
-        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
-    except yaml.YAMLError:
-        return
-    seen: set[yaml.Node] = set()  # an alias stands for the same node
-    while nodes:
-        node = nodes.pop()
-        if node in seen or isinstance(node, yaml.ScalarNode):
-            continue
-        seen.add(node)
-        if isinstance(node, yaml.MappingNode):
-            yield {key.value: Entry(key, value, _value(value)) for key, value in _named(node)}
-            nodes += [value for _, value in node.value]
-        else:
-            nodes += node.value
+    for node, _ in mappings(text):
+        yield {key.value: Entry(key, value, _value(value)) for key, value in _named(node)}
 
 
 def _named(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:

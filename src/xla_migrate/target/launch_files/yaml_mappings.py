@@ -1,0 +1,26 @@
+"""The mappings of a YAML file, with the places of what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+
+def mappings(text: str) -> Iterator[tuple[yaml.MappingNode, str]]:
+    """All mappings at any depth, each once, with the key above it; none where the text is no YAML."""
+    try:
+        nodes = [(node, "") for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+    except yaml.YAMLError:
+        return
+    seen: set[yaml.Node] = set()  # an alias stands for the same node
+    while nodes:
+        node, under = nodes.pop()
+        if node in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(node)
+        if isinstance(node, yaml.MappingNode):
+            yield node, under
+            nodes += [(value, str(key.value)) for key, value in node.value]
+        else:
+            nodes += [(value, under) for value in node.value]
