@@ -188,7 +188,8 @@ def _with_fixes(
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
     source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
-    return Script(source, path, wrappers, parallel, project, options.origin, options.style)
+    later = options.selects("XLA503")
+    return Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
 
 
 def _applies(finding: Finding, options: Options) -> bool:

@@ -60,6 +60,7 @@ class ParsedFile:
         parallel: "spmd" where one process is to drive all devices.
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
+        reads_later: False where what the loop reads is to stay where it is (`--ignore XLA503`).
         is_native: True where the result is to do without `xla_migrate`.
         needed: modules that new text names and that the file does not import yet; a fix adds to it.
     """
@@ -73,8 +74,10 @@ class ParsedFile:
         project: Project | None = None,
         origin: str = "",
         style: str = "",
+        reads_later: bool = True,
     ) -> None:
         self.source = source
+        self.reads_later = reads_later
         self.path = path
         self.project = project
         self.parallel = parallel  # "spmd" where one process is to drive all devices

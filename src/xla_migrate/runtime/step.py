@@ -16,7 +16,7 @@ def mark_step() -> None:
     """Cut the graph: compile and launch what has been recorded since the last mark.
 
     Once per training step, after the optimizer, and once per evaluation batch; a loop over an
-    ``MpDeviceLoader`` needs none, and a second mark costs nothing (fact 1.88). On eager
+    ``MpDeviceLoader`` needs none, and a second mark does nothing (fact 1.88). On eager
     backends there is nothing to cut.
 
     Example:

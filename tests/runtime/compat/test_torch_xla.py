@@ -14,9 +14,11 @@ pytest.importorskip("torch_xla")
 def test_step_marks_where_it_begins_and_where_it_ends() -> None:
     marks = "import torch\nfrom xla_migrate import runtime as xla\nxla.xla_device()\n"
     script = f"""{marks}
+x = torch.zeros(2, device=xla.xla_device())
 before = xla.metrics()["step_marks"]
 try:
     with xla.marked_step():
+        x.add_(1)
         raise KeyError
 except KeyError:
     report("marks", xla.metrics()["step_marks"] - before)

@@ -1,4 +1,4 @@
-"""Loops that act: models run in them without gradients, and what comes is collected, as in reinforcement learning."""
+"""Loops that act or evaluate: models run in them without gradients, and what comes is collected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .training import BACKWARD, FORWARD, STEP, Loop, outside_loops
+from ..frameworks.accelerator import uses_accelerate
+from .parts import is_part_of_a_model
+from .steps import is_of_an_optimizer
+from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_loops
 
 if TYPE_CHECKING:
     from ..script import Script
@@ -19,6 +22,41 @@ def acts(script: Script, loop: Loop) -> bool:
         return False
     runs = _forwards(script, loop.body)
     return all(training.is_inference(call) or _predicting(script, call) for call in runs)
+
+
+def unmarked_evaluations(script: Script) -> list[Loop]:
+    """The loops that evaluate or act and that neither a device loader nor the script marks: XLA502 does."""
+    return script.cached(_unmarked_evaluations)
+
+
+def _unmarked_evaluations(script: Script) -> list[Loop]:
+    if uses_accelerate(script):
+        return []
+    return [
+        loop for loop in script.training.loops if loop.is_statement and _lacks_marks(script, loop)
+    ]
+
+
+def _lacks_marks(script: Script, loop: Loop) -> bool:
+    inference = script.training.is_inference(loop.node)
+    if not (inference or script.trains) or is_of_an_optimizer(script, loop.node):
+        return False
+    effects = loop.effects
+    if FORWARD not in effects or effects & {STEP, MARK, BACKWARD, GRADIENTS} or loop.fed:
+        return False
+    if is_part_of_a_model(script, loop) or not (inference or acts(script, loop)):
+        return False
+    return not _is_over_epochs(script, loop)
+
+
+def _is_over_epochs(script: Script, loop: Loop) -> bool:
+    """True if each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
+    calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
+    called = {script.value(call.func).definition for call in calls} - {None}
+    return any(
+        script.function(step.call) in called and script.training.loop_of(step.call) is not None
+        for step in script.training.steps
+    )
 
 
 def is_called_by_a_step(script: Script, loop: Loop) -> bool:

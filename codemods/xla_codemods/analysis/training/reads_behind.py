@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import walk
+from .host_reads.fetching import made_later
 from .ranks.divergence import has_replicas, may_be_alone
 from .training import FORWARD, MARK, Loop
 
 if TYPE_CHECKING:
     from ..script import Script
 
-_READS = frozenset({"item", "tolist", "numpy", "cpu", "state_dict"})
+_OF_TENSORS = frozenset({"item", "tolist", "numpy", "cpu"})
+_READS = _OF_TENSORS | {"state_dict"}
+_SHORT = 3  # statements of a function that only reads
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _CLOSURES = frozenset(
-    {f"{library_types.RUNTIME}.add_step_closure", "torch_xla.core.xla_model.add_step_closure"}
+    {f"{library_types.RUNTIME}.{name}" for name in ("add_step_closure", "later")}
+    | {"torch_xla.core.xla_model.add_step_closure"}
 )
 _CONTEXTS = frozenset({f"{library_types.RUNTIME}.marked_step", "torch_xla.step"})
 
@@ -53,22 +57,45 @@ def read_after(script: Script, anchor: ast.stmt) -> bool:
 
 
 def reads(script: Script, statement: ast.stmt) -> bool:
-    """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving."""
+    """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving; not what XLA503
+    has read later.
+    """
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         if script.dotted(statement.value.func) in _CLOSURES:
             return False  # it is called when the mark has been made
-    for node in walk(statement):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if (name in _READS and not node.args) or name == "save":
-                return True
-            if name == "to" and node.args and script.value(node.args[0]).kinds >= {DEVICE, HOST}:
-                return True
-            if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
-                if any(script.on_accelerator(a) for a in node.args):
+    found = [node for node in walk(statement) if _fetches(script, node)]
+    if not found or not script.reads_later or has_replicas(script):
+        return bool(found)  # with several replicas what is read later is launched by itself, too
+    later = made_later(script)
+    return not all(any(inside in later for inside in walk(node)) for node in found)
+
+
+def _fetches(script: Script, node: ast.AST) -> bool:
+    if isinstance(node, ast.FormattedValue):
+        return script.on_accelerator(node.value)
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if (name in _READS and not node.args) or name == "save":
+        return True
+    if name == "to" and node.args and script.value(node.args[0]).kinds >= {DEVICE, HOST}:
+        return True
+    if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
+        return any(script.on_accelerator(a) for a in node.args)
+    return _reads_its_argument(script, node)
+
+
+def _reads_its_argument(script: Script, call: ast.Call) -> bool:
+    """`to_python_float(loss)`, of a function of this file that does no more than read what it is given."""
+    function = script.value(call.func).definition
+    if not isinstance(function, ast.FunctionDef) or not call.args or len(function.body) > _SHORT:
+        return False
+    given = {argument.arg for argument in function.args.args}
+    for node in walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=[]):
+                if name in given and attr in _OF_TENSORS:
                     return True
-        elif isinstance(node, ast.FormattedValue) and script.on_accelerator(node.value):
-            return True
     return False
 
 

@@ -13,6 +13,7 @@ from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..scopes import FunctionNode
 from ..syntax import walk_body
+from .acting import unmarked_evaluations
 from .tensors.computed import computing
 from .training import BACKWARD, STEP
 
@@ -116,14 +117,15 @@ def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
 
 
 def evaluating(script: Script) -> tuple[Turn, ...]:
-    """The loops that run a model over the batches of a device loader, and train nothing."""
+    """The loops that run a model and train nothing, and whose turns a device loader or a mark of XLA502 cuts."""
+    cut = unmarked_evaluations(script)
     return tuple(
         Turn(loop.node, loop.node.body)
         for loop in script.training.loops
-        if isinstance(loop.node, ast.For)
+        if isinstance(loop.node, _LOOPS)
         and FORWARD in loop.effects
         and not loop.effects & {STEP, BACKWARD, GRADIENTS}
-        and loop.fed
+        and (loop.fed or loop in cut)
     )
 
 

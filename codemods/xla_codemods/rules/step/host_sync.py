@@ -23,7 +23,6 @@ has come, in order with all other output. On CUDA both do at once what the scrip
 -        running += loss.item()
 -        print(f"{step} {loss.item():.4f}")
 +        xla.optimizer_step(optimizer)
-+        xla.mark_step()
 +        running += xla.item(loss)
 +        xla.later(lambda step=step, loss=loss: print(f"{step} {loss.item():.4f}"))
          if step % 100 == 99:
@@ -81,7 +80,6 @@ Conditions of what is only shown are asked later, too, and extremes are kept by 
          loss.backward()
 -        optimizer.step()
 +        xla.optimizer_step(optimizer)
-+        xla.mark_step()
 -        if loss.item() > 10:
 -            print("spike", step)
 +        xla.later(lambda loss=loss, step=step: print("spike", step) if loss.item() > 10 else None)
@@ -155,17 +153,11 @@ def train(model, batches, optimizer, schedule):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.specs import device_argument
-from ...analysis.frameworks.accelerator import uses_accelerate
-from ...analysis.inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
-from ...analysis.training.host_reads.plan import Outcome, plan
-from ...analysis.training.tensors.device_tensors import is_device_tensor, may_be_read
-from ...analysis.training.turns import evaluating, in_each_step, in_each_turn
+from ...analysis.training.host_reads.fetching import reads_in_turns
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -184,23 +176,6 @@ RULE = Rule(
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
-# Methods that tensors alone have, and that fetch.
-_METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
-# Builtins that look at the value of a tensor.
-_BUILTINS = frozenset("bool float format int print range repr round str".split())
-_EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
-_LOGGING = frozenset(
-    "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
-)
-_FETCHING = frozenset(
-    {"torch.equal", "torch.allclose", "torch.multinomial", "torch.histc"}
-    | {
-        f"math.{name}"
-        for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
-    }
-)
-
-
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -210,15 +185,8 @@ _SIZED = frozenset(
 
 @RULE.file(mentions=IN_TRAINING)
 def host_sync(script: Script) -> Iterator[Finding]:
-    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
-        return
-    steps = in_each_step(script)
-    always = {**dict(in_each_turn(script, evaluating(script))), **steps}
-    reads = [(node, said) for node in always for said in _reads(script, node)]
-    planned = plan(script, dict(reads), always) if reads else {}
-    for node, said in reads:
-        edits, obstacle = planned.get(node, Outcome())
-        if node not in steps and not edits:
+    for node, said, (edits, obstacle), in_a_step in reads_in_turns(script):
+        if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
         message = (
@@ -293,136 +261,3 @@ def _is_used_as_a_size(script: Script, statement: ast.Assign) -> bool:
         for use, _ in script.index.of(ast.Name)
         if use.id == name and isinstance(use.ctx, ast.Load) and script.function(use) is function
     )
-
-
-def _reads(script: Script, node: ast.AST) -> Iterator[str]:
-    """What `node` fetches from the device, as the finding says it."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
-            name in _METHODS
-        ):
-            if may_be_read(script, owner):
-                yield f"`.{name}()` reads from the device"
-        case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
-            script, node
-        ):
-            if may_be_read(script, owner):
-                yield "`.to` the CPU reads from the device"
-        case ast.Slice(lower=lower, upper=upper):
-            if any(edge and is_device_tensor(script, edge) for edge in (lower, upper)):
-                yield "a slice bound that is a tensor is read from the device"
-        case ast.comprehension(ifs=tests):
-            if any(_asks(script, test) for test in tests):
-                yield "a condition on a tensor reads it from the device"
-        case ast.BoolOp(values=values) if not _is_asked(script, node):
-            if any(_asks(script, value) for value in values[:-1]):
-                yield "`and` or `or` with a tensor reads it from the device"
-        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
-            if is_device_tensor(script, left) or is_device_tensor(script, right):
-                yield "`in` with a tensor reads it from the device"
-        case ast.Call():
-            yield from _of_call(script, node)
-        case ast.FormattedValue(value=value) if is_device_tensor(script, value):
-            yield "formatting a tensor reads it from the device"
-        case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
-            shown = right.elts if isinstance(right, ast.Tuple) else [right]
-            if any(is_device_tensor(script, value) for value in _each(shown)):
-                yield "formatting a tensor reads it from the device"
-        case (
-            ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
-        ):
-            if _asks(script, test):
-                yield "a condition on a tensor reads it from the device"
-
-
-def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
-    """`x.to("cpu")`, `x.to(torch.device("cpu"))`."""
-    device = device_argument(call)
-    value = script.value(device) if device is not None else UNKNOWN
-    return (
-        value.has(DEVICE) and value.has(HOST) and not value.has(ACCEL)
-    )  # not `cuda if ... else cpu`
-
-
-def _is_asked(script: Script, node: ast.AST) -> bool:
-    """True if `node` is the condition of a statement, or part of one: that is judged as a whole."""
-    parent = script.parent(node)
-    if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
-        return _is_asked(script, parent) or isinstance(parent, ast.BoolOp)
-    return isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)) and parent.test is node
-
-
-def _is_text(node: ast.expr) -> bool:
-    """`"%s"`, `"%10s" * 4 + "%8.3f"`."""
-    if isinstance(node, ast.BinOp):
-        return _is_text(node.left) or _is_text(node.right)
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-
-
-def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:
-    """`nodes`, those below a star included."""
-    for node in nodes:
-        yield node.value if isinstance(node, ast.Starred) else node
-
-
-def _asks(script: Script, test: ast.expr) -> bool:
-    """True if the truth of `test` is that of a tensor."""
-    if isinstance(test, ast.BoolOp):
-        return any(_asks(script, value) for value in test.values)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _asks(script, test.operand)
-    if isinstance(test, ast.Compare):
-        if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in test.ops):
-            return False
-        return any(is_device_tensor(script, side) for side in (test.left, *test.comparators))
-    return is_device_tensor(script, test)
-
-
-def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
-    func = call.func
-    scope = script.index.scope(call)
-    dotted = script.dotted(func, scope)
-    if dotted == "torch.nn.utils.clip_grad_norm_":
-        given = keyword(call, "error_if_nonfinite")
-        if isinstance(given, ast.Constant) and given.value is True:
-            yield "`error_if_nonfinite` reads the norm from the device"
-    elif dotted in _FETCHING:
-        read = may_be_read if dotted.startswith("torch.") else is_device_tensor
-        if any(read(script, argument) for argument in call.args):
-            yield f"`{dotted}` reads from the device"
-    elif isinstance(func, ast.Name) and scope.find(func.id) is None:
-        looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
-        if looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
-            yield f"`{func.id}` of a tensor reads it from the device"
-    elif isinstance(func, ast.Attribute):
-        if func.attr == "format" and isinstance(func.value, ast.Constant):
-            if any(is_device_tensor(script, argument) for argument in _given(call)):
-                yield "formatting a tensor reads it from the device"
-        elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.local_method(func, scope) is not None
-            if not own and any(_shows(script, a) for a in _given(call)):
-                yield "logging a tensor reads it from the device"
-        elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
-            if any(is_device_tensor(script, argument) for argument in _given(call)):
-                yield "this scheduler reads the value that it is given from the device"
-
-
-def _given(call: ast.Call) -> Iterator[ast.expr]:
-    """The arguments, and the values of dicts among them."""
-    for argument in _each((*call.args, *(k.value for k in call.keywords))):
-        if isinstance(argument, ast.Dict):
-            yield from argument.values
-        elif isinstance(argument, ast.Call) and getattr(argument.func, "id", "") == "dict":
-            yield from (k.value for k in argument.keywords)
-        else:
-            yield argument
-
-
-def _shows(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a tensor of the device, or a dict that holds one."""
-    if is_device_tensor(script, node):
-        return True
-    fields = script.value(node).fields if isinstance(node, ast.Name) else None
-    return any(field.kinds == {TENSOR, ACCEL} for field in (fields or {}).values())

@@ -110,7 +110,7 @@ from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
-from ...analysis.training.acting import acts
+from ...analysis.training.acting import unmarked_evaluations
 from ...analysis.training.inner_loops import is_part_of_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
@@ -283,6 +283,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
     if uses_accelerate(script):
         return
+    evaluations = unmarked_evaluations(script)
     for loop in script.training.loops:
         if not loop.is_statement or is_of_an_optimizer(script, loop.node):
             continue
@@ -311,9 +312,7 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                     _AS_ONE,
                     *cut,
                 )
-        elif FORWARD in effects and (inference or acts(script, loop)):
-            if _is_over_epochs(script, loop):
-                continue
+        elif loop in evaluations:
             fetches = reads_in_each_turn(script, loop)
             yield RULE.finding(
                 script,
@@ -322,16 +321,6 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 *_before_read(script, loop),
                 severity=WARNING if fetches else None,
             )
-
-
-def _is_over_epochs(script: Script, loop: Loop) -> bool:
-    """True if each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
-    calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
-    called = {script.value(call.func).definition for call in calls} - {None}
-    return any(
-        script.function(step.call) in called and script.training.loop_of(step.call) is not None
-        for step in script.training.steps
-    )
 
 
 def _block_owner(script: Script, node: ast.AST) -> ast.AST:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import dedent
+
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings, migrated
 
@@ -400,3 +403,100 @@ class Chunked({base}):
         return grad
 """
     assert ((6, "XLA502") in findings(source)) is cut
+
+
+@pytest.mark.parametrize(
+    ("behind", "marks"),
+    [
+        ("running += loss.item()", 0),
+        ("losses.append(loss.item())", 0),
+        ("print(step, loss.item())", 0),
+        ('print(f"{step} {loss.item():.3f}")', 0),
+        ("running += float(loss)\n        ema.update(model)", 0),
+        ("if step % 10 == 0:\n            print(loss.item())", 1),
+        ("if loss.item() > 10:\n            break", 1),
+        ("running += loss.item()\n        if step % 10 == 0:\n            torch.save(model.state_dict(), 'x')", 1),
+        ("running += own(loss)", 1),
+    ],
+)  # fmt: skip
+def test_what_is_read_later_needs_no_mark_behind_the_step(behind: str, marks: int) -> None:
+    after = migrate(
+        dedent("""
+            import torch
+            from torch.utils.data import DataLoader
+
+            def own(t):
+                return t.item() if hasattr(t, "item") else t[0]
+
+            def train(model, dataset, optimizer, ema):
+                running, losses = 0.0, []
+                for step, (x, y) in enumerate(DataLoader(dataset)):
+                    loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+                    BEHIND
+                    optimizer.zero_grad()
+                print(running, losses)
+            """)
+        .replace("BEHIND", behind)
+        .encode()
+    ).data.decode()
+    assert after.count("mark_step()") == marks
+
+
+EVALUATES = """
+import torch
+
+model = torch.nn.Linear(4, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(8, 4).cuda(), torch.zeros(8, dtype=torch.long).cuda()
+
+def fit():
+    for _ in range(10):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+def own(t):
+    return t.item() if hasattr(t, "item") else t[0]
+
+@torch.no_grad()
+def evaluate():
+    correct, total, k = 0.0, 0.0, 0
+    HEADER
+        out = model(x)
+        loss = torch.nn.functional.cross_entropy(out, y)
+        BODY
+    return correct, total
+"""
+
+
+@pytest.mark.parametrize("header", ["for k in range(10):", "while k < 10:\n        k += 1"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "order"),
+    [
+        ("correct += (out.argmax(1) == y).sum().item()", ["item", "mark"]),
+        ("correct += (out.argmax(1) == y).sum().item()\n        total += loss.item()", ["item", "item", "mark"]),
+        ("if loss.item() > 3:\n            break", ["mark"]),
+        ("total += own(loss)\n        correct += (out.argmax(1) == y).sum().item()", ["mark", "item"]),
+        ("total += loss.item()\n        if loss.item() > 3:\n            break", ["item", "mark"]),
+    ],
+)  # fmt: skip
+def test_evaluations_without_a_device_loader_read_later_too(
+    header: str, body: str, order: list[str]
+) -> None:
+    source = EVALUATES.replace("HEADER", header).replace("BODY", body)
+    after = migrate(source.encode()).data.decode()
+    function = after[after.index("def evaluate") :]
+    assert re.findall(r"xla\.(mark|item)", function) == order
+
+
+def test_reads_that_are_to_stay_keep_their_mark() -> None:
+    source = EVALUATES.replace("HEADER", "for k in range(10):").replace(
+        "BODY", "total += loss.item()"
+    )
+    after = migrate(source.encode(), Options(ignore=("XLA503",))).data.decode()
+    assert re.findall(r"xla\.mark_step|loss\.item", after) == [
+        "xla.mark_step",
+        "xla.mark_step",
+        "loss.item",
+    ]

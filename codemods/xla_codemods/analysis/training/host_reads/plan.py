@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....edits import Edit, Replace, ReplaceStatement
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
+from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
 from .calls import Shown, made_later, tensor_of
@@ -121,9 +122,9 @@ def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] =
     function = script.function(node)
     if function is not None and script.training.function_effects(function) & {STEP, BACKWARD}:
         return
-    loop = script.training.loop_of(node)
+    loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)
     while loop is not None:
-        if loop.fed or loop.effects & {STEP, BACKWARD}:
+        if loop.fed or loop.effects & {STEP, BACKWARD} or loop in evaluations:
             return
         loop = script.training.loop_of(loop.node)
     if function is not None and script.training.loop_of(node) is None:

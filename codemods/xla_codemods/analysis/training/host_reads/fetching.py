@@ -1,0 +1,200 @@
+"""What fetches from the device, and which of it is read later."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...devices.specs import device_argument
+from ...frameworks.accelerator import uses_accelerate
+from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
+from ...syntax import keyword
+from ..tensors.device_tensors import is_device_tensor, may_be_read
+from ..turns import evaluating, in_each_step, in_each_turn
+from .plan import Outcome, plan
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+# Methods that tensors alone have, and that fetch.
+_METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
+# Builtins that look at the value of a tensor.
+_BUILTINS = frozenset("bool float format int print range repr round str".split())
+_EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
+_LOGGING = frozenset(
+    "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
+)
+_FETCHING = frozenset(
+    {"torch.equal", "torch.allclose", "torch.multinomial", "torch.histc"}
+    | {
+        f"math.{name}"
+        for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
+    }
+)
+
+
+class Read(NamedTuple):
+    """Something that fetches in each turn: what it is, in words, and what becomes of it."""
+
+    node: ast.AST
+    said: str
+    outcome: Outcome
+    in_a_step: bool  # not only in an evaluation
+
+
+def reads_in_turns(script: Script) -> list[Read]:
+    """What fetches from the device in every turn of the loops that train or evaluate, in a program that has one."""
+    return script.cached(_reads_in_turns)
+
+
+def _reads_in_turns(script: Script) -> list[Read]:
+    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
+        return []
+    steps = in_each_step(script)
+    always = {**dict(in_each_turn(script, evaluating(script))), **steps}
+    reads = [(node, said) for node in always for said in reads_of(script, node)]
+    planned = plan(script, dict(reads), always) if reads else {}
+    return [Read(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+
+
+def made_later(script: Script) -> frozenset[ast.AST]:
+    """Those of them that are read behind the turn."""
+    return script.cached(_made_later)
+
+
+def _made_later(script: Script) -> frozenset[ast.AST]:
+    return frozenset(read.node for read in reads_in_turns(script) if read.outcome.edits)
+
+
+def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
+    """What `node` fetches from the device, as the finding says it."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
+            name in _METHODS
+        ):
+            if may_be_read(script, owner):
+                yield f"`.{name}()` reads from the device"
+        case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
+            script, node
+        ):
+            if may_be_read(script, owner):
+                yield "`.to` the CPU reads from the device"
+        case ast.Slice(lower=lower, upper=upper):
+            if any(edge and is_device_tensor(script, edge) for edge in (lower, upper)):
+                yield "a slice bound that is a tensor is read from the device"
+        case ast.comprehension(ifs=tests):
+            if any(_asks(script, test) for test in tests):
+                yield "a condition on a tensor reads it from the device"
+        case ast.BoolOp(values=values) if not _is_asked(script, node):
+            if any(_asks(script, value) for value in values[:-1]):
+                yield "`and` or `or` with a tensor reads it from the device"
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
+            if is_device_tensor(script, left) or is_device_tensor(script, right):
+                yield "`in` with a tensor reads it from the device"
+        case ast.Call():
+            yield from _of_call(script, node)
+        case ast.FormattedValue(value=value) if is_device_tensor(script, value):
+            yield "formatting a tensor reads it from the device"
+        case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
+            shown = right.elts if isinstance(right, ast.Tuple) else [right]
+            if any(is_device_tensor(script, value) for value in _each(shown)):
+                yield "formatting a tensor reads it from the device"
+        case (
+            ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
+        ):
+            if _asks(script, test):
+                yield "a condition on a tensor reads it from the device"
+
+
+def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
+    """`x.to("cpu")`, `x.to(torch.device("cpu"))`."""
+    device = device_argument(call)
+    value = script.value(device) if device is not None else UNKNOWN
+    return (
+        value.has(DEVICE) and value.has(HOST) and not value.has(ACCEL)
+    )  # not `cuda if ... else cpu`
+
+
+def _is_asked(script: Script, node: ast.AST) -> bool:
+    """True if `node` is the condition of a statement, or part of one: that is judged as a whole."""
+    parent = script.parent(node)
+    if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+        return _is_asked(script, parent) or isinstance(parent, ast.BoolOp)
+    return isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)) and parent.test is node
+
+
+def _is_text(node: ast.expr) -> bool:
+    """`"%s"`, `"%10s" * 4 + "%8.3f"`."""
+    if isinstance(node, ast.BinOp):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    """`nodes`, those below a star included."""
+    for node in nodes:
+        yield node.value if isinstance(node, ast.Starred) else node
+
+
+def _asks(script: Script, test: ast.expr) -> bool:
+    """True if the truth of `test` is that of a tensor."""
+    if isinstance(test, ast.BoolOp):
+        return any(_asks(script, value) for value in test.values)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asks(script, test.operand)
+    if isinstance(test, ast.Compare):
+        if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in test.ops):
+            return False
+        return any(is_device_tensor(script, side) for side in (test.left, *test.comparators))
+    return is_device_tensor(script, test)
+
+
+def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
+    func = call.func
+    scope = script.index.scope(call)
+    dotted = script.dotted(func, scope)
+    if dotted == "torch.nn.utils.clip_grad_norm_":
+        given = keyword(call, "error_if_nonfinite")
+        if isinstance(given, ast.Constant) and given.value is True:
+            yield "`error_if_nonfinite` reads the norm from the device"
+    elif dotted in _FETCHING:
+        read = may_be_read if dotted.startswith("torch.") else is_device_tensor
+        if any(read(script, argument) for argument in call.args):
+            yield f"`{dotted}` reads from the device"
+    elif isinstance(func, ast.Name) and scope.find(func.id) is None:
+        looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
+        if looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
+            yield f"`{func.id}` of a tensor reads it from the device"
+    elif isinstance(func, ast.Attribute):
+        if func.attr == "format" and isinstance(func.value, ast.Constant):
+            if any(is_device_tensor(script, argument) for argument in _given(call)):
+                yield "formatting a tensor reads it from the device"
+        elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
+            own = script.local_method(func, scope) is not None
+            if not own and any(_shows(script, a) for a in _given(call)):
+                yield "logging a tensor reads it from the device"
+        elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
+            if any(is_device_tensor(script, argument) for argument in _given(call)):
+                yield "this scheduler reads the value that it is given from the device"
+
+
+def _given(call: ast.Call) -> Iterator[ast.expr]:
+    """The arguments, and the values of dicts among them."""
+    for argument in _each((*call.args, *(k.value for k in call.keywords))):
+        if isinstance(argument, ast.Dict):
+            yield from argument.values
+        elif isinstance(argument, ast.Call) and getattr(argument.func, "id", "") == "dict":
+            yield from (k.value for k in argument.keywords)
+        else:
+            yield argument
+
+
+def _shows(script: Script, node: ast.expr) -> bool:
+    """True if `node` is a tensor of the device, or a dict that holds one."""
+    if is_device_tensor(script, node):
+        return True
+    fields = script.value(node).fields if isinstance(node, ast.Name) else None
+    return any(field.kinds == {TENSOR, ACCEL} for field in (fields or {}).values())
