@@ -111,6 +111,7 @@ from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
 from ...analysis.training.acting import unmarked_evaluations
+from ...analysis.training.host_reads.fetching import made_later
 from ...analysis.training.inner_loops import is_part_of_a_step
 from ...analysis.training.parts import is_hook, is_part_of_a_model
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
@@ -216,17 +217,18 @@ def _is_for_one_process(script: Script, node: ast.AST) -> bool:
 def _last_update(script: Script, step: ast.stmt) -> ast.stmt:
     """The step, or the last statement behind it that updates tensors too, before anything is read.
 
-    Averages of weights and target networks then run in the launch of the step; not what one replica alone averages, whose
+    Averages of weights and target networks then run in the launch of the step, and so does what is read later: behind the mark
+    it would be a part of the next step's graph, and the first step's another one. Not what one replica alone averages, whose
     launch would be another than that of the others, with the same collectives in it.
     """
     block = script.block(step)
-    last = step
+    last, later = step, made_later(script)
     for statement in block[block.index(step) + 1 :]:
         if reads(script, statement) or any(isinstance(n, _LEAVES) for n in walk(statement)):
             break
         if has_replicas(script) and may_be_alone(script, statement):
             break
-        if any(_is_update(script, node) for node in walk(statement)):
+        if any(node in later or _is_update(script, node) for node in walk(statement)):
             last = statement
     return last
 

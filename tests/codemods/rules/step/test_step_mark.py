@@ -156,7 +156,11 @@ def train(model, target, ema, get_batch, optimizer):
 @pytest.mark.parametrize(
     ("first", "second", "marked"),
     [
-        ("ema.update(model)", "print(loss.item())", "ema.update(model)"),
+        (
+            "ema.update(model)",
+            "print(loss.item())",
+            "xla.later(lambda loss=loss: print(loss.item()))",
+        ),
         ("soft_update(target, model)", "pass", "soft_update(target, model)"),
         (
             "target.weight.lerp_(model.weight, 0.1)",
@@ -500,3 +504,21 @@ def test_reads_that_are_to_stay_keep_their_mark() -> None:
         "xla.mark_step",
         "loss.item",
     ]
+
+
+@pytest.mark.parametrize(
+    ("behind", "order"),
+    [
+        ("total += loss.item()", ["step", "item", "mark"]),
+        ("total += loss.item()\n        right += (out.argmax(1) == y).sum().item()", ["step", "item", "item", "mark"]),
+        ("total += loss.item()\n        if k % 10 == 0:\n            print(loss.item())", ["step", "item", "mark"]),
+        ("if loss.item() > 9:\n            break\n        total += loss.item()", ["step", "mark", "item"]),
+    ],
+)  # fmt: skip
+def test_what_is_read_later_is_a_part_of_its_own_steps_graph(behind: str, order: list[str]) -> None:
+    source = EVALUATES.replace(
+        "HEADER\n        out = model(x)", "for k in range(10):\n        out = model(x)"
+    ).replace("BODY", f"loss.backward()\n        optimizer.step()\n        {behind}")
+    source = source.replace("@torch.no_grad()\n", "").replace("total, k =", "total, right =")
+    function = migrate(source.encode()).data.decode().partition("def evaluate")[2]
+    assert re.findall(r"xla\.(?:optimizer_)?(step|mark|item)", function) == order
