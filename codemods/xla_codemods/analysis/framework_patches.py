@@ -12,6 +12,18 @@ from .flow import has_run
 if TYPE_CHECKING:
     from .script import Script
 
+# What is made with accelerate, and so after `patch_accelerate`.
+MADE_WITH_ACCELERATE = frozenset(
+    (
+        "accelerate.Accelerator",
+        "accelerate.accelerator.Accelerator",
+        "transformers.Trainer",
+        "transformers.trainer.Trainer",
+        "transformers.Seq2SeqTrainer",
+        "transformers.trainer_seq2seq.Seq2SeqTrainer",
+    )
+)
+
 
 def patched_before(
     script: Script,
@@ -27,10 +39,9 @@ def patched_before(
     """
     if f"{patch}()" in script.source.text:  # not every line is indexed
         return None
-    for name in {dotted.rpartition(".")[2] for dotted in made}:
-        for other, scope in script.index.calls_of(name):
-            comes_first = (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
-            if comes_first and script.dotted(other.func, scope) in made and not is_left(other):
-                if has_run(script.statement(other), call, script.parents):
-                    return None
+    for other, scope in script.index.of(ast.Call):
+        comes_first = (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
+        if comes_first and script.dotted(other.func, scope) in made and not is_left(other):
+            if has_run(script.statement(other), call, script.parents):
+                return None
     return InsertBefore(script.statement(call), f"{script.xla}.{patch}()")

@@ -16,6 +16,8 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime.torch_xla import fully_sharded as sharded
 from xla_migrate.runtime.torch_xla import spmd as xla_spmd
 
+BF16 = fsdp.MixedPrecisionPolicy(torch.bfloat16, output_dtype=torch.float32)
+
 
 @pytest.mark.usefixtures("device")
 def test_without_spmd_it_says_how_to_begin() -> None:
@@ -56,12 +58,118 @@ def test_what_has_no_counterpart_is_refused(options: dict[str, Any], what: str) 
 @pytest.mark.usefixtures("marked")
 def test_parameters_on_meta_and_batch_norms_in_mixed_precision_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="meta"):
-        xla.fully_shard(nn.Linear(2, 2, device="meta"))
+        xla.FullyShardedDataParallel(nn.Linear(2, 2, device="meta"))
     with pytest.raises(NotImplementedError, match="batch norms"):
         xla.FullyShardedDataParallel(
             nn.Sequential(nn.BatchNorm1d(2)),
             mixed_precision=fsdp.MixedPrecision(param_dtype=torch.bfloat16),
         )
+    with pytest.raises(NotImplementedError, match="batch norms"):
+        xla.fully_shard(nn.Sequential(nn.BatchNorm1d(2)), mp_policy=BF16)
+    with pytest.raises(NotImplementedError, match="mesh"):
+        xla.fully_shard(nn.Linear(2, 2), mesh=object())
+
+
+def test_a_module_is_torch_s_fsdp_module_and_what_says_when_is_nothing(
+    marked: list[tuple[int, ...]],
+) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    names, first = list(model.state_dict()), model[0].weight
+    assert xla.fully_shard(model[0]) is model[0]
+    assert xla.fully_shard(model) is model
+    assert isinstance(model, nn.Sequential)
+    assert isinstance(model, fsdp.FSDPModule)
+    assert isinstance(model[0], fsdp.FSDPModule)
+    assert not isinstance(model[1], fsdp.FSDPModule)
+    assert type(model[0]).__name__ == "FSDPLinear"
+    assert list(model.state_dict()) == names
+    assert model[0].weight is first
+    for name in vars(fsdp.FSDPModule):
+        if (
+            name.startswith("set_")
+            and "hook" not in name
+            and "divide" not in name
+            and "custom" not in name
+        ):
+            assert getattr(model, name)(True) is None
+        elif name.startswith("set_"):
+            with pytest.raises(NotImplementedError, match=name):
+                getattr(model, name)(1.0)
+    assert model.reshard() is model.unshard() is None
+    model.unshard(async_op=True).wait()
+    part = model[:1]
+    part(torch.ones(4, 2, device=xla.xla_device()))
+    assert marked == [(4, 3)]
+    copied = copy.deepcopy(model)
+    assert copied[0].weight is not first
+    copied(torch.ones(4, 2, device=xla.xla_device()))
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_parts_that_run_again_compute_in_the_type_of_the_first_time(reentrant: bool) -> None:
+    """Checkpointed in a module that is not called again; `scale` is its own."""
+    seen = []
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+            self.scale = nn.Parameter(torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append((x.dtype, self.linear.weight.dtype, self.scale.dtype))
+            return self.norm(self.scale * self.linear(x))
+
+    class Around(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Scaled()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return xla.checkpoint(self.inner, x, use_reentrant=reentrant)
+
+    model = Around()
+    xla.fully_shard(model, mp_policy=BF16)
+    x = torch.ones(2, 4, device=xla.xla_device(), requires_grad=True)
+    out = model(x)
+    assert out.dtype == torch.float32
+    out.square().sum().backward()
+    assert seen == [(torch.bfloat16,) * 3] * 2
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+
+
+@pytest.mark.usefixtures("marked")
+def test_parameters_are_put_back_where_forward_raises() -> None:
+    class Fails(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise KeyError(str(self.weight.dtype))
+
+    model = nn.Sequential(Fails(2, 2))
+    xla.fully_shard(model, mp_policy=BF16)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="bfloat16"):
+            model(torch.ones(1, 2))
+        assert model[0].weight.dtype == torch.float32
+        assert isinstance(model[0].weight, nn.Parameter)
+
+
+def test_parameters_on_meta_are_split_when_they_are_made(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split: list[torch.Tensor] = []
+    monkeypatch.setattr(sharded.xr, "is_spmd", lambda: True)
+    monkeypatch.setattr(xla_spmd, "shard", split.append)
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    for part in model:
+        xla.fully_shard(part)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert not split
+    model.to_empty(device=device)
+    assert {id(p) for p in split} == {id(p) for p in model.parameters()}
+    assert {id(p) for p in optimizer.param_groups[0]["params"]} == {id(p) for p in split}
 
 
 def test_names_are_those_of_the_wrapped_module(marked: list[tuple[int, ...]]) -> None:

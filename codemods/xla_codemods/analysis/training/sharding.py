@@ -9,6 +9,7 @@ from ...patterns import Pattern
 from ...source import Source
 from ..inference import library_types
 from ..script import Script
+from ..written_options import written_options
 from . import world_sizes
 
 _HOMES = (
@@ -43,7 +44,7 @@ _OF_CLASS = frozenset(
 )
 
 
-_OF_FUNCTION = frozenset({"module", "reshard_after_forward"})
+_OF_FUNCTION = frozenset("module mp_policy reshard_after_forward shard_placement_fn".split())
 
 
 # Functions of the class that say what state dicts hold, and make them.
@@ -70,10 +71,18 @@ _UNUSUAL = {
     ),
     _BY_HAND: _OF_SHARDS,
     "a device mesh": Pattern(r"init_device_mesh|DeviceMesh"),
-    "parameters on meta": Pattern(r"""["']meta["']|init_empty_weights|to_empty\("""),
+    "hooks of reductions": Pattern(
+        r"set_(?:gradient|reduce_scatter)_divide_factor|set_all_reduce_hook|set_custom_(?:all_gather|reduce_scatter)"
+        r"|register_fsdp_forward_method"
+    ),
     "offloading": Pattern(r"offload_params\s*=\s*True|CPUOffloadPolicy|OffloadPolicy"),
     "a hybrid strategy": Pattern(r"HYBRID_SHARD"),
 }
+
+
+_ON_META = Pattern(r"""["']meta["']|init_empty_weights|to_empty\(""")
+# A module's own method makes parameters that `fully_shard` splits; FSDP's class takes them apart before.
+_MADE = Pattern(r"\w\.to_empty\(")
 
 
 def is_sharded_by_the_runtime(script: Script) -> bool:
@@ -81,7 +90,11 @@ def is_sharded_by_the_runtime(script: Script) -> bool:
     if not script.source.mentions(CLASS.lower(), FUNCTION):
         return False
     calls = list(_calls(script))
-    return bool(calls) and not unusual(script) and not any(unusual_call(c, n) for c, n in calls)
+    return (
+        bool(calls)
+        and not unusual(script)
+        and not any(unusual_call(script, c, n) for c, n in calls)
+    )
 
 
 def is_sharded_elsewhere(script: Script) -> bool:
@@ -122,7 +135,7 @@ def _read(script: Script, path: str) -> bool | None:
 def unusual_beside(script: Script, call: ast.Call) -> str | None:
     """Another call of the file that is left: layers and their model are sharded in one way, or not at all."""
     for other, name in _calls(script):
-        reason = unusual_call(other, name) if other is not call else None
+        reason = unusual_call(script, other, name) if other is not call else None
         if reason is not None:
             return f"another `{name}` beside it that has {reason}"
     return None
@@ -135,7 +148,7 @@ def _calls(script: Script) -> Iterator[tuple[ast.Call, str]]:
                 yield call, name
 
 
-def unusual_call(call: ast.Call, name: str) -> str | None:
+def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
     """What of the arguments of a sharding call the runtime has no equivalent for, in words; None where nothing is.
 
     `name` is `CLASS` or `FUNCTION`.
@@ -143,16 +156,26 @@ def unusual_call(call: ast.Call, name: str) -> str | None:
     known = _OF_CLASS if name == CLASS else _OF_FUNCTION
     if len(call.args) > 1 or any(isinstance(argument, ast.Starred) for argument in call.args):
         return "positional options"
-    for argument in call.keywords:
-        if argument.arg is None:
+    for option, value in _options(script, call):
+        if option is None:
             return "options that cannot be seen"
-        if argument.arg == "cpu_offload" and _keeps_on_device(argument.value):
+        if option == "cpu_offload" and _keeps_on_device(value):
             continue
-        if argument.arg not in known:
-            return f"`{argument.arg}`"
-        if argument.arg == "sharding_strategy" and not isinstance(argument.value, ast.Attribute):
+        if option not in known:
+            return f"`{option}`"
+        if option == "sharding_strategy" and not isinstance(value, ast.Attribute):
             return "a strategy that cannot be seen"
     return None
+
+
+def _options(script: Script, call: ast.Call) -> Iterator[tuple[str | None, ast.expr]]:
+    """By name; None as the name of what may be any."""
+    for argument in call.keywords:
+        if argument.arg is not None:
+            yield argument.arg, argument.value
+            continue
+        written = written_options(script, argument.value)
+        yield from [(None, argument.value)] if written is None else written
 
 
 def _keeps_on_device(offload: ast.expr) -> bool:
@@ -165,6 +188,8 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
+    if _ON_META.search(text) and not _makes_what_is_on_meta(script):
+        return "parameters on meta"
     project = script.project
     if project is not None:
         for path in project.program_paths:
@@ -176,3 +201,11 @@ def unusual(script: Script) -> str | None:
         if use.means != world_sizes.DEVICES:  # Those are rewritten: XLA613.
             return f"`{ast.unparse(use.whole)}`, which counts processes"
     return None
+
+
+def _makes_what_is_on_meta(script: Script) -> bool:
+    """True if `fully_shard` alone shards here, and parameters are made by `to_empty` of a module."""
+    text = script.source.text
+    if "init_empty_weights" in text or not _MADE.search(text):
+        return False
+    return all(name == FUNCTION for _, name in _calls(script))

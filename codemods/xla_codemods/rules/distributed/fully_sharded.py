@@ -49,7 +49,33 @@ rewritten with the one that shards.
 +        xla.save(states, path)
 ```
 
-What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules,
+`fully_shard` takes modules and lists of them, `mp_policy`, and options in a dictionary that the file writes out. Parameters on meta are
+split once `to_empty` has made them. Modules are `FSDPModule`s, whose methods that say when something is sent do nothing:
+
+```diff
+ import torch
+-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
++from torch.distributed.fsdp import MixedPrecisionPolicy
++from xla_migrate import runtime as xla
+
+ def build(Transformer, rank):
+     with torch.device("meta"):
+         model = Transformer()
+     options = {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16)}
+     for layer in model.layers:
+-        fully_shard(layer, **options)
++        xla.fully_shard(layer, **options)
+-    fully_shard(model, **options)
++    xla.fully_shard(model, **options)
+-    model.to_empty(device=f"cuda:{rank}")
++    model.to_empty(device=xla.xla_device(rank))
+     model.init_weights()
+     model.set_requires_gradient_sync(False)
+     return model
+```
+
+What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules, hooks of
+reductions, parameters on meta that are made in another way,
 shards that are taken apart by hand (DTensors, ShardedTensors), and what would mean something else in one process: sums in place of means as losses, and numbers
 of processes of which XLA613 cannot say what they mean. There, by steps: make the script right for one process and the batch of all
 devices; call `xla.use_spmd()` first; wrap with `xla.FullyShardedDataParallel(model)`. The training steps of such a model
@@ -108,7 +134,7 @@ RULE = Rule("XLA610", "fully-sharded")
 @RULE.call(*CLASSES, *FUNCTIONS)
 def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = CLASS if (script.dotted(call.func, scope) or "").endswith(CLASS) else FUNCTION
-    reason = unusual_call(call, name) or unusual(script) or unusual_beside(script, call)
+    reason = unusual_call(script, call, name) or unusual(script) or unusual_beside(script, call)
     if reason is None:
         message = f"torch's `{name}` fails on XLA devices: use `xla.{name}`"
         yield RULE.finding(script, call, message, Replace(call.func, f"{script.xla}.{name}"))

@@ -23,11 +23,34 @@ The compiler is for GPUs, and XLA compiles by itself:
 +texts = xla.gather_lists(texts)
 ```
 
-`LocalSGD` raises; pipelines, float8 and hooks of DDP are CUDA's; and the profiler sees no XLA device. They
-are left to a person.
+`LocalSGD` raises. After `xla.patch_accelerate()` it trains as on CUDA: each process takes steps of its own, and their
+parameters are averaged every `local_sgd_steps` steps, and at the end. XLA814 puts the call before the Accelerator; where a
+file is handed one, it stands before `LocalSGD`:
+
+```diff
+ from accelerate.local_sgd import LocalSGD
++from xla_migrate import runtime as xla
+
+ def train(accelerator, model, optimizer, loader):
++    xla.patch_accelerate()
+     with LocalSGD(accelerator=accelerator, model=model, local_sgd_steps=8) as local_sgd:
+         for batch in loader:
+             accelerator.backward(model(**batch).loss)
+             optimizer.step()
+             optimizer.zero_grad()
+             local_sgd.step()
+```
+
+Under SPMD there is one model for all devices, and `LocalSGD` raises still. Pipelines, float8 and hooks of DDP are CUDA's, the
+profiler sees no XLA device, and what a class of your own makes of `LocalSGD` is not known. They are left to a person.
 
 ```python
 from accelerate import DistributedDataParallelKwargs, prepare_pippy
+from accelerate.local_sgd import LocalSGD
+
+class Weighted(LocalSGD):  # XLA810
+    def _sync_and_avg_model_params(self):
+        average(self.model.module)
 
 kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
 model = prepare_pippy(model, example_args=(x,))  # XLA810
@@ -48,6 +71,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.syntax import keyword
 from ...edits import Replace
 from ...finding import HIGH, INFO, LOW, MEDIUM, WARNING, Finding
@@ -59,9 +83,9 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA810", "accelerate-features")
 
+_LOCAL_SGD = "accelerate.local_sgd.LocalSGD"
 _FLOAT8 = "float8 needs NVIDIA GPUs: use bfloat16"
 _FEATURES = {
-    "LocalSGD": "`LocalSGD` raises on XLA: average gradients in every step",
     "prepare_pippy": "pipelines over CUDA devices fail on XLA: shard with SPMD",
     "FP8RecipeKwargs": _FLOAT8,
     "TERecipeKwargs": _FLOAT8,
@@ -74,7 +98,6 @@ _HOMES = (
     "accelerate.utils.operations",
     "accelerate.utils.dataclasses",
     "accelerate.inference",
-    "accelerate.local_sgd",
 )
 
 
@@ -86,6 +109,26 @@ def _dotted(*names: str) -> list[str]:
 def feature(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
     yield RULE.finding(script, call, _FEATURES[name], effort=HIGH)
+
+
+@RULE.call(_LOCAL_SGD)
+def local_sgd(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    made = MADE_WITH_ACCELERATE | {_LOCAL_SGD}
+    edit = patched_before(script, call, "patch_accelerate", made)
+    if edit is not None:
+        message = "`LocalSGD` raises on XLA: call `xla.patch_accelerate()` first"
+        yield RULE.finding(script, call, message, edit)
+
+
+@RULE.reference(_LOCAL_SGD)
+def own_local_sgd(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """A class that derives from it."""
+    if isinstance(script.parents.get(node), ast.ClassDef):
+        message = (
+            "XLA has no DistributedDataParallel whose `no_sync` `LocalSGD` calls, and what a class of its own relies on is not known: "
+            "check what it overrides, and call `xla.patch_accelerate()` first"
+        )
+        yield RULE.finding(script, node, message, effort=MEDIUM)
 
 
 @RULE.call(*_dotted("gather_object"))

@@ -59,7 +59,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_patches import patched_before
+from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -70,14 +70,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA814", "accelerate-loaders")
 
-_ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
-_TRAINERS = (
-    "transformers.Trainer",
-    "transformers.trainer.Trainer",
-    "transformers.Seq2SeqTrainer",
-    "transformers.trainer_seq2seq.Seq2SeqTrainer",
-)
-_MADE = frozenset(_ACCELERATORS + _TRAINERS)
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
 _PRINTS = (
     "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
@@ -85,7 +77,7 @@ _PRINTS = (
 )
 
 
-@RULE.call(*_MADE)
+@RULE.call(*MADE_WITH_ACCELERATE)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _patched(script, call)
 
@@ -93,14 +85,14 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.node(ast.ClassDef)
 def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """Calls of a local class that derives from one of these."""
-    if any(script.dotted(base, scope) in _MADE for base in node.bases):
+    if any(script.dotted(base, scope) in MADE_WITH_ACCELERATE for base in node.bases):
         for call, inner in script.index.calls_of(node.name):
             if script.value(call.func, inner).definition is node:
                 yield from _patched(script, call)
 
 
 def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
-    edit = patched_before(script, call, "patch_accelerate", _MADE)
+    edit = patched_before(script, call, "patch_accelerate", MADE_WITH_ACCELERATE)
     if edit is None:
         return
     if _accumulates(call):

@@ -16,6 +16,7 @@ import torch
 from .._backend import uses_torch_xla
 from ..loading.loader import MpDeviceLoader
 from ..processes import local_rank, world_size
+from .accelerate_gradients import patch_gradients
 
 
 def patch_accelerate() -> None:
@@ -28,6 +29,8 @@ def patch_accelerate() -> None:
     - A shuffled loader has the order that it has on CUDA. accelerate gives it a generator of its own.
     - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
       and ``accelerator.print``, loggers and progress bars print nothing.
+    - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
+    - Clipping sees gradients that are averaged over the processes, those of every optimizer.
 
     Call it before the ``Accelerator`` is made. It changes nothing where torch_xla is not the backend, and a
     second call does nothing.
@@ -48,6 +51,7 @@ def patch_accelerate() -> None:
     # Where it was imported from, and the one place in accelerate that calls it.
     loaders.prepare_data_loader = prepare
     importlib.import_module("accelerate.accelerator").__dict__["prepare_data_loader"] = prepare
+    patch_gradients()
     state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
     _set_local_rank(state.PartialState._shared_state)
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -14,6 +15,7 @@ from torch.distributed import fsdp
 from .. import _gradients
 from ..devices import device_type
 
+Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
 _DEVICE_ID = 8  # its place behind `module`
 
 
@@ -33,8 +35,10 @@ class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
         _gradients.look_after(self.parameters(), self)
 
 
-def fully_shard(module: nn.Module, **options: Any) -> nn.Module:
+def fully_shard(module: Parts, **options: Any) -> Parts:
     """Torch's own."""
-    sharded: Any = fsdp.fully_shard(module, **options)
-    _gradients.look_after(sharded.parameters(), sharded)
+    taken: Any = module
+    sharded: Any = fsdp.fully_shard(taken, **options)
+    for part in [module] if isinstance(module, nn.Module) else list(module):
+        _gradients.look_after(part.parameters(), part)
     return sharded  # type: ignore[no-any-return]

@@ -8,21 +8,24 @@ needed. Every tensor is whole to the script: norms, state dicts and checkpoints 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.distributed.utils import _apply_to_tensors
 
 from .._backend import backend
-from . import sharded_states, spmd
+from . import sharded_modules, sharded_states, spmd
 from .modules import xr
 
+Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
 _INNER = "_fsdp_wrapped_module."
 # Torch's options that say how NCCL and CUDA are to be kept busy, or what holds here anyway.
 _WITHOUT_EFFECT = frozenset(
     "backward_prefetch device_id forward_prefetch limit_all_gathers reshard_after_forward "
-    "sync_module_states use_orig_params".split()
+    "shard_placement_fn sync_module_states use_orig_params".split()
 )
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
@@ -219,30 +222,85 @@ class FullyShardedDataParallel(nn.Module):
         return self._fsdp_wrapped_module[key]  # type: ignore[index]
 
 
-def fully_shard(module: nn.Module, **options: Any) -> nn.Module:
+def fully_shard(module: Parts, *, mp_policy: Any = None, **options: Any) -> Parts:
     """``torch.distributed.fsdp.fully_shard`` over the devices of SPMD; the module itself, changed.
 
     Args:
-        module: The model, or a part of it.
-        options: Torch's; ``reshard_after_forward`` has no effect.
+        module: The model, a part of it, or a list of parts. Parameters on "meta" are split once ``to_empty`` has
+            made them.
+        mp_policy: As for torch: parameters, and floating-point inputs and outputs, are cast in forward, and the
+            parameters stay as they are. float16 is bfloat16.
+        options: Torch's; ``reshard_after_forward`` and ``shard_placement_fn`` have no effect.
 
     Returns:
         ``module``.
 
     Raises:
         RuntimeError: without ``use_spmd()``.
-        NotImplementedError: for other options, and parameters on "meta".
+        NotImplementedError: for other options.
 
     Example:
         >>> devices = xla.use_spmd()  # doctest: +SKIP
         >>> model = xla.fully_shard(model)  # doctest: +SKIP
     """
-    _check("fully_shard", module, options)
-    module.register_forward_hook(_split_output)
-    return _on_device(module, split=True)
+    parts = [module] if isinstance(module, nn.Module) else list(module)
+    for part in parts:
+        _check("fully_shard", part, options, takes_meta=True)
+        _cast_by_hooks(part, mp_policy)
+        part.register_forward_hook(_split_output)
+    for part in parts:
+        part._apply(_to_device)  # type: ignore[no-untyped-call]
+        sharded_modules.shard_module(part)
+    return module
 
 
-def _check(what: str, module: nn.Module, options: Mapping[str, Any]) -> None:
+def _cast_by_hooks(module: nn.Module, policy: Any) -> None:
+    """What a ``MixedPrecisionPolicy`` says of one module."""
+    dtype = _type(getattr(policy, "param_dtype", None))
+    output = _type(getattr(policy, "output_dtype", None))
+    managed = list(sharded_modules.managed_modules(module))
+    if dtype is not None:
+        _refuse_batch_norms("fully_shard(mp_policy=...)", managed)
+        sharded_modules.Casts(functools.partial(_cast, dtype=dtype)).attach(managed)
+        if policy.cast_forward_inputs:
+            casts = _CastsInputs(dtype)
+            module.register_forward_pre_hook(casts, prepend=True, with_kwargs=True)
+    if output is not None:
+        module.register_forward_hook(_CastsOutput(output))
+
+
+class _CastsInputs:
+    """A forward pre-hook."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return _cast_all(args, self._dtype), _cast_all(kwargs, self._dtype)
+
+
+class _CastsOutput:
+    """A forward hook."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
+        return _cast_all(output, self._dtype)
+
+
+def _cast_all(value: Any, dtype: torch.dtype) -> Any:
+    """In whatever holds them: torch's own walk, which knows dataclasses and packed sequences."""
+    return _apply_to_tensors(functools.partial(_cast, dtype=dtype), value)
+
+
+def _to_device(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.is_meta else tensor.to(backend().device())
+
+
+def _check(
+    what: str, module: nn.Module, options: Mapping[str, Any], takes_meta: bool = False
+) -> None:
     if not xr.is_spmd():
         raise RuntimeError(
             f"{what} on XLA: call xla.use_spmd(batch_per_device=True) at the beginning of the "
@@ -254,7 +312,7 @@ def _check(what: str, module: nn.Module, options: Mapping[str, Any]) -> None:
                 f"{what}({name}=...) has no counterpart on XLA; leave it out, or shard by hand "
                 "with torch_xla.distributed.spmd.mark_sharding"
             )
-    if any(parameter.is_meta for parameter in module.parameters()):
+    if not takes_meta and any(parameter.is_meta for parameter in module.parameters()):
         raise NotImplementedError(f"{what} of parameters on 'meta': build the model on the CPU")
 
 
@@ -295,12 +353,9 @@ class _Casts:
         self._parameters = _type(getattr(policy, "param_dtype", None))
         self._buffers = _type(getattr(policy, "buffer_dtype", None))
         self._inputs = bool(getattr(policy, "cast_root_forward_inputs", True))
-        casts = self._parameters or self._buffers
-        if casts and any(isinstance(part, _BATCH_NORM) for part in module.modules()):
-            raise NotImplementedError(
-                "FullyShardedDataParallel(mixed_precision=...) of a model with batch norms on XLA: "
-                "leave it out, and run forward under xla.autocast()"
-            )
+        if self._parameters or self._buffers:
+            what = "FullyShardedDataParallel(mixed_precision=...)"
+            _refuse_batch_norms(what, module.modules())
 
     def run(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         if not (self._parameters or self._buffers):
@@ -310,6 +365,14 @@ class _Casts:
         if self._inputs:
             args, kwargs = _cast(args, self._parameters), _cast(kwargs, self._parameters)
         return torch.func.functional_call(module, state, args, kwargs)
+
+
+def _refuse_batch_norms(what: str, parts: Iterable[nn.Module]) -> None:
+    if any(isinstance(part, _BATCH_NORM) for part in parts):
+        raise NotImplementedError(
+            f"{what} of a model with batch norms on XLA: "
+            "leave it out, and run forward under xla.autocast()"
+        )
 
 
 def _type(dtype: torch.dtype | None) -> torch.dtype | None:

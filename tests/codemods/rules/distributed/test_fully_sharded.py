@@ -100,9 +100,119 @@ def test_fully_shard_is_one_too() -> None:
     text = migrate(source.replace(", isinstance(model, FSDP)", "").encode()).data.decode()
     assert "xla.fully_shard(model)" in text
     assert "xla.use_spmd(batch_per_device=True)" in text
-    policy = source.replace("fully_shard(model)", "fully_shard(model, mp_policy=policy)")
-    (found,) = [f for f in check(policy.encode()) if f.code == "XLA610" and not f.edits]
-    assert "`mp_policy`" in found.message
+
+
+IN_PARTS = """
+import torch
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+def main(args, build, policy, loader):
+    {made}
+    for block in model.blocks:
+        fully_shard(block{options})
+    fully_shard([model.norm, model.head])
+    fully_shard(model)
+    assert isinstance(model, FSDPModule)
+    {then}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for x, y in loader:
+        torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+if __name__ == "__main__":
+    main(args)
+"""
+
+
+def in_parts(made: str = "", options: str = "", then: str = "") -> str:
+    return IN_PARTS.format(
+        made=f"model = build(); {made}".rstrip("; "), options=options, then=then or "pass"
+    )
+
+
+def reasons(source: str) -> list[str]:
+    return [f.message for f in check(source.encode()) if f.code == "XLA610" and not f.edits]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        in_parts(options=", mp_policy=policy, reshard_after_forward=False"),
+        in_parts(options=", shard_placement_fn=lambda p: None"),
+        in_parts("options = {'mp_policy': policy}", ", **options"),
+        in_parts(
+            "options = {}\n    if args.bf16:\n        options['mp_policy'] = policy", ", **options"
+        ),
+        in_parts("options = dict(mp_policy=policy)", ", **options, reshard_after_forward=True"),
+        in_parts("options = {}; options.update(mp_policy=policy)", ", **options"),
+        in_parts("options = {}; options.update({'mp_policy': policy})", ", **options"),
+        in_parts("options = {}; options.setdefault('mp_policy', policy)", ", **options"),
+        in_parts("options = {'mp_policy': policy} if args.bf16 else {}", ", **options"),
+        in_parts(options=", **{'mp_policy': policy}"),
+        in_parts("options = {}", ", **options"),
+        in_parts("options = {'mp_policy': policy}; print('mp_policy' in options)", ", **options"),
+        in_parts(then="model.to_empty(device='cuda'); model.init_weights()").replace(
+            "model = build()", "with torch.device('meta'):\n        model = build()"
+        ),
+        in_parts(then="model.to_empty(device='cuda')").replace("build()", "build(device='meta')"),
+        in_parts(then="model.blocks[0].set_modules_to_forward_prefetch([model.blocks[1]])"),
+        in_parts(then="model.unshard(); model.set_requires_gradient_sync(False)"),
+    ],
+)
+def test_parts_with_options_that_can_be_seen(source: str) -> None:
+    assert not reasons(source)
+    text = migrate(source.encode()).data.decode()
+    assert text.count("xla.fully_shard(") == 3
+    assert "xla.use_spmd(batch_per_device=True)" in text
+    assert migrate(text.encode()).data.decode() == text
+
+
+def test_a_module_that_does_not_train_and_another_variable_of_the_name() -> None:
+    source = """
+from torch.distributed.fsdp import fully_shard
+
+def log(options):
+    print(options)
+
+def apply(model, args, policy):
+    options = {}
+    if args.bf16:
+        options["mp_policy"] = policy
+    fully_shard(model, **options)
+"""
+    assert not reasons(source)
+    assert reasons(source.replace('"mp_policy"', '"mesh"'))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (in_parts(options=", **args.options"), "options that cannot be seen"),
+        (in_parts("options = settings()", ", **options"), "options that cannot be seen"),
+        (in_parts("options = {**args.fsdp}", ", **options"), "options that cannot be seen"),
+        (in_parts("options = {args.key: 1}", ", **options"), "options that cannot be seen"),
+        (in_parts("options = {}; fill(options)", ", **options"), "options that cannot be seen"),
+        (in_parts("options = {}; other = options", ", **options"), "options that cannot be seen"),
+        (in_parts("options = {}; options.update(args.fsdp)", ", **options"), "cannot be seen"),
+        (in_parts("options = {}; options |= args.fsdp", ", **options"), "cannot be seen"),
+        (in_parts("options = {}; options[args.key] = 1", ", **options"), "cannot be seen"),
+        (in_parts("options = {'mesh': args.mesh}", ", **options"), "`mesh`"),
+        (
+            in_parts("options = {}; options['ignored_params'] = {p}", ", **options"),
+            "`ignored_params`",
+        ),
+        (in_parts(options=", mesh=mesh"), "`mesh`"),
+        (in_parts(then="model.set_gradient_divide_factor(2.0)"), "hooks of reductions"),
+        (in_parts(then="model.blocks[0].set_all_reduce_hook(hook)"), "hooks of reductions"),
+        (in_parts().replace("build()", "build(device='meta')"), "parameters on meta"),
+        (in_parts(then="with init_empty_weights(): pass"), "parameters on meta"),
+    ],
+)
+def test_parts_that_are_left(source: str, reason: str) -> None:
+    messages = reasons(source)
+    assert any(reason in message for message in messages), messages
+    assert "xla.fully_shard" not in migrate(source.encode()).data.decode()
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,67 @@ def test_objects_are_gathered_by_the_runtime(spelled: str) -> None:
     assert findings(after) == []
 
 
+LOOP = """\
+def train(accelerator, model, optimizer, loader):
+    for epoch in range(3):
+        with LocalSGD(accelerator, model, 8) as local:
+            for batch in loader:
+                accelerator.backward(model(batch))
+                optimizer.step()
+                optimizer.zero_grad()
+                local.step()
+"""
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        "from accelerate.local_sgd import LocalSGD\nx = LocalSGD(accelerator, model, 8)\n",
+        "from accelerate.local_sgd import LocalSGD\n" + LOOP,
+        "from accelerate.local_sgd import LocalSGD as Averaged\n"
+        + LOOP.replace("LocalSGD", "Averaged"),
+        "import accelerate.local_sgd\n" + LOOP.replace("LocalSGD", "accelerate.local_sgd.LocalSGD"),
+        "from accelerate import local_sgd\n" + LOOP.replace("LocalSGD", "local_sgd.LocalSGD"),
+        "from accelerate.local_sgd import LocalSGD\nlocal = LocalSGD(accelerator=a, model=m, local_sgd_steps=8, enabled=on)\n",
+    ],
+)
+def test_local_sgd_is_patched_before_it_is_made(source: str) -> None:
+    assert [code for _, code in findings(source)] == ["XLA810"]
+    after = migrated(source)
+    assert after.count("xla.patch_accelerate()") == 1
+    assert after.index("patch_accelerate()") < after.index(
+        "with " if "with " in after else "local ="
+    )
+    assert findings(after) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n",
+        "from accelerate import Accelerator as A\na = A()\n",
+    ],
+)
+def test_the_accelerator_s_patch_is_local_sgd_s(made: str) -> None:
+    source = f"from accelerate.local_sgd import LocalSGD\n{made}{LOOP}train(a)\n"
+    assert [code for _, code in findings(source)] == ["XLA814"]
+    assert migrated(source).count("xla.patch_accelerate()") == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate.local_sgd import LocalSGD\nclass Own(LocalSGD):\n    pass\n",
+        "from accelerate import local_sgd\nclass Own(Mixin, local_sgd.LocalSGD):\n    pass\n",
+    ],
+)
+def test_a_class_of_ones_own_is_told(source: str) -> None:
+    assert findings(source) == [(2, "XLA810")]
+    assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "from accelerate import prepare_pippy\nx = prepare_pippy(model)\n",
         "from accelerate.inference import prepare_pippy\nx = prepare_pippy(model)\n",
         "from accelerate.utils import FP8RecipeKwargs\nx = FP8RecipeKwargs(backend='TE')\n",

@@ -1,0 +1,146 @@
+"""Which gradients accelerate reduces on XLA, and when: as DistributedDataParallel does on CUDA.
+
+On XLA accelerate wraps no model: its optimizers reduce gradients when they step, and ``clip_grad_norm_`` before them, but
+there of one optimizer alone, so that others clip and step with gradients of their own replica. ``clip_grad_value_`` reduces none.
+LocalSGD, for which the wrapper leaves gradients alone, raises.
+Tried with accelerate 1.15 and torch_xla 2.9.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._backend import backend
+
+_local: list[Any] = []  # the models that train by themselves, each as often as it was entered
+
+
+def patch_gradients() -> None:
+    """Mend it. Classes are changed in place: scripts have imported them."""
+    state: Any = importlib.import_module("accelerate.state")
+    if not hasattr(state.GradientState, "is_xla_gradients_synced"):
+        return  # an accelerate whose optimizers cannot be told that gradients are reduced
+    optimizer: Any = importlib.import_module("accelerate.optimizer").AcceleratedOptimizer
+    optimizer.step = _after_reducing(optimizer.step, lambda stepping: [stepping])
+    accelerator: Any = importlib.import_module("accelerate.accelerator").Accelerator
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        clip = getattr(accelerator, name)
+        setattr(accelerator, name, _after_reducing(clip, lambda clipping: clipping._optimizers))
+    local: Any = importlib.import_module("accelerate.local_sgd").LocalSGD
+    local.__init__ = _init(local.__init__)
+    local.__enter__ = _enter(local.__enter__)
+    local._sync_and_avg_model_params = _average(local._sync_and_avg_model_params)
+
+
+def _is_on_xla(state: Any) -> bool:
+    """Of an Accelerator, or its state."""
+    return str(state.distributed_type.value) == "XLA"
+
+
+def _init(init: Any) -> Any:
+    @functools.wraps(init)
+    def made(
+        self: Any, accelerator: Any, model: Any, local_sgd_steps: int, enabled: bool = True
+    ) -> None:
+        if not _is_on_xla(accelerator) or _shards():
+            init(self, accelerator, model, local_sgd_steps, enabled)  # which refuses FSDP
+            return
+        self.enabled = enabled and accelerator.num_processes > 1
+        self.num_steps = 0
+        if self.enabled:
+            self.accelerator = accelerator
+            self.model = model
+            self.local_sgd_steps = local_sgd_steps
+        elif enabled and _is_one_model_of_many_devices():
+            raise NotImplementedError(
+                "LocalSGD trains a model of its own on each device, and under SPMD there is one: start a process per device"
+            )
+
+    return made
+
+
+def _shards() -> bool:
+    flag: Any = importlib.import_module("accelerate.utils").parse_flag_from_env
+    return bool(flag("ACCELERATE_USE_FSDP", default=False))
+
+
+def _is_one_model_of_many_devices() -> bool:
+    from ..torch_xla.modules import xr
+
+    return bool(xr.is_spmd()) and xr.global_runtime_device_count() > 1
+
+
+def _enter(enter: Any) -> Any:
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        if not self.enabled or not _is_on_xla(self.accelerator):
+            return enter(self)
+        self.model_sync_obj = _trains_by_itself(self.model)  # left where accelerate leaves DDP's
+        self.model_sync_obj.__enter__()
+        return self
+
+    return entered
+
+
+@contextmanager
+def _trains_by_itself(model: Any) -> Iterator[None]:
+    _local.append(model)
+    try:
+        yield
+    finally:
+        _local[:] = _without_last(_local, model)
+
+
+def _without_last(models: list[Any], model: Any) -> list[Any]:
+    last = max(i for i, other in enumerate(models) if other is model)
+    return models[:last] + models[last + 1 :]
+
+
+def _average(average: Any) -> Any:
+    @functools.wraps(average)
+    def averaged(self: Any) -> None:
+        if not _is_on_xla(self.accelerator):
+            average(self)
+            return
+        # In a graph of its own: what else is pending may differ between replicas.
+        backend().mark_step()
+        _total([p.data for p in self.model.parameters()])
+        backend().mark_step()
+
+    return averaged
+
+
+def _after_reducing(function: Any, of: Callable[[Any], Iterable[Any]]) -> Any:
+    """``function``, which reduces the gradients of optimizers, but for those of models that train by themselves."""
+
+    @functools.wraps(function)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _reduce(of(self))
+        return function(self, *args, **kwargs)
+
+    return called
+
+
+def _reduce(optimizers: Iterable[Any]) -> None:
+    """Reduce what has to be, and have accelerate take all of it as reduced."""
+    kept = {id(p) for model in _local for p in model.parameters()}
+    for optimizer in optimizers:
+        state = optimizer.gradient_state
+        if not _is_on_xla(optimizer.accelerator_state) or state.is_xla_gradients_synced:
+            continue
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        _total([p.grad.data for p in parameters if p.grad is not None and id(p) not in kept])
+    for optimizer in optimizers:  # after all: they share this
+        optimizer.gradient_state.is_xla_gradients_synced = True
+
+
+def _total(values: list[Any]) -> None:
+    """The values become their mean over accelerate's processes, which are torch_xla's."""
+    from ..torch_xla.modules import xm, xr
+
+    if values:
+        xm.all_reduce(xm.REDUCE_SUM, values, scale=1.0 / xr.world_size())

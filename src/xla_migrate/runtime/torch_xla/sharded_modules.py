@@ -1,0 +1,164 @@
+"""What ``fully_shard`` makes of a module on XLA: torch's ``FSDPModule``, by name and by its methods.
+
+Torch changes a module's class in place, and casts parameters by hooks. So does this: scripts ask
+``isinstance(module, FSDPModule)``, set what is fetched ahead, and build models on "meta", whose
+parameters can be split only when they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from torch import nn
+from torch.distributed import fsdp
+
+from . import spmd
+
+_BASE: Any = getattr(fsdp, "FSDPModule", object)  # from torch 2.6 on
+_classes: dict[type, type] = {}
+
+Cast = Callable[[Any], Any]
+
+
+class Handle:
+    """What ``unshard(async_op=True)`` gives."""
+
+    def wait(self) -> None:
+        """Nothing: parameters are whole."""
+
+
+class ShardedModule(_BASE):  # type: ignore[misc]
+    """Put before a module's own class. When and how shards meet is the compiler's business."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Parameters that are new on the device, from "meta" or the CPU, are split there."""
+        found = super(_last, self)._apply(
+            *args, **kwargs
+        )  # past torch's, which asks for its own state
+        split_parameters(self)
+        return found
+
+    def unshard(self, async_op: bool = False) -> Handle | None:
+        """Nothing: parameters are whole."""
+        return Handle() if async_op else None
+
+
+_last: Any = ShardedModule if _BASE is object else _BASE  # before a module's own class
+
+
+def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Nothing: it says when something is sent, never what is computed."""
+
+
+def _refused(name: str) -> Callable[..., None]:
+    def refused(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            f"{name} on XLA: the compiler adds gradients up as their mean over the batch, without "
+            "hooks; change gradients between backward and step"
+        )
+
+    return refused
+
+
+for _name in (
+    "reshard set_is_last_backward set_requires_gradient_sync set_requires_all_reduce "
+    "set_reshard_after_forward set_reshard_after_backward set_modules_to_forward_prefetch "
+    "set_modules_to_backward_prefetch set_unshard_in_backward set_post_optim_event "
+    "set_force_sum_reduction_for_comms set_allocate_memory_from_process_group_for_comm"
+).split():
+    setattr(ShardedModule, _name, _nothing)
+for _name in (
+    "set_custom_all_gather set_custom_reduce_scatter set_all_reduce_hook "
+    "set_reduce_scatter_divide_factor set_gradient_divide_factor"
+).split():
+    setattr(ShardedModule, _name, _refused(_name))
+
+
+def shard_module(module: nn.Module) -> None:
+    """Give it torch's class, in place, and split its parameters as soon as they are on the device."""
+    own = type(module)
+    if not issubclass(own, ShardedModule):
+        if own not in _classes:
+            _classes[own] = type(f"FSDP{own.__name__}", (ShardedModule, own), {})
+        module.__class__ = _classes[own]
+    split_parameters(module)
+
+
+def split_parameters(module: nn.Module) -> None:
+    """Those that are on the device."""
+    for parameter in module.parameters():
+        if parameter.device.type == "xla":
+            spmd.shard(parameter)
+
+
+class Casts:
+    """Torch's ``MixedPrecisionPolicy`` for some modules: computed in another type, kept in their own.
+
+    Parameters are exchanged for casts of them while a module runs. Each module does so for what is below it, where
+    it is not done yet: checkpointing runs parts of the modules again in the backward pass.
+    """
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+        self._active = False
+        self._kept: list[tuple[dict[str, Any], str, Any]] = []
+
+    def attach(self, managed: Iterable[nn.Module]) -> None:
+        """To all modules whose parameters these are."""
+        for module in managed:
+            begins = _Begins(self)
+            module.register_forward_pre_hook(begins, prepend=True)
+            module.register_forward_hook(_Ends(self, begins), always_call=True)
+
+    def begin(self, module: nn.Module) -> bool:
+        """True if it is this call that exchanges parameters."""
+        if self._active:
+            return False
+        self._active = True
+        for part in managed_modules(module):
+            for name, parameter in part._parameters.items():
+                if parameter is not None:
+                    self._kept.append((part._parameters, name, parameter))
+                    part._parameters[name] = self._cast(parameter)
+        return True
+
+    def end(self) -> None:
+        """Put the parameters back."""
+        while self._kept:
+            parameters, name, parameter = self._kept.pop()
+            parameters[name] = parameter
+        self._active = False
+
+
+class _Begins:
+    """A forward pre-hook; remembers for each call under way whether it exchanged parameters."""
+
+    def __init__(self, casts: Casts) -> None:
+        self._casts = casts
+        self.calls: list[bool] = []
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        self.calls.append(self._casts.begin(module))
+
+
+class _Ends:
+    """A forward hook."""
+
+    def __init__(self, casts: Casts, begins: _Begins) -> None:
+        self._casts, self._begins = casts, begins
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._begins.calls.pop():
+            self._casts.end()
+
+
+def managed_modules(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and those in it whose parameters it is to split: not those in modules that are split by themselves."""
+    yield module
+    for child in module.children():
+        if not isinstance(child, ShardedModule):
+            yield from managed_modules(child)

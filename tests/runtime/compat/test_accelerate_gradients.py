@@ -1,0 +1,197 @@
+"""LocalSGD, and clipping: two replicas of accelerate on XLA train as two on the CPU, where DistributedDataParallel does it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from .. import rehearsal
+
+pytest.importorskip("accelerate")
+
+# On the CPU torch_xla knows one replica (fact 3.10): what accelerate asks it for goes through gloo, on the host.
+TWO_REPLICAS = """
+import torch, torch.distributed as dist
+import torch_xla, torch_xla.core.xla_model as xm, torch_xla.runtime as xr
+dist.init_process_group("gloo")
+launches = []
+def all_reduce(kind, inputs, scale=1.0, **options):
+    assert kind == "sum"
+    launches.append(len(inputs))
+    for x in inputs:
+        host = x.cpu()
+        dist.all_reduce(host)
+        x.copy_(host * scale)
+    return inputs
+xm.all_reduce = all_reduce
+xm.rendezvous = lambda tag, *rest: dist.barrier()
+xr.world_size, xr.global_ordinal = dist.get_world_size, dist.get_rank
+from xla_migrate import runtime as xla
+xla.patch_accelerate()
+"""
+ALONE = "from xla_migrate import runtime as xla\nxla.patch_accelerate()\n"
+SCRIPT = """
+import torch
+from accelerate import Accelerator
+from accelerate.local_sgd import LocalSGD
+from accelerate.utils import set_seed
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+accelerator = Accelerator()
+x = torch.randn(44, 3, generator=torch.Generator().manual_seed(1))
+rank = accelerator.process_index
+
+def made(lr=0.1):
+    set_seed(0)
+    model = Two()
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    loader = torch.utils.data.DataLoader(x, batch_size=2)
+    return accelerator.prepare(model, optimizer, loader)
+
+def values(model):
+    return [float(v) for p in model.parameters() for v in p.detach().cpu().flatten()]
+
+def train(name, steps=3, window=1, enabled=True, clip=None, raises=None, batches=None, nested=False, after=0, part=False):
+    accelerator.gradient_accumulation_steps = window
+    accelerator.step = 0
+    model, optimizer, loader = made()
+    told = []
+    def one(batch, local=None):
+        with accelerator.accumulate(model):
+            accelerator.backward((model(batch) ** 2).mean())
+            if clip is not None and accelerator.sync_gradients:
+                getattr(accelerator, "clip_grad_" + clip)(model.parameters(), 0.3)
+            optimizer.step()
+            optimizer.zero_grad()
+            if local is not None:
+                local.step()
+        told.append(values(model))
+    def loop():
+        with LocalSGD(accelerator=accelerator, model=model, local_sgd_steps=steps, enabled=enabled) as local:
+            for i, batch in enumerate(loader):
+                if i == raises:
+                    raise KeyError("sample")
+                one(batch, local)
+                if nested and i == 4:
+                    with LocalSGD(accelerator, model, 100):
+                        told.append(values(model))
+                if i == batches:
+                    break
+        return local
+    if raises is None:
+        local = loop()
+        report(name + " state", [bool(local.enabled), local.num_steps])
+    else:
+        try:
+            loop()
+        except KeyError as error:
+            report(name + " raised", str(error))
+    told.append(values(model))
+    for i, batch in enumerate(loader):
+        if i < after:
+            one(batch)
+    report(name, told)
+"""
+CASES = """
+train("plain", after=2)
+train("window", window=3, after=3)
+train("disabled", enabled=False)
+train("clipped", clip="norm_")
+train("clipped and disabled", clip="norm_", enabled=False)
+train("values clipped", clip="value_", enabled=False)
+train("raises", raises=4, after=2)
+train("left early", batches=4, after=2)
+train("nested", nested=True, after=1)
+"""
+SEVERAL = """
+def pair(name, clip, local_one, first):
+    models = [made(), made(0.05)]
+    loader = models[0][2]
+    told = []
+    import contextlib
+    context = LocalSGD(accelerator, models[0][0], 4) if local_one else contextlib.nullcontext()
+    with context as local:
+        for batch in loader:
+            loss = sum((model(batch) ** 2).mean() for model, _, _ in models)
+            accelerator.backward(loss)
+            for model, optimizer, _ in (models if first else models[::-1]):
+                if clip:
+                    accelerator.clip_grad_norm_(model.parameters(), 0.3)
+                optimizer.step()
+                optimizer.zero_grad()
+            if local is not None:
+                local.step()
+            told.append([values(model) for model, _, _ in models])
+    report(name, told)
+pair("one of two", False, True, True)
+pair("one of two, the other first", False, True, False)
+pair("both clipped", True, False, True)
+pair("both clipped, in the other order", True, False, False)
+"""
+
+
+@functools.cache
+def on_xla() -> list[dict[str, Any]]:
+    return rehearsal.run(TWO_REPLICAS + SCRIPT + CASES + SEVERAL)
+
+
+@functools.cache
+def on_the_cpu() -> list[dict[str, Any]]:
+    script = SCRIPT.replace("Accelerator()", "Accelerator(cpu=True)") + CASES + SEVERAL
+    return rehearsal.run(script, USE_TORCH_XLA="0", ACCELERATE_USE_CPU="1")
+
+
+def flat(told: Any) -> list[float]:
+    return [v for part in told for v in flat(part)] if isinstance(told, list) else [told]
+
+
+def test_replicas_train_by_themselves_and_are_averaged_as_on_the_cpu() -> None:
+    for rank, (expected, found) in enumerate(zip(on_the_cpu(), on_xla(), strict=True)):
+        assert list(found) == list(expected)
+        for name, told in expected.items():
+            if isinstance(told, list) and "state" not in name:
+                assert flat(found[name]) == pytest.approx(flat(told), rel=1e-4, abs=1e-6), (
+                    rank,
+                    name,
+                )
+            else:
+                assert found[name] == told, (rank, name)
+
+
+def test_they_differ_between_the_averages() -> None:
+    """Else the comparison would say nothing. At the end they are averaged, and momentum is not."""
+    first, second = on_xla()
+    equal = [a == pytest.approx(b) for a, b in zip(first["plain"], second["plain"], strict=True)]
+    assert equal == [*[False, False, True] * 3, False, False, True, False, False]
+
+
+def test_one_process_has_nothing_to_average() -> None:
+    (found,) = rehearsal.run(ALONE + SCRIPT + 'train("alone", batches=6)', count=1)
+    assert found["alone state"] == [False, 7]
+    assert found["alone"][-1] != found["alone"][0]
+
+
+def test_spmd_is_refused_for_it_has_one_model() -> None:
+    script = """
+import torch_xla.runtime as xr
+xr.use_spmd()
+from accelerate import Accelerator
+from accelerate.local_sgd import LocalSGD
+accelerator, model = Accelerator(), None
+report("disabled", LocalSGD(accelerator, model, 8, enabled=False).enabled)
+try:
+    LocalSGD(accelerator, model, 8)
+except NotImplementedError as error:
+    report("refused", str(error))
+"""
+    (found,) = rehearsal.run(ALONE + script, count=1, CPU_NUM_DEVICES="2")
+    assert found["disabled"] is False
+    assert "start a process per device" in found["refused"]
