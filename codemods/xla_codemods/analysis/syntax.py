@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from ..patterns import Pattern
 from .nodes import CHILDREN, LEAVES, walk
 from .scopes import FunctionNode
 
@@ -114,13 +115,14 @@ def is_static(function: FunctionNode) -> bool:
 
 def is_pure(test: ast.expr, only_answers: Callable[[ast.Call], bool] = lambda call: False) -> bool:
     """True if evaluating `test` can be left out: names, attributes and comparisons, questions of torch's, a dict's or a
-    builtin's, and calls of which `only_answers` knows that they do nothing else.
+    builtin's, what is called as questions are, and calls of which `only_answers` knows that they do nothing else.
     """
     for node in walk(test):
         if isinstance(node, ast.Call):
             func = node.func
             last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if last not in _QUESTIONS and not only_answers(node):
+            asks = last in _QUESTIONS or _PREDICATE.search(last) is not None
+            if not asks and not only_answers(node):
                 return False
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
@@ -130,6 +132,9 @@ def is_pure(test: ast.expr, only_answers: Callable[[ast.Call], bool] = lambda ca
 _QUESTIONS = frozenset(
     "is_available device_count get keys is_enabled get_scale hasattr getattr isinstance len bool".split()
 )
+
+
+_PREDICATE = Pattern(r"^_?(?:is|has)_\w+$|^find_spec$")  # `is_apex_available()`
 
 
 def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:

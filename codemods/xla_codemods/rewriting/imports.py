@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
-from ..analysis.syntax import used_names
+from ..analysis.syntax import is_pure, used_names
 from ..edits import DropAlias, Edit, remove
 from ..source import Source
 from .chunks import first_line
@@ -22,12 +22,14 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 def tidy_imports(text: str, script: ParsedFile) -> str:
     """`text`, the edited source of `script`, with its imports brought up to date."""
     source = script.source.edited(text)
-    edits = list(_unused(source.tree, script))
-    if edits:
+    while edits := list(_unused(source.tree, script)):
         parents = {
             child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)
         }
-        text = rewrite(source, edits, parents).text
+        done = rewrite(source, edits, parents).text
+        if done == text:
+            break
+        text = done
         source = source.edited(text)
     return _with_imports(source, script)
 
@@ -176,8 +178,14 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
             if aliases:
                 dropped[node] = aliases
     whole = {node for node, aliases in dropped.items() if len(aliases) == len(node.names)}  # type: ignore[attr-defined]
+    chained = {
+        node.orelse[0] for node in ast.walk(tree) if isinstance(node, ast.If) and node.orelse
+    }
     guards = {
-        node for node in ast.walk(tree) if isinstance(node, ast.Try) and _is_idle(node, whole, gone)
+        node
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Try) and _is_idle(node, whole, gone))
+        or (isinstance(node, ast.If) and node not in chained and _only_imports(node, whole))
     }
     guarded = {statement for guard in guards for statement in guard.body}
     yield from (remove(guard) for guard in guards)
@@ -286,6 +294,11 @@ def _is_idle(guard: ast.Try, whole: set[ast.stmt], gone: set[str]) -> bool:
     if guard.orelse or guard.finalbody or not all(s in whole for s in guard.body):
         return False
     return all(_only_complains(s, gone) for handler in guard.handlers for s in handler.body)
+
+
+def _only_imports(guard: ast.If, whole: set[ast.stmt]) -> bool:
+    """True if `if is_apex_available(): import ...` has nothing left to do: all of it goes."""
+    return not guard.orelse and is_pure(guard.test) and all(s in whole for s in guard.body)
 
 
 def _only_complains(statement: ast.stmt, gone: set[str]) -> bool:

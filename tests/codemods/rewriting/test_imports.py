@@ -223,3 +223,36 @@ def test_an_import_that_a_string_needs_stays(use: str) -> None:
     assert "from torch.cuda.amp import GradScaler\n" in migrated(source)
     other = source.replace(use, 'print("GradScaler")')
     assert "from torch.cuda.amp import GradScaler\n" not in migrated(other)
+
+
+GUARDED = """import importlib.util
+import torch
+from .tools import is_apex_available, has_wandb
+{guard}
+def step(loss, optimizer):
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "left"),
+    [
+        ("if is_apex_available():\n    from apex import amp\n", ""),
+        ("if importlib.util.find_spec('apex'):\n    from apex import amp\n", ""),
+        ("if has_wandb and is_apex_available():\n    from apex import amp\n", ""),
+        ("if APEX:\n    import apex\n    from apex import amp\n", "    import apex\n"),
+        ("if APEX:\n    from apex import amp\nelse:\n    print(1)\n", "else:\n    print(1)\n"),
+        ("if A:\n    print(0)\nelif APEX:\n    from apex import amp\n", "elif APEX:\n    pass\n"),
+        ("if install():\n    from apex import amp\n", "if install():\n    pass\n"),
+    ],
+)
+def test_a_test_whose_imports_go_goes_with_them(guard: str, left: str) -> None:
+    after = migrated(GUARDED.format(guard=guard))
+    assert "from apex import amp" not in after
+    if left:
+        assert left in after
+    else:
+        assert "if " not in after
+        assert "pass" not in after
+        assert ("is_apex_available" in after) is ("is_apex" not in guard)

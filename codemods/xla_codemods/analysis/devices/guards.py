@@ -97,13 +97,22 @@ def _imports(statement: ast.stmt, package: str) -> bool:
     return False
 
 
-def _asks_for(test: ast.expr, name: ast.Name) -> bool:
-    """`HAS_APEX`, `HAS_APEX is True`."""
+def _asks_for(test: ast.expr, name: ast.Name, denied: frozenset[str] = frozenset()) -> bool:
+    """True if `test` holds wherever the flag does: `HAS_APEX`, `not fp16 or HAS_APEX`, `not fp16 or fp16 and HAS_APEX`.
+
+    `denied`: what is asked beside an `or`, whether it is not so.
+    """
     match test:
         case ast.Compare(
             left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=True)]
         ):
             return left is name
+        case ast.BoolOp(op=ast.Or(), values=values) if is_pure(test):
+            noes = [v.operand for v in values if isinstance(v, ast.UnaryOp)]
+            denied |= {ast.unparse(no) for no in noes}
+            return any(_asks_for(value, name, denied) for value in values)
+        case ast.BoolOp(op=ast.And(), values=values) if is_pure(test):
+            return all(ast.unparse(v) in denied or _asks_for(v, name, denied) for v in values)
     return test is name
 
 

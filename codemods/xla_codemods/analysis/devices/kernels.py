@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
+from ..scopes import resolve
 from .extensions import hands_to_an_extension
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+    from ..scopes import Scope
 
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
@@ -26,6 +29,10 @@ _KERNELS = Pattern(
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=",
     re.IGNORECASE,
 )
+# What of this says only how a function is called, which may be a helper of the project's own.
+_NAMED = Pattern(r"_cuda\w*\(", re.IGNORECASE)
+_PLAIN = frozenset({"torch", "numpy", *sys.stdlib_module_names})
+_MOST_CALLS = 4
 # What is asked of CUDA's hardware, behind a question for CUDA.
 _HARDWARE = Pattern(
     r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
@@ -153,12 +160,54 @@ def _is_test_of_kernels(script: ParsedFile, node: ast.expr) -> bool:
 
 def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
     """True if `parts` hold code of CUDA's own, by the names that they are written with or that these stand for."""
-    text = "\n".join(script.segment(part) for part in parts)
+    text = _without_helpers(script, parts)
     if _is_kernel_code(text):
         return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
     return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+
+
+def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> str:
+    """`parts` as they are written, but for the project's own functions that are no kernels: `clear_cuda_memory()`."""
+    text = "\n".join(script.segment(part) for part in parts)
+    if not _NAMED.search(text):
+        return text
+    for call in (n for part in parts for n in walk(part) if isinstance(n, ast.Call)):
+        if not _NAMED.search(f"{_called(call)}("):
+            continue
+        function = script.value(call.func).definition
+        function = function or script.local_method(call.func, script.index.scope(call))
+        scope: Scope | None = script.module
+        if function is None and script.project is not None:
+            found = script.project.definition(script.dotted(call.func) or "")
+            if found is not None:
+                function, scope = found[0], script.project.modules.scope(found[1])
+        if scope is not None and _is_a_helper(function, scope, _MOST_CALLS):
+            text = text.replace(f"{_called(call)}(", "(")
+    return text
+
+
+def _is_a_helper(function: ast.AST | None, scope: Scope, depth: int) -> bool:
+    """True if `function`, in the module of `scope`, calls nothing but torch, Python and others like it, and no kernel."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or not depth:
+        return False
+    text = "\n".join(ast.unparse(statement) for statement in function.body)
+    for call in (node for node in walk(function) if isinstance(node, ast.Call)):
+        name = _called(call)
+        package = (resolve(call.func, scope) or "torch").partition(".")[0]
+        if name == "apply" or package not in _PLAIN:
+            return False  # of an autograd function, of an extension
+        if _NAMED.search(f"{name}(") and isinstance(call.func, ast.Name):
+            made = [b.node for b in scope.bindings.get(name, ()) if b.how == "def"]
+            if len(made) == 1 and _is_a_helper(made[0], scope, depth - 1):
+                text = text.replace(f"{name}(", "(")
+    return not _is_kernel_code(text)
+
+
+def _called(call: ast.Call) -> str:
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:

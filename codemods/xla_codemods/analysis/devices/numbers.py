@@ -214,10 +214,18 @@ class Numbers:
             return dotted is None and (last.endswith("rank") or is_index_of_tensor(call, scope))
         if target.function.name == "__init__":
             return False
-        return any(
-            self._is_number(value, home, target.view, depth + 1)
-            for value, home in _returned(target)
-        )
+        handed = self.callees.handed(view, call, scope)
+        given = dict(filled(handed, target)) if handed is not None else {}
+        for value, home in _returned(target):
+            chosen = isinstance(value, ast.IfExp) and "is_available" in ast.unparse(value.test)
+            for leaf in () if chosen else leaves(value):
+                if (name := _parameter(leaf, home)) in given:
+                    # what this call hands over: `default(device, self.device)`, not what others do
+                    if self._is_number(given[name], scope, view, depth + 1):
+                        return True
+                elif self._is_number(leaf, home, target.view, depth + 1):
+                    return True
+        return False
 
     def _is_named(self, node: ast.Name, scope: Scope, view: View, depth: int) -> bool:
         found = scope.find(node.id)
@@ -396,6 +404,13 @@ def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
                 return True
         child, current = current, parents.get(current)
     return False
+
+
+def _parameter(node: ast.expr, scope: Scope) -> str:
+    """The name of `node`, where it is a parameter of the function of `scope` and nothing else; else empty."""
+    bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
+    alone = bool(bindings) and all(b.how == "parameter" for b in bindings)
+    return node.id if isinstance(node, ast.Name) and alone else ""
 
 
 def _part(binding: Binding) -> ast.expr | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
-from ..syntax import keyword, walk_body
+from ..syntax import argument_for, keyword, walk_body
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -107,7 +107,7 @@ def _hands_on(script: ParsedFile, node: ast.expr) -> bool:
         return False
     if isinstance(node.func, ast.Attribute) and node.func.attr == "get":
         return bool(node.args) and not isinstance(node.args[0], ast.Starred)
-    return isinstance(_function(script, node), ast.FunctionDef)
+    return _is_getattr(node) or isinstance(_function(script, node), ast.FunctionDef)
 
 
 def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
@@ -115,7 +115,10 @@ def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
     if isinstance(definition, ast.FunctionDef):
         for node in walk_body(definition.body):
             if isinstance(node, ast.Return) and node.value is not None:
-                yield node.value
+                yield from _in_the_call(node.value, definition, call)
+    elif _is_getattr(call):
+        yield ast.copy_location(ast.Attribute(call.args[0], call.args[1].value), call)  # type: ignore[attr-defined]
+        yield call.args[2]
     elif isinstance(call.func, ast.Attribute):
         key = call.args[0]
         if isinstance(key, ast.Constant):
@@ -123,6 +126,30 @@ def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
         else:
             yield from _all_entries(script, call.func.value)
         yield from call.args[1:2]
+
+
+def _in_the_call(
+    returned: ast.expr, definition: ast.FunctionDef, call: ast.Call
+) -> Iterator[ast.expr]:
+    """What `returned` is in `call`: of a parameter, what is handed to it (`default(precision, "fp16")`)."""
+    if isinstance(returned, ast.IfExp):
+        yield from _in_the_call(returned.body, definition, call)
+        yield from _in_the_call(returned.orelse, definition, call)
+    elif isinstance(returned, ast.BoolOp):
+        for part in returned.values:
+            yield from _in_the_call(part, definition, call)
+    elif isinstance(returned, ast.Name):
+        yield argument_for(returned.id, definition, call, skip_self=False) or returned
+    else:
+        yield returned
+
+
+def _is_getattr(call: ast.Call) -> bool:
+    """`getattr(args, "optim", "adamw")`."""
+    match call:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str()), _]):
+            return True
+    return False
 
 
 def _function(script: ParsedFile, call: ast.Call) -> ast.AST | None:

@@ -66,7 +66,7 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
             return values.returned(*method) if method else UNKNOWN
     elif callee.definition is not None:
         home = values.scopes[callee.definition]
-        return values.returned(callee.definition, home.parent or home)
+        return values.returned(callee.definition, home.parent or home, (node, scope))
     if callee.has(MODULE):
         return _forward(values, callee, node, scope)
     found = UNKNOWN

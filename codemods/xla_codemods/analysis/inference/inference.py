@@ -161,8 +161,13 @@ class Inference:
             return of(TENSOR, BATCH)
         return value
 
-    def returned(self, function: FunctionNode, scope: Scope) -> Value:
-        """The join of what `function` returns (or, for a generator, an iterable of what it yields)."""
+    def returned(
+        self, function: FunctionNode, scope: Scope, by: tuple[ast.Call, Scope] | None = None
+    ) -> Value:
+        """The join of what `function` returns (or, for a generator, an iterable of what it yields).
+
+        `by`: the call, of whose arguments it may hand one back: `default(device, self.device)`.
+        """
         inner = self.inner(function, scope)
         returns: list[Value] = []
         yields: list[Value] = []
@@ -170,12 +175,34 @@ class Inference:
         walked = walk_body if "yield" in scope.text else statements
         for node in walked(function.body):
             if isinstance(node, ast.Return) and node.value is not None:
-                returns.append(self.value(node.value, inner))
+                returns += self._handed_back(node.value, inner, function, by)
             elif isinstance(node, ast.Yield) and node.value is not None:
                 yields.append(self.value(node.value, inner))
         if yields:
             return Value(element=join(*yields))
         return join(*returns) if returns else UNKNOWN
+
+    def _handed_back(
+        self,
+        value: ast.expr,
+        inner: Scope,
+        function: FunctionNode,
+        by: tuple[ast.Call, Scope] | None,
+    ) -> Iterator[Value]:
+        """What returning `value` gives; of a parameter, what the call hands over for it, and not what others do."""
+        if by is not None and isinstance(value, ast.Name):
+            bindings = inner.bindings.get(value.id, ())
+            if bindings and all(b.how == "parameter" for b in bindings):
+                given = argument_for(value.id, function, by[0], skip_self=False)
+                if given is not None:
+                    yield self.value(given, by[1])
+                    return
+        if by is not None and isinstance(value, (ast.IfExp, ast.BoolOp)):
+            parts = value.values if isinstance(value, ast.BoolOp) else (value.body, value.orelse)
+            for branch in parts:
+                yield from self._handed_back(branch, inner, function, by)
+        else:
+            yield self.value(value, inner)
 
     def attribute_of(self, definition: ast.ClassDef, name: str) -> Value:
         """What `self.<name>` may be in the local class `definition`, or in its local bases."""

@@ -147,9 +147,33 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         yield RULE.finding(script, call, message, severity=WARNING)
     elif asked is None:
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.device_count()"))
+    elif (edit := _without(script, asked, answer)) is not None:
+        yield RULE.finding(script, call, message, edit)
     else:
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
         yield RULE.finding(script, call, message, Replace(asked, text))
+
+
+def _without(script: Script, asked: ast.expr, answer: bool) -> Replace | None:
+    """The edit that leaves `asked` out of a condition which asks whether CUDA is available, too: the answer is the same."""
+    around = script.parent(asked)
+    if not isinstance(around, ast.BoolOp) or isinstance(around.op, ast.And) is not answer:
+        return None
+    others = [value for value in around.values if value is not asked]
+    if not any(_asks_whether_available(script, value, answer) for value in others):
+        return None
+    joint = " and " if answer else " or "
+    text = joint.join(f"{{{place}}}" for place in range(len(others)))
+    return Replace(around, text, tuple(others))
+
+
+def _asks_whether_available(script: Script, node: ast.expr, answer: bool) -> bool:
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not answer and _asks_whether_available(script, operand, True)
+        case ast.Call(func=func):
+            return answer and script.dotted(func) in _AVAILABLE
+    return False
 
 
 @RULE.reference(*_COUNTS)

@@ -88,6 +88,7 @@ _ANY = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocas
 _CUDA_ORDER = ("enabled", "dtype", "cache_enabled")
 _ANY_ORDER = ("device_type", "dtype", "enabled", "cache_enabled")
 _MESSAGE = "autocast for CUDA leaves XLA tensors in float32 without a warning: use `xla.autocast`"
+_OFF = "this switches CUDA's autocast off, and leaves XLA's on: use `xla.autocast`"
 _RIGHT = frozenset({"torch.bfloat16", "torch.float32"})
 _OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia", "meta", "xla"})
 
@@ -98,7 +99,7 @@ def of_cuda(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         Replace(call.func, f"{script.xla}.autocast"),
         *_arguments(script, call, scope, _CUDA_ORDER),
     ]
-    yield RULE.finding(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _message(call, _CUDA_ORDER), *edits)
 
 
 @RULE.call(*_ANY)
@@ -109,7 +110,15 @@ def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         Replace(call.func, f"{script.xla}.autocast"),
         *_arguments(script, call, scope, _ANY_ORDER),
     ]
-    yield RULE.finding(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _message(call, _ANY_ORDER), *edits)
+
+
+def _message(call: ast.Call, order: tuple[str, ...], first: int = 0) -> str:
+    """What happens on XLA; with `enabled=False`, which is for what must not run in half precision."""
+    place = first + order.index("enabled")
+    enabled = call.args[place] if len(call.args) > place else keyword(call, "enabled")
+    is_off = isinstance(enabled, ast.Constant) and enabled.value is False
+    return _OFF if is_off else _MESSAGE
 
 
 @RULE.call("functools.partial", mentions=("autocast",))
@@ -124,7 +133,11 @@ def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     edits = _arguments(script, call, scope, order, first=1)
     yield RULE.finding(
-        script, call, _MESSAGE, Replace(call.args[0], f"{script.xla}.autocast"), *edits
+        script,
+        call,
+        _message(call, order, first=1),
+        Replace(call.args[0], f"{script.xla}.autocast"),
+        *edits,
     )
 
 

@@ -153,7 +153,7 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import SCALER
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
-from ...analysis.training.scalers.creations import MAKERS, Creation, idle_bindings
+from ...analysis.training.scalers.creations import MAKERS, Creation, creations, idle_bindings
 from ...analysis.training.scalers.scaled_gradients import clipped
 from ...analysis.training.scalers.uses import Uses, classify
 from ...edits import Edit, Replace, remove
@@ -170,6 +170,10 @@ RULE = Rule(
 )
 
 _MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
+_BESIDE_ACCELERATE = (
+    "this GradScaler scales losses on XLA, too, and costs one device read in every step: ask accelerate for bfloat16, "
+    "which needs none, and remove it"
+)
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
@@ -209,6 +213,8 @@ def _clipped_while_scaled(script: Script, uses: Uses) -> Iterator[Finding]:
 @RULE.call(*MAKERS)
 def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if uses_accelerate(script):
+        if any(c.call is call and not _is_disabled(c) for c in creations(script)):
+            yield RULE.finding(script, call, _BESIDE_ACCELERATE, effort=MEDIUM)
         return
     uses = classify(script)
     asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
@@ -220,8 +226,9 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference(*MAKERS)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`make = partial(GradScaler, enabled=amp)`."""
-    if is_handed_on(node, script.parents) and not uses_accelerate(script):
-        yield RULE.finding(script, node, _MESSAGE, effort=MEDIUM)
+    if is_handed_on(node, script.parents):
+        message = _BESIDE_ACCELERATE if uses_accelerate(script) else _MESSAGE
+        yield RULE.finding(script, node, message, effort=MEDIUM)
 
 
 def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Iterator[Edit]:

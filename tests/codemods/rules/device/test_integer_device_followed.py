@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ...analysis.projects.test_project import after
-from ...helpers import migrated
+from ...helpers import findings, migrated
 
 MOVE = "import torch\n\ndef move(x, device):\n    return x.to(device)\n"
 CALL = (
@@ -224,3 +224,43 @@ def test_functions_that_call_each_other_in_many_ways_are_each_looked_at_once(end
     else:
         assert "f0(x, xla.xla_device(rank))" in result
         assert "return x.to(xla." not in result
+
+
+CHOOSING = """import torch
+
+def default(value, other):
+    {body}
+
+def fit(model, args, steps, x, loss, own):
+    steps = default(steps, 1000)
+    rank = default(args.rank, 0)
+    device = {chosen}
+    model.to(device)
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return value if value is not None else other",
+        "return value or other",
+        "if value is not None:\n        return value\n    return other",
+    ],
+)
+@pytest.mark.parametrize(
+    ("chosen", "is_number"),
+    [
+        ("default(args.device, own.device)", False),
+        ("default(own.device, x.device)", False),
+        ("default(value=args.device, other=x.device)", False),
+        ("default(args.device, 0)", True),
+        ("default(args.device, rank)", True),
+        ("default(value=rank, other=x.device)", True),
+    ],
+)
+def test_what_a_helper_hands_back_is_what_this_call_hands_it(
+    body: str, chosen: str, is_number: bool
+) -> None:
+    found = {code for _, code in findings(CHOOSING.format(body=body, chosen=chosen))}
+    assert ("XLA106" in found) is is_number

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import migrated
 from ..lines import codes, line
@@ -27,6 +28,12 @@ from ..lines import codes, line
         ("a = torch.cuda.device_count() == 0", "a = not xla.is_available()"),
         ("a = torch.cuda.device_count() >= 1 and f", "a = xla.is_available() and f"),
         ("if torch.cuda.device_count(): f()", "if xla.is_available(): f()"),
+        ("if torch.cuda.is_available() and torch.cuda.device_count() > 0: f()", "if xla.is_available(): f()"),
+        ("if f and torch.cuda.is_available() and torch.cuda.device_count(): f()", "if f and xla.is_available(): f()"),
+        ("if (f or g) and torch.cuda.device_count() >= 1 and torch.cuda.is_available(): f()", "if (f or g) and xla.is_available(): f()"),
+        ("if not torch.cuda.is_available() or torch.cuda.device_count() == 0: f()", "if not xla.is_available(): f()"),
+        ("if torch.cuda.is_available() or torch.cuda.device_count() > 0: f()", "if xla.is_available() or xla.is_available(): f()"),
+        ("if torch.cuda.is_available() and torch.cuda.device_count() > 1: f()", "if xla.is_available() and xla.device_count() > 1: f()"),
         ("a = not torch.cuda.device_count()", "a = not xla.is_available()"),
         ("d = torch.cuda.current_device()", "d = xla.xla_device()"),
         ("print(torch.cuda.current_device())", "print((xla.xla_device().index or 0))"),
@@ -81,6 +88,54 @@ def test_asks_the_runtime(before: str, after: str) -> None:
 def test_a_question_that_chooses_cuda_code_stays(source: str) -> None:
     assert line(source) == source
     assert "XLA102" not in codes(source)
+
+
+HELPERS = """
+import gc
+def clear_cuda_memory():
+    gc.collect()
+    torch.cuda.empty_cache()
+def all_cuda(batch):
+    return [x.cuda() for x in batch]
+def free_cuda():
+    return total_cuda_memory() - torch.cuda.memory_reserved()
+def total_cuda_memory():
+    return torch.cuda.get_device_properties(0).total_memory
+def swish_cuda(x):
+    return swish_ext.forward(x)
+def norm_cuda(x):
+    return Norm.apply(x)
+class Batches:
+    def next_cuda(self):
+        return next(self.batches).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "stays"),
+    [
+        ("clear_cuda_memory()", False),
+        ("batch = all_cuda(batch)", False),
+        ("print(free_cuda())", False),
+        ("return total_cuda_memory()", False),
+        ("return Batches().next_cuda()", False),
+        ("return swish_cuda(batch)", True),
+        ("return norm_cuda(batch)", True),
+        ("return unknown_cuda(batch)", True),
+    ],
+)
+def test_a_function_whose_name_says_cuda_is_no_kernel_where_it_has_none(
+    call: str, stays: bool
+) -> None:
+    source = f"import swish_ext\n{HELPERS}\ndef main(batch):\n    if torch.cuda.is_available():\n        {call}\n"
+    assert ("    if torch.cuda.is_available():" in line(source)) is stays
+
+
+def test_nor_one_of_another_module_of_the_project() -> None:
+    main = "import torch\nfrom lib import all_cuda\nif torch.cuda.is_available():\n    batch = all_cuda(batch)\n"
+    files = {"main.py": main.encode(), "lib.py": f"import torch\n{HELPERS}".encode()}
+    done = migrate(files["main.py"], Options(), "main.py", Project(Modules(files), "main.py"))
+    assert "if xla.is_available():" in done.data.decode()
 
 
 def test_what_is_moved_beside_a_kernel_is_moved_to_xla() -> None:

@@ -37,6 +37,7 @@ def test_a_branch_in_the_call_becomes_bfloat16(value: str) -> None:
         'options = dict(mixed_precision="fp16")\na = Accelerator(**options)\n',
         'options = {"mixed_precision": "fp16"}\na = Accelerator(**options)\n',
         'class C:\n    precision: str = "fp16"\nc = C()\na = Accelerator(mixed_precision=c.precision)\n',
+        'def either(a, b="fp16"):\n    return a or b\na = Accelerator(mixed_precision=either(p))\n',
     ],
 )
 def test_what_comes_by_a_name_is_reported_where_it_stands(source: str) -> None:
@@ -44,6 +45,24 @@ def test_what_comes_by_a_name_is_reported_where_it_stands(source: str) -> None:
     assert '"fp16"' in (HEAD + source).splitlines()[line - 1]
     data = (HEAD + source).encode()
     assert b'"fp16"' in migrate(data).data
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments"),
+    [
+        ("", 'mixed_precision=getattr(args, "precision", "fp16")'),
+        ("return x if x is not None else d", 'mixed_precision=default(p, "fp16" if big else "no")'),
+        ("return d() if callable(d) else d", '**{"mixed_precision": default(p, "fp16")}'),
+        ("return x or d", 'mixed_precision=default(x=p, d="fp16")'),
+        ("return d", 'mixed_precision=default(p, "fp16")'),
+    ],
+)
+def test_nor_what_a_function_hands_back(before: str, arguments: str) -> None:
+    define = f"def default(x, d):\n    {before}\n" if before else ""
+    data = (HEAD + define + f"a = Accelerator({arguments})\n").encode()
+    text = migrate(data).data.decode()
+    assert '"fp16"' not in text
+    assert '"bf16"' in text
 
 
 @pytest.mark.parametrize("value", ['"bf16" if big else "no"', "args.mixed_precision", "p"])

@@ -157,6 +157,13 @@ def main(args, model, optimizer):
         ("if args.fp16 and not HAS_APEX: raise ImportError('apex')", "True", True),
         ("if HAS_APEX is False: raise ImportError('apex')", "True", True),
         ("assert HAS_APEX, 'apex'", "True", True),
+        ("assert not args.fp16 or HAS_APEX", "True", True),
+        ("assert HAS_APEX or not args.fp16", "True", True),
+        ("assert not args.fp16 or (args.fp16 and HAS_APEX), 'apex'", "True", True),
+        ("assert not args.fp16 or HAS_APEX and args.fp16", "True", True),
+        ("assert not args.fp16 or args.gpu and HAS_APEX", "True", False),  # asks for a GPU, too
+        ("assert args.fp16 and HAS_APEX", "True", False),
+        ("assert not args.fp16 or not HAS_APEX", "True", False),
         (
             "if args.pop() and not HAS_APEX: raise ImportError('apex')",
             "True",

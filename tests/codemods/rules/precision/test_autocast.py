@@ -154,3 +154,23 @@ def test_what_a_function_returns_is_called_elsewhere() -> None:
     source = f"{head}around = context(True)\nwith around(False):\n    y = f()\nloss.backward()\n"
     assert "    return torch.cuda.amp.autocast if amp else suppress" in migrated(source)
     assert (3, "XLA201") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("context", "is_off"),
+    [
+        ("torch.cuda.amp.autocast(enabled=False)", True),
+        ("torch.cuda.amp.autocast(False)", True),
+        ("torch.autocast('cuda', enabled=False)", True),
+        ("torch.autocast('cuda', torch.float32, False)", True),
+        ("torch.amp.autocast(device_type='cuda', enabled=False)", True),
+        ("partial(torch.autocast, 'cuda', enabled=False)()", True),
+        ("torch.cuda.amp.autocast(enabled=args.amp)", False),
+        ("torch.autocast('cuda', enabled=True)", False),
+        ("torch.autocast('cuda')", False),
+    ],
+)
+def test_one_that_is_switched_off_is_told_otherwise(context: str, is_off: bool) -> None:
+    source = f"import torch\nfrom functools import partial\nwith {context}:\n    f()\n"
+    (message,) = [f.message for f in check(source.encode()) if f.code == "XLA201"]
+    assert ("leaves XLA's on" in message) is is_off

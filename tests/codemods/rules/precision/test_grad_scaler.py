@@ -253,7 +253,6 @@ def test_a_class_of_its_own_is_left_to_a_person() -> None:
         "import torch\nscaler.scale(image)\n",
         "import torch\nscaler.update()\nscaler.step()\n",
         "import torch\ndef f(scaler: torch.cuda.amp.GradScaler) -> None: ...\n",
-        "from accelerate import Accelerator\nimport torch\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\naccelerator = Accelerator()\nscaler = torch.cuda.amp.GradScaler()\nscaler.update()\n",
         "import torch\nscaler = torch.amp.GradScaler(enabled=False)\nfit(scaler)\n",
         "import torch\nscaler = torch.amp.GradScaler('cpu')\nfit(scaler)\n",
         "import torch\nassert torch.cuda.amp.GradScaler\n",
@@ -262,6 +261,36 @@ def test_a_class_of_its_own_is_left_to_a_person() -> None:
 def test_others_are_left_alone(source: str) -> None:
     assert migrated(source) == source
     assert [f for f in check(source.encode()) if f.code == "XLA204"] == []
+
+
+BESIDE = """\
+from accelerate import Accelerator
+import torch
+from functools import partial
+from xla_migrate import runtime as xla
+xla.patch_accelerate()
+accelerator = Accelerator()
+{made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "times"),
+    [
+        ("scaler = torch.cuda.amp.GradScaler()\nscaler.update()", 1),
+        ("accelerator.scaler = torch.cuda.amp.GradScaler(enabled=fp16)", 1),
+        ("scalers = [torch.amp.GradScaler('cuda') for _ in range(2)]", 1),
+        ("from torch.cuda.amp import GradScaler as S\nsetattr(trainer, name, S(init_scale=2))", 1),
+        ("make = partial(torch.cuda.amp.GradScaler, enabled=True)", 1),
+        ("scaler = torch.cuda.amp.GradScaler(enabled=False)", 0),
+        ("scaler = torch.amp.GradScaler('cpu')", 0),
+        ("def f(scaler: torch.cuda.amp.GradScaler) -> None: ...", 0),
+    ],
+)
+def test_one_beside_accelerate_is_named_and_left(made: str, times: int) -> None:
+    source = BESIDE.format(made=made)
+    assert migrated(source) == source
+    assert [f.code for f in check(source.encode())].count("XLA204") == times
 
 
 OFF = "xla.GradScaler()"
