@@ -464,3 +464,42 @@ def main(args, model, loader, optimizer):
     assert "scaler = xla.GradScaler(" in result
     assert "xla.autocast(enabled=scaler.is_enabled())" in result
     assert "XLA204" not in [f.code for f in check(result.encode())]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "self.scaler = given or GradScaler()",
+        "self.scaler = GradScaler() if given is None else given",
+        "given = given or GradScaler(); self.model, self.scaler = model, given",
+        "self.scaler = (made := GradScaler())",
+        "self.scaler = make()",
+    ],
+)
+@pytest.mark.parametrize("asks", ['hasattr(t, "scaler")', "t.amp"])
+def test_a_scaler_that_another_class_saves_is_not_none(kept: str, asks: str) -> None:
+    source = f"""
+def make():
+    return GradScaler()
+
+class Trainer:
+    def __init__(self, model, optimizer, given=None):
+        {kept}
+        self.optimizer = optimizer
+
+    def step(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+class Saver:
+    def after_step(self):
+        t = self.trainer
+        if {asks}:
+            torch.save(t.scaler.state_dict(), "scaler.pt")
+"""
+    after = body(source)
+    assert "xla.GradScaler()" in after
+    assert "None()" not in after
+    assert " = None" not in after.replace("given=None", "")
+    assert "or None" not in after

@@ -103,12 +103,7 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
     """True if the file reads an attribute that a scaler is kept in from an object that is not known to have it:
     `self.learn.scaler = GradScaler()` here, and `self.scaler.update()` there.
     """
-    names = {
-        target.attr
-        for creation in creations
-        for target in bound_to(script, creation)
-        if isinstance(target, ast.Attribute)
-    }
+    names = _attributes(script, creations)
     if not names:
         return False
     for node, scope in script.index.of(ast.Attribute):
@@ -116,11 +111,36 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
             kinds = script.value(node, scope).kinds
             if (not kinds or SCALER in kinds) and not in_a_scaler(script, node):
                 return True
-    for call, _ in script.index.calls_of("getattr"):
-        match call.args:
-            case [_, ast.Constant(value=str(name)), *_] if name in names:
-                return True
+    for asking in ("getattr", "hasattr"):
+        for call, _ in script.index.calls_of(asking):
+            match call.args:
+                case [_, ast.Constant(value=str(name)), *_] if name in names:
+                    return True
     return False
+
+
+def _attributes(script: ParsedFile, creations: list[Creation]) -> set[str]:
+    """Attributes that scalers are kept in, also by way of names and choices: `self.scaler = scaler or GradScaler()`."""
+    names = {
+        target.attr
+        for creation in creations
+        for target in bound_to(script, creation)
+        if isinstance(target, ast.Attribute)
+    }
+    if creations:
+        for node, scope in script.index.of(ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and node.attr not in names:
+                statement = script.statement(node)
+                if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value:
+                    if _gives_a_scaler(script, statement.value, scope):
+                        names.add(node.attr)
+    return names
+
+
+def _gives_a_scaler(script: ParsedFile, value: ast.expr, scope: Scope) -> bool:
+    if isinstance(value, ast.Tuple):
+        return any(_gives_a_scaler(script, element, scope) for element in value.elts)
+    return SCALER in script.value(value, scope).kinds
 
 
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
