@@ -223,3 +223,18 @@ def test_an_import_that_a_string_needs_stays(use: str) -> None:
     assert "from torch.cuda.amp import GradScaler\n" in migrated(source)
     other = source.replace(use, 'print("GradScaler")')
     assert "from torch.cuda.amp import GradScaler\n" not in migrated(other)
+
+
+@pytest.mark.parametrize(
+    ("head", "use"),
+    [
+        ("import torch, torch.backends.cudnn as cudnn", "cudnn.benchmark = True"),
+        ("import torch.backends.cudnn as cudnn, torch", "cudnn.benchmark = True"),
+        ("import torch, torch.cuda.amp as amp", "scaler = amp.GradScaler()\nscaler.update()"),
+        ("import torch, torch.cuda.nvtx as nvtx", "nvtx.range_push('step')"),
+        ("import torch, torch.cuda as cuda", "cuda.synchronize()"),
+    ],
+)
+def test_an_import_beside_that_of_torch_goes_by_itself(head: str, use: str) -> None:
+    after = migrated(f"{head}\n\nmodel = torch.nn.Linear(2, 2).cuda()\n{use}\n")
+    assert after.startswith("import torch\nfrom xla_migrate import runtime as xla\n")
