@@ -12,8 +12,8 @@ from ....patterns import Pattern
 from ...inference.values import CLASS, SCALER, TENSOR
 from ...nodes import walk
 from ...optimizers import is_scaler, scalers_by_use
-from ...scopes import Scope
-from ...syntax import handed_through, keyword
+from ...scopes import FunctionNode, Scope
+from ...syntax import argument_for, handed_through, keyword
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -198,7 +198,7 @@ class _Finder:
         elif isinstance(parent, ast.Compare) or _is_test(parent, node):
             self.uses.flags.append(node)
         elif isinstance(parent, _MOVES):
-            if leaves_the_file(self.script, node):
+            if leaves_the_file(self.script, node) or self.is_one_of_several(node, parent):
                 self.uses.handed_out = True
             else:
                 self.uses.passed = True
@@ -207,24 +207,53 @@ class _Finder:
         else:
             self.uses.handed_out = True
 
+    def is_one_of_several(self, node: ast.expr, parent: ast.AST) -> bool:
+        """`for part in (model, scaler):`, `state["scaler"] = scaler`: what is done with each is done with it, too."""
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            return any(isinstance(target, ast.Subscript) for target in targets_of(parent))
+        if not isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
+            return False
+        around = self.script.parent(parent)
+        if isinstance(around, ast.Assign):  # `a, b = model, scaler`
+            return not all(isinstance(t, (ast.Tuple, ast.List)) for t in around.targets)
+        return not isinstance(around, ast.Return)
+
     def argument(self, node: ast.expr, call: ast.AST | None, scope: Scope) -> None:
         """A scaler handed to a call."""
         if not isinstance(call, ast.Call) or call.func is node:
             self.uses.unclear.append(node)
         elif isinstance(call.func, ast.Name) and call.func.id in _ASKING:
             self.uses.flags.append(node)
-        elif self.is_local(call, scope):
+        elif self.is_local(node, call, scope):
             self.uses.passed = True
         else:
             self.uses.handed_out = True
 
-    def is_local(self, call: ast.Call, scope: Scope) -> bool:
+    def is_local(self, node: ast.expr, call: ast.Call, scope: Scope) -> bool:
+        """True if `call` is of a function of this file which gives `node` a name of its own."""
+        function, skip_self = self.called(call, scope)
+        if function is None:
+            return False
+        named = (
+            *function.args.posonlyargs,
+            *function.args.args,
+            *function.args.kwonlyargs,
+        )
+        return any(
+            argument_for(parameter.arg, function, call, skip_self=skip_self) is node
+            for parameter in named
+        )  # not one of `*objects`, or of `**objects`
+
+    def called(self, call: ast.Call, scope: Scope) -> tuple[FunctionNode | None, bool]:
+        """The function of this file that `call` runs, and whether it begins with `self`."""
         value = self.script.value(call.func, scope)
         if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return True
+            owner = self.script.parent(value.definition)
+            return value.definition, isinstance(owner, ast.ClassDef)
         if isinstance(value.definition, ast.ClassDef) and value.has(CLASS):
-            return self.script.inference.method(value.definition, "__init__") is not None
-        return self.script.local_method(call.func, scope) is not None
+            found = self.script.inference.method(value.definition, "__init__")
+            return (found[0] if found is not None else None), True
+        return self.script.local_method(call.func, scope), True
 
     def method(self, name: str, call: ast.Call, scope: Scope) -> None:
         """`scaler.<name>(...)`."""
