@@ -172,9 +172,9 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     dropped: dict[ast.stmt, list[ast.alias]] = {}
     telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in _tells(node)}
     for node in ast.walk(tree):
-        may_go = isinstance(node, _IMPORTS) and (_may_go(node) or node in of_origin)
-        if isinstance(node, _IMPORTS) and may_go and node not in telling:
-            aliases = [a for a in node.names if _bound(a) in gone]
+        if isinstance(node, _IMPORTS) and node not in telling:
+            going = [a for a in node.names if _bound(a) in gone]
+            aliases = [a for a in going if node in of_origin or _may_go(node, a)]
             if aliases:
                 dropped[node] = aliases
     whole = {node for node, aliases in dropped.items() if len(aliases) == len(node.names)}  # type: ignore[attr-defined]
@@ -274,7 +274,7 @@ def _chains(tree: ast.Module) -> set[str]:
     }
 
 
-def _may_go(node: ast.Import | ast.ImportFrom) -> bool:
+def _may_go(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
     """Not what is imported for its effect: torch itself, torch_xla, the copy of the runtime that mends them, the future."""
     if isinstance(node, ast.ImportFrom):
         return (node.module or "").partition(".")[0] not in {
@@ -283,10 +283,9 @@ def _may_go(node: ast.Import | ast.ImportFrom) -> bool:
             "xla_migrate",
             VENDORED,
         }
-    return all(
-        a.name != VENDORED and (a.name.partition(".")[0] not in {"torch", "torch_xla"} or a.asname)
-        for a in node.names
-    )
+    if alias.name == VENDORED:
+        return False
+    return bool(alias.asname) or alias.name.partition(".")[0] not in {"torch", "torch_xla"}
 
 
 def _is_idle(guard: ast.Try, whole: set[ast.stmt], gone: set[str]) -> bool:

@@ -256,3 +256,18 @@ def test_a_test_whose_imports_go_goes_with_them(guard: str, left: str) -> None:
         assert "if " not in after
         assert "pass" not in after
         assert ("is_apex_available" in after) is ("is_apex" not in guard)
+
+
+@pytest.mark.parametrize(
+    ("head", "use"),
+    [
+        ("import torch, torch.backends.cudnn as cudnn", "cudnn.benchmark = True"),
+        ("import torch.backends.cudnn as cudnn, torch", "cudnn.benchmark = True"),
+        ("import torch, torch.cuda.amp as amp", "scaler = amp.GradScaler()\nscaler.update()"),
+        ("import torch, torch.cuda.nvtx as nvtx", "nvtx.range_push('step')"),
+        ("import torch, torch.cuda as cuda", "cuda.synchronize()"),
+    ],
+)
+def test_an_import_beside_that_of_torch_goes_by_itself(head: str, use: str) -> None:
+    after = migrated(f"{head}\n\nmodel = torch.nn.Linear(2, 2).cuda()\n{use}\n")
+    assert after.startswith("import torch\nfrom xla_migrate import runtime as xla\n")

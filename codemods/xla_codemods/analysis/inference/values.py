@@ -133,8 +133,8 @@ def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
     kinds = a | b
     if ACCEL in kinds and HOST in kinds:
         kinds -= {ACCEL, HOST}
-    elif GIVEN in kinds and (HOST in a) != (HOST in b):
-        kinds -= {HOST}  # the user may have said another
+    elif (GIVEN in kinds or DEVICE in kinds) and (HOST in a) != (HOST in b):
+        kinds -= {HOST}  # the user may have said another, or it is chosen: `xla_device(index) if cuda else "cpu"`
     return kinds
 
 

@@ -119,6 +119,7 @@ RULE = Rule("XLA106", "integer-device")
 _MESSAGE = "torch takes a number as a device for a CUDA device, which fails on an XLA host: use `xla.xla_device`"
 
 _NAMED = (ast.Name, ast.Attribute, ast.Constant)
+_COUNTED = (*_NAMED, ast.BinOp, ast.Subscript)  # `rank % count`, `args.device_ids[0]`
 _OF_OTHERS = (
     "this gives the number of a CUDA device to a function from elsewhere, which fails on an XLA host if it takes it for one: "
     "give it `xla.xla_device()`"
@@ -236,7 +237,7 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     indices = [
         p
         for p in parts
-        if (isinstance(p, _NAMED) and script.devices.is_index(p)) or is_index_of_tensor(p, scope)
+        if (isinstance(p, _COUNTED) and script.devices.is_index(p)) or is_index_of_tensor(p, scope)
     ]
     if indices and any(
         is_host(part) for value in _given(script, target, scope) for part in leaves(value)

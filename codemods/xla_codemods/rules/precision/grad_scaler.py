@@ -277,10 +277,19 @@ def _is_given(script: Script, creation: Creation) -> bool:
     around = script.parent(creation.whole)
     if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript):
         return True
-    if isinstance(around, ast.Dict):
+    if isinstance(around, ast.Dict) or (creation.statement is None and _is_one_of_several(script, around)):
         return True
     call = script.parent(around) if isinstance(around, ast.keyword) else around
     return isinstance(call, ast.Call) and script.value(call.func).definition is None
+
+
+def _is_one_of_several(script: Script, around: ast.AST | None) -> bool:
+    """True if what stands directly in `around` is an element, and something may be done with all of them."""
+    if isinstance(around, (ast.Tuple, ast.List)):
+        above = script.parent(around)
+        unpacked = above.targets if isinstance(above, ast.Assign) else []
+        return not any(isinstance(target, (ast.Tuple, ast.List)) for target in unpacked)
+    return isinstance(around, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp))
 
 
 def _is_disabled(creation: Creation) -> bool:

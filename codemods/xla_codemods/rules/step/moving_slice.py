@@ -150,7 +150,7 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
 
 def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> Iterator[Finding]:
     """`source[i : i + n]`, `x[:, i : i + n]`, `x[i]`."""
-    found = moving_part(node.slice, counters.changes)
+    found = moving_part(node.slice, counters.moves)
     if found is None:
         return
     dim, part, alone = found

@@ -92,6 +92,8 @@ def test_a_number_by_another_name(source: str) -> None:
         ("device = rank\nif host:\n    device = 'cpu'", "device = xla.xla_device(rank)\nif host:\n    device = 'cpu'"),
         ("device = rank if torch.cuda.is_available() else 'cpu'", "device = str(xla.xla_device(rank))"),
         ("device = args.gpu if use else 'cpu'", "device = xla.xla_device(args.gpu) if use else 'cpu'"),
+        ("device = rank % n if use else torch.device('cpu')", "device = xla.xla_device(rank % n) if use else torch.device('cpu')"),
+        ("device = args.device_ids[0] if use else 'cpu'", "device = xla.xla_device(args.device_ids[0]) if use else 'cpu'"),
         ("self.device = 0 if use else torch.device('cpu')", "self.device = xla.xla_device() if use else torch.device('cpu')"),
     ],
 )  # fmt: skip

@@ -64,7 +64,7 @@ def test_uses(before: str, after: str) -> None:
         ("s, t = GradScaler(), GradScaler()\ns.update()\nt.update()", ""),
         ("def f():\n    s = GradScaler()\n    g()", "def f():\n    g()"),
         ("s, t = GradScaler(), 3", "s, t = None, 3"),
-        ("s = [GradScaler() for _ in range(2)]", "s = [None for _ in range(2)]"),
+        ("s = [GradScaler() for _ in range(2)]", "s = [xla.GradScaler() for _ in range(2)]"),
         ("def f():\n    return GradScaler()\n\nf()", "def f():\n    return None\n\nf()"),
         ("def f(s):\n    pass\n\nf(GradScaler())", "def f(s):\n    pass\n\nf(None)"),
         ("def f(s):\n    pass\n\ns = GradScaler()\nf(s)", "def f(s):\n    pass\n\ns = None\nf(s)"),
@@ -493,3 +493,113 @@ def main(args, model, loader, optimizer):
     assert "scaler = xla.GradScaler(" in result
     assert "xla.autocast(enabled=scaler.is_enabled())" in result
     assert "XLA204" not in [f.code for f in check(result.encode())]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "self.scaler = given or GradScaler()",
+        "self.scaler = GradScaler() if given is None else given",
+        "given = given or GradScaler(); self.model, self.scaler = model, given",
+        "self.scaler = (made := GradScaler())",
+        "self.scaler = make()",
+    ],
+)
+@pytest.mark.parametrize("asks", ['hasattr(t, "scaler")', "t.amp"])
+def test_a_scaler_that_another_class_saves_is_not_none(kept: str, asks: str) -> None:
+    source = f"""
+def make():
+    return GradScaler()
+
+class Trainer:
+    def __init__(self, model, optimizer, given=None):
+        {kept}
+        self.optimizer = optimizer
+
+    def step(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+class Saver:
+    def after_step(self):
+        t = self.trainer
+        if {asks}:
+            torch.save(t.scaler.state_dict(), "scaler.pt")
+"""
+    after = body(source)
+    assert "xla.GradScaler()" in after
+    assert "None()" not in after
+    assert " = None" not in after.replace("given=None", "")
+    assert "or None" not in after
+
+
+SAVERS = """
+def save(path, **parts):
+    torch.save({name: part.state_dict() for name, part in parts.items()}, path)
+
+def save_all(path, *parts):
+    torch.save([part.state_dict() for part in parts], path)
+
+def save_list(path, parts):
+    torch.save([part.state_dict() for part in parts], path)
+
+def save_model(path, model, scaler):
+    torch.save(model.state_dict(), path)
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "save(path, model=model, scaler=scaler)",
+        "save_all(path, model, scaler)",
+        "save_list(path, [model, scaler])",
+        "save_list(path, parts=(model, scaler))",
+        "for part in (model, scaler): print(part.state_dict())",
+        "for name, part in [('m', model), ('s', scaler)]: print(name, part.state_dict())",
+        "parts = [model, scaler]; save_all(path, *parts)",
+        "state['scaler'] = scaler",
+        "vars(state)['scaler'] = scaler",
+    ],
+)
+def test_a_scaler_among_other_things_is_not_none(use: str) -> None:
+    after = body(f"""{SAVERS}
+def train(model, loss, optimizer, path, state):
+    scaler = GradScaler()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    {use}
+""")
+    assert "scaler = xla.GradScaler()" in after
+
+
+@pytest.mark.parametrize("call", ["save_model(path, model, scaler)", "save_model(path, model, scaler=scaler)"])  # fmt: skip
+def test_a_scaler_under_a_name_of_its_own_is_none(call: str) -> None:
+    after = body(f"{SAVERS}\ndef train(model, path):\n    scaler = GradScaler()\n    {call}\n")
+    assert "scaler = None" in after
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "scalers = {name: GradScaler() for name in optimizers}",
+        "scalers = {name: GradScaler() if amp else None for name in optimizers}",
+        "scalers = [GradScaler() for _ in optimizers]",
+        "scalers = [GradScaler(), GradScaler()]",
+        "scalers = tuple(GradScaler() for _ in optimizers)",
+    ],
+)
+def test_several_scalers_are_not_none(made: str) -> None:
+    after = body(f"""
+def train(loss, optimizers, amp, path):
+    {made}
+    scalers[0].scale(loss).backward()
+    scalers[0].step(optimizers[0])
+    for one in scalers:
+        one.update()
+    torch.save([one.state_dict() for one in scalers], path)
+""")
+    assert "xla.GradScaler()" in after
+    assert "None" not in after.replace("else None", "")

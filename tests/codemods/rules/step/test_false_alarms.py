@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings
 
@@ -249,3 +249,32 @@ def test_what_is_printed_once_before_the_end(leaves: str, often: int) -> None:
     )
     said = [f for f in check(source.encode()) if f.code == "XLA503"]
     assert len(said) == 1 + often
+
+
+CHOICES = [
+    'device = torch.device(f"cuda:{args.gpu}" if args.gpu >= 0 and torch.cuda.is_available() else "cpu")',
+    'device = torch.device("cuda:%d" % args.gpu if args.cuda else "cpu")',
+    'device = torch.device("cpu") if args.cpu else torch.device("cuda", args.local_rank)',
+    'device = "cuda:{}".format(args.gpu) if torch.cuda.is_available() and args.cuda else "cpu"',
+    'device = args.gpu if args.cuda else "cpu"',
+    'device = "cpu"\n    if args.cuda:\n        device = "cuda:" + str(args.gpu)',
+]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_moving_to_a_chosen_device_with_an_index_reads_nothing(choice: str) -> None:
+    source = f"""
+import torch
+
+def main(args, loader):
+    {choice}
+    model = torch.nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    assert migrate(source.encode(), Options()).left == []

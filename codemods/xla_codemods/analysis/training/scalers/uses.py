@@ -12,8 +12,8 @@ from ....patterns import Pattern
 from ...inference.values import CLASS, SCALER, TENSOR
 from ...nodes import walk
 from ...optimizers import is_scaler, scalers_by_use
-from ...scopes import Scope
-from ...syntax import handed_through, keyword
+from ...scopes import FunctionNode, Scope
+from ...syntax import argument_for, handed_through, keyword
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -103,12 +103,7 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
     """True if the file reads an attribute that a scaler is kept in from an object that is not known to have it:
     `self.learn.scaler = GradScaler()` here, and `self.scaler.update()` there.
     """
-    names = {
-        target.attr
-        for creation in creations
-        for target in bound_to(script, creation)
-        if isinstance(target, ast.Attribute)
-    }
+    names = _attributes(script, creations)
     if not names:
         return False
     for node, scope in script.index.of(ast.Attribute):
@@ -116,11 +111,36 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
             kinds = script.value(node, scope).kinds
             if (not kinds or SCALER in kinds) and not in_a_scaler(script, node):
                 return True
-    for call, _ in script.index.calls_of("getattr"):
-        match call.args:
-            case [_, ast.Constant(value=str(name)), *_] if name in names:
-                return True
+    for asking in ("getattr", "hasattr"):
+        for call, _ in script.index.calls_of(asking):
+            match call.args:
+                case [_, ast.Constant(value=str(name)), *_] if name in names:
+                    return True
     return False
+
+
+def _attributes(script: ParsedFile, creations: list[Creation]) -> set[str]:
+    """Attributes that scalers are kept in, also by way of names and choices: `self.scaler = scaler or GradScaler()`."""
+    names = {
+        target.attr
+        for creation in creations
+        for target in bound_to(script, creation)
+        if isinstance(target, ast.Attribute)
+    }
+    if creations:
+        for node, scope in script.index.of(ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and node.attr not in names:
+                statement = script.statement(node)
+                if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value:
+                    if _gives_a_scaler(script, statement.value, scope):
+                        names.add(node.attr)
+    return names
+
+
+def _gives_a_scaler(script: ParsedFile, value: ast.expr, scope: Scope) -> bool:
+    if isinstance(value, ast.Tuple):
+        return any(_gives_a_scaler(script, element, scope) for element in value.elts)
+    return SCALER in script.value(value, scope).kinds
 
 
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
@@ -178,7 +198,7 @@ class _Finder:
         elif isinstance(parent, ast.Compare) or _is_test(parent, node):
             self.uses.flags.append(node)
         elif isinstance(parent, _MOVES):
-            if leaves_the_file(self.script, node):
+            if leaves_the_file(self.script, node) or self.is_one_of_several(node, parent):
                 self.uses.handed_out = True
             else:
                 self.uses.passed = True
@@ -187,24 +207,53 @@ class _Finder:
         else:
             self.uses.handed_out = True
 
+    def is_one_of_several(self, node: ast.expr, parent: ast.AST) -> bool:
+        """`for part in (model, scaler):`, `state["scaler"] = scaler`: what is done with each is done with it, too."""
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            return any(isinstance(target, ast.Subscript) for target in targets_of(parent))
+        if not isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
+            return False
+        around = self.script.parent(parent)
+        if isinstance(around, ast.Assign):  # `a, b = model, scaler`
+            return not all(isinstance(t, (ast.Tuple, ast.List)) for t in around.targets)
+        return not isinstance(around, ast.Return)
+
     def argument(self, node: ast.expr, call: ast.AST | None, scope: Scope) -> None:
         """A scaler handed to a call."""
         if not isinstance(call, ast.Call) or call.func is node:
             self.uses.unclear.append(node)
         elif isinstance(call.func, ast.Name) and call.func.id in _ASKING:
             self.uses.flags.append(node)
-        elif self.is_local(call, scope):
+        elif self.is_local(node, call, scope):
             self.uses.passed = True
         else:
             self.uses.handed_out = True
 
-    def is_local(self, call: ast.Call, scope: Scope) -> bool:
+    def is_local(self, node: ast.expr, call: ast.Call, scope: Scope) -> bool:
+        """True if `call` is of a function of this file which gives `node` a name of its own."""
+        function, skip_self = self.called(call, scope)
+        if function is None:
+            return False
+        named = (
+            *function.args.posonlyargs,
+            *function.args.args,
+            *function.args.kwonlyargs,
+        )
+        return any(
+            argument_for(parameter.arg, function, call, skip_self=skip_self) is node
+            for parameter in named
+        )  # not one of `*objects`, or of `**objects`
+
+    def called(self, call: ast.Call, scope: Scope) -> tuple[FunctionNode | None, bool]:
+        """The function of this file that `call` runs, and whether it begins with `self`."""
         value = self.script.value(call.func, scope)
         if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return True
+            owner = self.script.parent(value.definition)
+            return value.definition, isinstance(owner, ast.ClassDef)
         if isinstance(value.definition, ast.ClassDef) and value.has(CLASS):
-            return self.script.inference.method(value.definition, "__init__") is not None
-        return self.script.local_method(call.func, scope) is not None
+            found = self.script.inference.method(value.definition, "__init__")
+            return (found[0] if found is not None else None), True
+        return self.script.local_method(call.func, scope), True
 
     def method(self, name: str, call: ast.Call, scope: Scope) -> None:
         """`scaler.<name>(...)`."""

@@ -34,9 +34,9 @@ class Counters:
 
     @cached_property
     def loops(self) -> set[ast.AST]:
-        """Loops each turn of which is a graph of its own: those that train, and those that evaluate."""
+        """Loops each turn of which is a graph of its own: those that train, those that evaluate, and those that yield."""
         training = self.script.training
-        return {
+        return {loop for loop in map(self._yields, self._yielding) if loop is not None} | {
             loop.node
             for loop in training.loops
             if isinstance(loop.node, _LOOPS)
@@ -48,6 +48,20 @@ class Counters:
                 )
             )
         }
+
+    @property
+    def _yielding(self) -> list[ast.AST]:
+        """What makes a function a generator, of a script that has training loops for its batches."""
+        return [node for node, _ in self.script.index.of(ast.Yield)]
+
+    def _yields(self, node: ast.AST) -> ast.AST | None:
+        """The innermost loop of the generator that `node` yields in: what iterates over it steps between its turns."""
+        for ancestor in self.script.ancestors(node):
+            if isinstance(ancestor, _LOOPS):
+                return ancestor
+            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                break
+        return None
 
     @property
     def any(self) -> bool:
@@ -65,8 +79,8 @@ class Counters:
                 return is_drawing(self.script, node) and self._is_in_a_loop(node)
             case ast.Subscript(value=drawn, slice=ast.Constant()):
                 return isinstance(drawn, ast.Call) and self.changes(drawn)
-            case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))) if few <= _FEW:
-                return False  # the same few places, each compiled once
+            case ast.BinOp() if _is_one_of_few(node):
+                return False
             case ast.BinOp(left=left, right=right):
                 return self.changes(left) or self.changes(right)
             case ast.UnaryOp(operand=operand):
@@ -89,7 +103,7 @@ class Counters:
                 return may_be_read(self.script, read)
             case ast.Call(func=ast.Attribute(value=read, attr="item"), args=[]):
                 return may_be_read(self.script, read)
-            case ast.BinOp(left=left, right=right):
+            case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
                 return self.moves(left) or self.moves(right)
             case ast.Name():
                 found = self.script.index.scope(node).find(node.id)
@@ -262,6 +276,14 @@ def _counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
     return name == "tqdm" and bool(iterable.args) and _counts(iterable.args[0], path)
 
 
+def _is_one_of_few(node: ast.BinOp) -> bool:
+    """`step % 2`: the same few places, each compiled once."""
+    match node:
+        case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))):
+            return few <= _FEW
+    return False
+
+
 def _are_few(call: ast.Call) -> bool:
     """`range(4)`, `range(0, 64, 16)`: the same few numbers, each compiled once."""
     numbers = [
@@ -273,7 +295,19 @@ def _are_few(call: ast.Call) -> bool:
 
 
 def is_sum(node: ast.expr, first: ast.expr) -> ast.expr | None:
-    """The `n` of `i + n`, where `node` is that and `first` is `i`; also of `i + 1 + n` with `i + 1`."""
+    """The `n` of `i + n`, where `node` is that and `first` is `i`; also of `i + 1 + n` with `i + 1`, and of
+    `(k + 1) * n` with `k * n`.
+    """
+    match node, first:
+        case (
+            ast.BinOp(
+                left=ast.BinOp(left=one, op=ast.Add(), right=ast.Constant(value=1)),
+                op=ast.Mult(),
+                right=size,
+            ),
+            ast.BinOp(left=other, op=ast.Mult(), right=again),
+        ) if ast.unparse(one) == ast.unparse(other) and ast.unparse(size) == ast.unparse(again):
+            return size
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         if ast.unparse(node.left) == ast.unparse(first):
             return node.right

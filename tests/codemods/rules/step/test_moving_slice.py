@@ -1,0 +1,81 @@
+"""Slices at moving places where loops get their batches from: generators over tensors that lie on the device (XLA506)."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import Options, migrate
+
+from ...helpers import findings
+
+TRAIN = """
+def train(epochs):
+    net = torch.nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    data = torch.rand(64, 4){moved}
+    loader = Batches(data, 16)
+    for epoch in range(epochs):
+        for x in loader:
+            loss = net(x.cuda()).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+
+LOADERS = [
+    """
+class Batches:
+    def __init__(self, data, size): self.data, self.size = data, size
+    def __iter__(self):
+        order = torch.randperm(len(self.data), device=self.data.device)
+        for i in range(0, len(self.data), self.size):
+            yield self.data[order[i:i + self.size]]
+""",
+    """
+class Batches:
+    def __init__(self, data, size): self.data, self.size = data, size
+    def __iter__(self):
+        for i in range(0, len(self.data), self.size):
+            yield self.data[i:i + self.size]
+""",
+    """
+class Batches:
+    def __init__(self, data, size): self.data, self.size, self.i = data, size, 0
+    def __iter__(self): return self
+    def __next__(self):
+        batch = self.data[self.i:self.i + self.size]
+        self.i += self.size
+        return batch
+""",
+    """
+def Batches(data, size):
+    for k in range(len(data) // size):
+        yield data[k * size:(k + 1) * size]
+""",
+    """
+def Batches(data, size):
+    start = 0
+    while start < len(data):
+        yield data[start:start + size]
+        start += size
+""",
+]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_generator_of_slices_of_the_device(loader: str) -> None:
+    source = "import torch\n" + loader + TRAIN.format(moved=".cuda()")
+    left = migrate(source.encode(), Options()).left
+    assert {finding.code for finding in left} == {"XLA506"}
+
+
+@pytest.mark.parametrize("loader", LOADERS[1:])
+def test_a_generator_of_slices_of_the_host_stays(loader: str) -> None:
+    source = "import torch\n" + loader + TRAIN.format(moved="")
+    assert "XLA506" not in [code for _, code in findings(source)]
+
+
+def test_a_length_by_numbers_of_batches_is_narrowed_when_asked_for() -> None:
+    source = "import torch\n" + LOADERS[3] + TRAIN.format(moved=".cuda()")
+    after = migrate(source.encode(), Options(unsafe=True)).data.decode()
+    assert "yield xla.narrow(data, 0, k * size, size)" in after
