@@ -18,7 +18,7 @@ from .fixtures import SINGLE, Fixture
 # Times and rates differ from run to run; progress bars show both.
 _CHANGING = re.compile(
     r" *\d+(?:\.\d+)? ?(?:s\b|ms\b|images/s|MiB)|in \d+m \d+s|Time +[\d.]+ \( *[\d.]+\)|Data +[\d.]+ \( *[\d.]+\)"
-    r"|ms/window +[\d.]+|[\d.]+ evaluations/s|\d+-\d+-\d+ \d+:\d+:\d+,\d+|peak memory [\d.]+"
+    r"|ms/window +[\d.]+|[\d.]+ evaluations/s|(?:Time|Speed)\s+[\d.]+|\d+-\d+-\d+ \d+:\d+:\d+,\d+|peak memory [\d.]+"
 )
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _RUN = """

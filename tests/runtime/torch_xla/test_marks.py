@@ -10,6 +10,7 @@ import torch_xla
 from torch_xla.core import xla_model as xm
 
 from xla_migrate import runtime as xla
+from xla_migrate.runtime.torch_xla.marks import mark
 
 
 @pytest.fixture
@@ -45,20 +46,22 @@ def test_a_mark_is_one_where_something_is_recorded(
     cuts: list[int], device: torch.device, record: Callable[[torch.Tensor], object]
 ) -> None:
     x = torch.zeros(2).to(device)
-    xla.mark_step()
+    mark()
     before = len(cuts)
     kept = record(x)
-    xla.mark_step()
+    mark(unless_empty=True)
     assert len(cuts) == before + 1
-    xla.mark_step()
+    mark(unless_empty=True)
     assert len(cuts) == before + 1
+    mark()
+    assert len(cuts) == before + 2
     del kept
 
 
 def test_what_waits_for_a_mark_is_done_at_an_empty_one(cuts: list[int]) -> None:
     done: list[str] = []
     xm.add_step_closure(lambda: done.append("closure"))
-    xla.mark_step()
+    mark(unless_empty=True)
     assert done == ["closure"]
     assert cuts == []
 
@@ -84,7 +87,7 @@ def test_the_counters_may_be_cleared(cuts: list[int], device: torch.device) -> N
     met.clear_all()
     before = len(cuts)
     x.add_(1)
-    xla.mark_step()
+    mark(unless_empty=True)
     assert len(cuts) == before + 1
     assert x.tolist() == [1.0, 1.0]
 
@@ -96,7 +99,7 @@ def test_random_numbers_do_not_depend_on_empty_marks(cuts: list[int], device: to
         for _ in range(2):
             found += torch.rand(1, device=device).tolist()
             for _ in range(marks):
-                xla.mark_step()
+                mark(unless_empty=True)
         return found
 
     assert drawn(1) == drawn(4)

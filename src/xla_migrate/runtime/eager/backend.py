@@ -101,7 +101,7 @@ def device_name(device: torch.device) -> str:
 # Steps
 
 
-def mark_step() -> None:
+def mark_step(*, unless_empty: bool = False) -> None:
     return
 
 

@@ -251,7 +251,7 @@ class _Marks:
 
     def next(self) -> None:
         if self._left == 0:
-            backend().mark_step()
+            backend().mark_step(unless_empty=True)
             self._left = self._every
         self._left -= 1
         if not self._pending:
@@ -264,7 +264,7 @@ class _Marks:
         if self._pending and _place() == self._place:
             self._pending = False
             _tuned.pass_ends()
-            backend().mark_step()
+            backend().mark_step(unless_empty=True)
 
 
 def _place() -> tuple[int, int]:

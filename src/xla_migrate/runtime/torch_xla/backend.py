@@ -92,8 +92,8 @@ def device_index(index: int) -> AbstractContextManager[Any]:
 # Steps
 
 
-def mark_step() -> None:
-    mark()
+def mark_step(*, unless_empty: bool = False) -> None:
+    mark(unless_empty=unless_empty)
 
 
 def synchronize() -> None:

@@ -21,11 +21,14 @@ _recorded_at_mark = -1
 _at_beginning: int | None = None
 
 
-def mark() -> None:
-    """``torch_xla.sync()``; where no operation has been recorded since the last one, what waits for a mark and no more."""
+def mark(*, unless_empty: bool = False) -> None:
+    """``torch_xla.sync()``; with ``unless_empty`` only where an operation has been recorded since the last one.
+
+    Collectives that change tensors in place are no operations to torch_xla's counter; ours are launched by themselves.
+    """
     global _at_beginning, _recorded_at_mark
     recorded = _recorded()
-    if recorded == _recorded_at_mark:
+    if unless_empty and recorded == _recorded_at_mark:
         xm._run_step_closures()
         return
     before: int = xm.get_rng_state()
