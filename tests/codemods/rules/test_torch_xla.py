@@ -383,6 +383,7 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.nn.MultiMarginLoss": lambda: nn.MultiMarginLoss()(square[:4], labels),
         "torch.nn.Unfold": lambda: nn.Unfold(3)(image),
     }
+    cases |= _other_fallbacks(device, square, positive)
     for name in ("aminmax", "digamma", "lgamma", "median", "mode", "nanmedian"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square.abs())
         cases[f".{name}"] = lambda name=name: getattr(square.abs(), name)()
@@ -390,6 +391,89 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         cases[f"torch.fft.{name}"] = lambda name=name: getattr(torch.fft, name)(complex_)
     for name in ("rfft", "rfft2", "rfftn"):
         cases[f"torch.fft.{name}"] = lambda name=name: getattr(torch.fft, name)(square)
+    return cases
+
+
+def _other_fallbacks(
+    device: Any, square: torch.Tensor, positive: torch.Tensor
+) -> dict[str, Callable[[], Any]]:
+    """Those whose arguments are much the same."""
+    import torch.nn.functional as F
+
+    image = torch.randn(2, 3, 8, 8, device=device)
+    volume = torch.randn(1, 3, 7, 8, 8, device=device)
+    likely = square.sigmoid()
+    labels = torch.randint(0, 5, (4,), device=device)
+    pairs = (torch.ones(4, 6, dtype=torch.long, device=device),)
+    eye = torch.eye(6, device=device)
+    spread: Any = torch.distributions
+    cases: dict[str, Callable[[], Any]] = {
+        "torch.linalg.cross": lambda: torch.linalg.cross(square[:, :3], square[:, 3:]),
+        "torch.cross": lambda: torch.cross(square[:, :3], square[:, 3:], dim=1),
+        ".cross": lambda: square[:, :3].cross(square[:, 3:], dim=1),
+        "torch.linalg.eig": lambda: torch.linalg.eig(square),
+        "torch.linalg.eigvals": lambda: torch.linalg.eigvals(square),
+        "torch.linalg.lu": lambda: torch.linalg.lu(square),
+        "torch.linalg.lu_factor": lambda: torch.linalg.lu_factor(square),
+        "torch.linalg.solve_triangular": lambda: torch.linalg.solve_triangular(
+            positive, square, upper=True
+        ),
+        "torch.qr": lambda: torch.qr(square),
+        "torch.special.multigammaln": lambda: torch.special.multigammaln(likely + 4, 2),
+        "torch.special.polygamma": lambda: torch.special.polygamma(1, likely),
+        "torch.special.zeta": lambda: torch.special.zeta(likely + 2, likely + 1),
+        "torch.mvlgamma": lambda: torch.mvlgamma(likely + 4, 2),
+        "torch.polygamma": lambda: torch.polygamma(1, likely),
+        "torch.igamma": lambda: torch.igamma(likely, likely),
+        "torch.gcd": lambda: torch.gcd(labels, labels),
+        ".cauchy_": lambda: likely.clone().cauchy_(),
+        ".log_normal_": lambda: likely.clone().log_normal_(),
+        ".geometric_": lambda: likely.clone().geometric_(0.5),
+        "torch.nn.functional.adaptive_max_pool3d": lambda: F.adaptive_max_pool3d(volume, 1),
+        "torch.nn.AdaptiveMaxPool3d": lambda: nn.AdaptiveMaxPool3d(1)(volume),
+        "torch.nn.functional.fractional_max_pool2d": lambda: F.fractional_max_pool2d(
+            image, 2, output_size=4
+        ),
+        "torch.nn.FractionalMaxPool2d": lambda: nn.FractionalMaxPool2d(2, output_size=4)(image),
+        "torch.nn.ChannelShuffle": lambda: nn.ChannelShuffle(3)(image),
+        "torch.nn.RReLU": lambda: nn.RReLU()(square),
+        "torch.nn.functional.multilabel_margin_loss": lambda: F.multilabel_margin_loss(
+            square[:4], *pairs
+        ),
+        "torch.nn.MultiLabelMarginLoss": lambda: nn.MultiLabelMarginLoss()(square[:4], *pairs),
+        "torch.distributions.Binomial": lambda: spread.Binomial(5, likely).sample(),
+        "torch.distributions.Cauchy": lambda: spread.Cauchy(square, likely).rsample(),
+        "torch.distributions.LowRankMultivariateNormal": lambda: spread.LowRankMultivariateNormal(
+            square[0], square, likely[0]
+        ).rsample(),
+        "torch.distributions.MultivariateNormal": lambda: spread.MultivariateNormal(
+            square, eye
+        ).rsample(),
+        "torch.distributions.NegativeBinomial": lambda: spread.NegativeBinomial(3, likely).sample(),
+        "interpolate(linear)": lambda: F.interpolate(
+            volume[0, :, 0], scale_factor=2, mode="linear"
+        ),
+        "interpolate(nearest-exact)": lambda: nn.Upsample(scale_factor=2, mode="nearest-exact")(
+            image
+        ),
+    }
+    for name in ("Chi2", "Dirichlet", "Poisson", "StudentT"):
+        cases[f"torch.distributions.{name}"] = lambda name=name: getattr(spread, name)(
+            likely + 2
+        ).sample()
+    for name in ("Beta", "Gamma"):
+        cases[f"torch.distributions.{name}"] = lambda name=name: getattr(spread, name)(
+            likely, likely
+        ).rsample()
+    for name in ("bessel_j0", "entr", "erfcx", "i0e", "i1", "log_ndtr", "ndtri"):
+        cases[f"torch.special.{name}"] = lambda name=name: getattr(torch.special, name)(likely)
+    for name in ("i0", "frexp", "sinc"):
+        cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(likely)
+    for name in ("copysign", "heaviside", "hypot", "nextafter"):
+        cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square, likely)
+    for name in ("copysign", "hypot"):
+        cases[f".{name}"] = lambda name=name: getattr(square, name)(likely)
+    cases[".sinc"] = lambda: square.sinc()
     return cases
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from xla_migrate.runtime.torch_xla.marks import mark
 
 
 @pytest.fixture
-def cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each mark that torch_xla is asked for."""
     seen: list[int] = []
     marker = torch_xla._XLAC._xla_step_marker
@@ -26,7 +26,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(torch_xla._XLAC, "_xla_step_marker", counted)
     xla.mark_step()
     seen.clear()
-    yield seen
+    return seen
 
 
 @pytest.mark.parametrize(

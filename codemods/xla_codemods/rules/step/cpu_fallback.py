@@ -65,29 +65,44 @@ RULE = Rule(
 )
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_LINALG = "cholesky det lstsq matrix_exp qr solve".split()
+_LINALG = (
+    "cholesky cross det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
+)
 _FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
+_SPECIAL = "bessel_j0 entr erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta".split()
+_DISTRIBUTIONS = (
+    "Beta Binomial Cauchy Chi2 Dirichlet Gamma LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT"
+).split()
 # What falls back, as measured with torch_xla 2.9 (tests/codemods/rules/test_torch_xla.py runs each).
 FUNCTIONS = (
     *(f"torch.linalg.{name}" for name in _LINALG),
     *(f"torch.fft.{name}" for name in _FOURIER),
+    *(f"torch.special.{name}" for name in _SPECIAL),
+    *(f"torch.distributions.{name}" for name in _DISTRIBUTIONS),
     *(
         f"torch.nn.functional.{name}"
-        for name in "ctc_loss embedding_bag fold glu grid_sample huber_loss multi_margin_loss unfold".split()
+        for name in "adaptive_max_pool3d ctc_loss embedding_bag fold fractional_max_pool2d glu grid_sample huber_loss "
+        "multi_margin_loss multilabel_margin_loss unfold".split()
     ),
     *(
         f"torch.{name}"
-        for name in "aminmax bucketize corrcoef cov digamma isin lgamma logaddexp logcumsumexp median mode nanmedian poisson "
-        "polar renorm searchsorted stft".split()
+        for name in "aminmax bucketize copysign corrcoef cov cross digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
+        "logaddexp logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr renorm searchsorted sinc "
+        "stft".split()
     ),
 )
-METHODS = "aminmax digamma lgamma logcumsumexp median mode nanmedian renorm unfold".split()
+METHODS = (
+    "aminmax cauchy_ copysign cross digamma geometric_ hypot lgamma log_normal_ logcumsumexp median mode nanmedian renorm "
+    "sinc unfold"
+).split()
 CLASSES = tuple(
     f"torch.nn.{name}"
-    for name in "CTCLoss EmbeddingBag Fold GLU HuberLoss MultiMarginLoss Unfold".split()
+    for name in "AdaptiveMaxPool3d ChannelShuffle CTCLoss EmbeddingBag Fold FractionalMaxPool2d GLU HuberLoss MultiLabelMarginLoss "
+    "MultiMarginLoss RReLU Unfold".split()
 )
 # What makes a layer's weight anew in each forward pass, by a kernel that is missing.
 NORMS = ("torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.weight_norm")
+_MODES = frozenset({"bicubic", "linear", "nearest-exact"})
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
@@ -136,13 +151,27 @@ def norm(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(*_RESIZING)
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    mode, smooth = keyword(call, "mode"), keyword(call, "antialias")
-    bicubic = isinstance(mode, ast.Constant) and mode.value == "bicubic"
-    if not bicubic and not (isinstance(smooth, ast.Constant) and smooth.value is True):
+    how = _resizes(call, call.args[3:4])
+    if how is None or not _is_computed_each_time(script, call):
         return
-    if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
-        how = 'interpolate(mode="bicubic")' if bicubic else "interpolate(antialias=True)"
-        yield RULE.finding(script, call, _message(how))
+    if any(may_be_read(script, a) for a in call.args):
+        yield RULE.finding(script, call, _message(f"interpolate({how})"))
+
+
+@RULE.call("torch.nn.Upsample")
+def upsampling(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    how = _resizes(call, call.args[2:3])
+    if how is not None and script.is_trained and script.runs_accelerated and _is_kept(script, call):
+        yield RULE.finding(script, call, _message(f"Upsample({how})"))
+
+
+def _resizes(call: ast.Call, third: list[ast.expr]) -> str | None:
+    """The option that has no kernel, as it is written."""
+    mode, smooth = keyword(call, "mode") or next(iter(third), None), keyword(call, "antialias")
+    if isinstance(mode, ast.Constant) and mode.value in _MODES:
+        return f'mode="{mode.value}"'
+    is_smooth = isinstance(smooth, ast.Constant) and smooth.value is True
+    return "antialias=True" if is_smooth else None
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:

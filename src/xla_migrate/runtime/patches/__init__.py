@@ -20,6 +20,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "averaged_model",
         "batch_norm",
         "complex_numbers",
+        "distributions",
         "elu",
         "gru",
         "half_sums",

@@ -51,6 +51,10 @@ def found(**parts: str) -> int:
         "F.unfold(loss, 3)",
         "F.interpolate(loss, scale_factor=2, mode='bicubic')",
         "F.interpolate(loss, scale_factor=0.5, mode='bilinear', antialias=True)",
+        "F.interpolate(loss, None, 2, 'linear')",
+        "torch.distributions.Beta(loss, loss).sample()",
+        "torch.special.i1(loss)",
+        "loss.clone().cauchy_()",
     ],
 )
 def test_in_a_loop(line: str) -> None:
@@ -73,6 +77,9 @@ def test_in_what_a_module_computes(line: str) -> None:
         "self.loss = nn.CTCLoss()",
         "self.bag = nn.EmbeddingBag(9, 4)",
         "self.gate = nn.Sequential(nn.Conv1d(4, 8, 3), nn.GLU(1))",
+        "self.up = nn.Upsample(scale_factor=2, mode='linear')",
+        "self.up = nn.Upsample(None, 2, 'bicubic')",
+        "self.pool = nn.AdaptiveMaxPool3d(1)",
         "self.layer = nn.utils.weight_norm(nn.Linear(4, 4))",
         "self.layer = nn.Sequential(nn.utils.weight_norm(nn.Conv1d(4, 4, 3)), nn.ReLU())",
         "self.layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4), dim=0)",
@@ -89,6 +96,9 @@ def test_modules(made: str) -> None:
         {"loop": "names.median()"},
         {"loop": "F.interpolate(loss, scale_factor=2, mode='bilinear')"},
         {"loop": "loss.sort()"},
+        {"loop": "torch.distributions.Normal(loss, loss).sample()"},
+        {"made": "self.up = nn.Upsample(scale_factor=2, mode='bilinear')"},
+        {"before": "prior = torch.distributions.Beta(1.0, 1.0)"},
         {"before": "make = lambda: nn.Fold(8, 3)"},
         {"before": "torch.median(torch.ones(4).cuda())"},
         {"computed": "x = x.unfold(1, 2, 1)"},  # `x` may be anything

@@ -1,0 +1,37 @@
+"""What only has to hold: asked of the device with the other values that wait, and raised where it does not."""
+
+from __future__ import annotations
+
+import torch
+
+from .values import waits
+from .waiting import Snapshot, queue
+
+
+class _Check:
+    """A condition on its way."""
+
+    __slots__ = ("message", "taken")
+
+    def __init__(self, taken: Snapshot, message: str) -> None:
+        self.taken = taken
+        self.message = message
+
+    def arrive(self) -> None:
+        """The answer has come."""
+        assert self.taken.host is not None
+        if not self.taken.host.item():
+            raise ValueError(self.message)
+
+
+def checked_later(valid: torch.Tensor, message: str) -> bool:
+    """True if it is read behind the step whether all of `valid` is true; False where that has to be asked now.
+
+    Args:
+        valid: Booleans.
+        message: Of the ``ValueError`` that a later step mark raises where one is false.
+    """
+    if not waits(valid):
+        return False
+    queue.put(_Check(queue.snapshot(valid.detach().all()), message))
+    return True
