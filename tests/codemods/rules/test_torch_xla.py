@@ -514,6 +514,8 @@ def test_what_has_a_kernel(device: Any) -> None:
     image.sort()
     image.topk(2)
     torch.cdist(image[0], image[0])
+    torch.multinomial(image[0, 0].abs(), 1)
+    torch.multinomial(image[0, 0].abs(), 20, replacement=True)
     torch_xla.sync()
     assert met.executed_fallback_ops() == []
 

@@ -106,6 +106,7 @@ def found(code: str, *, loop: str = "pass", forward: str = "pass", called: str =
         "word = x[:, : y.sum(1).max()]",
         "for k in range(y.sum()): pass",
         "torch.allclose(out, out)",
+        "torch.multinomial(out, 4)",
         "torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step(loss)",
         "best += sum(p.grad.norm() for p in model.parameters()).item()",
         "for p in model.parameters(): best += p.grad.data.norm(2).item() ** 2",
@@ -120,6 +121,9 @@ def test_reads(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "torch.multinomial(out, 1)",
+        "torch.multinomial(out, num_samples=1)",
+        "torch.multinomial(out, 8, replacement=True)",
         "print(step, len(x), x.shape, x.size(0), out.dim(), scheduler.get_last_lr()[0])",
         "print(optimizer.param_groups[0]['lr'])",
         "if step % 10 == 0: print(loss.item())",

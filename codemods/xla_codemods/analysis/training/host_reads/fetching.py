@@ -160,7 +160,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         given = keyword(call, "error_if_nonfinite")
         if isinstance(given, ast.Constant) and given.value is True:
             yield "`error_if_nonfinite` reads the norm from the device"
-    elif dotted in _FETCHING:
+    elif dotted in _FETCHING and not _draws_on_the_device(dotted, call):
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
             yield f"`{dotted}` reads from the device"
@@ -179,6 +179,17 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:
+    """`torch.multinomial` of one sample, or with replacement: only others have no kernel."""
+    if dotted != "torch.multinomial":
+        return False
+    number = keyword(call, "num_samples") or next(iter(call.args[1:2]), None)
+    again = keyword(call, "replacement") or next(iter(call.args[2:3]), None)
+    return any(
+        isinstance(given, ast.Constant) and given.value == 1 for given in (number, again)
+    )  # True is 1
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:
