@@ -163,9 +163,28 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
     text = _without_helpers(script, parts)
     if _is_kernel_code(text):
         return True
+    if "import " in text and any(_imports_kernels(script, part) for part in parts):
+        return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
     return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+
+
+def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:
+    """True if `part` imports from a module of the project that compiles or loads kernels: `from .ops.spmm import spmm`."""
+    if script.project is None or not isinstance(part, (ast.stmt, ast.expr)):
+        return False
+    modules, path = script.project.modules, script.project.path
+    for node in walk(part):
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+            home = script.index.scope(node).find(alias.asname or alias.name.partition(".")[0])
+            for binding in home[1] if home is not None else ():
+                found = modules.locate(binding.dotted, path) if binding.node is node else None
+                if found is not None and found[0] != path:
+                    script.project.asked = True
+                    if _LOADED.search(modules.text(found[0])):
+                        return True
+    return False
 
 
 def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> str:

@@ -138,6 +138,22 @@ def test_nor_one_of_another_module_of_the_project() -> None:
     assert "if xla.is_available():" in done.data.decode()
 
 
+KERNELS = "import torch\nfrom torch.utils.cpp_extension import load\ntry:\n    spmm = load('spmm', ['spmm.cu'])\nexcept Exception:\n    spmm = None\n"
+PLAIN = "import torch\ndef spmm(a, b):\n    return a @ b\n"
+
+
+@pytest.mark.parametrize("imported", ["from ops.spmm import spmm", "from .ops.spmm import spmm as f",
+                                      "import ops.spmm as s", "from ops import spmm", "from .ops import spmm as s"])  # fmt: skip
+@pytest.mark.parametrize(("module", "stays"), [(KERNELS, True), (PLAIN, False)])
+def test_a_question_before_an_import_of_the_projects_kernels_is_cudas(
+    imported: str, module: str, stays: bool
+) -> None:
+    main = f"import torch\nFAST = None\ndef prepare():\n    if torch.cuda.is_available():\n        {imported}\n        CONFIG['spmm'] = 1\n"
+    files = {"main.py": main.encode(), "ops/__init__.py": b"", "ops/spmm.py": module.encode()}
+    done = migrate(files["main.py"], Options(), "main.py", Project(Modules(files), "main.py"))
+    assert ("if torch.cuda.is_available():" in done.data.decode()) is stays
+
+
 def test_what_is_moved_beside_a_kernel_is_moved_to_xla() -> None:
     before = "if torch.cuda.is_available():\n    model.cuda()\n    use_triton = True"
     after = "if xla.is_available():\n    model.to(xla.xla_device())\n    use_triton = True"
