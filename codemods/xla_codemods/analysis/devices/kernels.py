@@ -55,11 +55,15 @@ _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
+# What asks for packages, of other libraries.
+_INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
 _MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
 
 
 def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
+    if _chooses_a_package(script, node):
+        return True
     child: ast.AST = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
@@ -107,6 +111,16 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.stmt):
             return False
         child = ancestor
+    return False
+
+
+def _chooses_a_package(script: ParsedFile, node: ast.expr) -> bool:
+    """True in `check_requirements(f"tensorflow{'' if torch.cuda.is_available() else '-cpu'}")`."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.Call) and _INSTALLS.search(_called(ancestor)):
+            return True
+        if isinstance(ancestor, ast.stmt):
+            break
     return False
 
 

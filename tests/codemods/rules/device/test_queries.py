@@ -511,3 +511,18 @@ def test_the_index_in_a_list_is_a_number(before: str, after: str) -> None:
 def test_a_capability_is_not_always_bfloat16s(source: str, advice: str) -> None:
     found = check(f"import torch\n\ndef f(q, major, minor):\n    {source}\n".encode())
     assert [f.message.endswith(advice) for f in found if f.code == "XLA113"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("call", "stays"),
+    [
+        ("check_requirements(f\"tensorflow{'' if torch.cuda.is_available() else '-cpu'}\")", True),
+        ("check_requirements('faiss-gpu' if torch.cuda.is_available() else 'faiss-cpu')", True),
+        ("pip_install('x' + ('-gpu' if torch.cuda.is_available() else ''))", True),
+        ("install_package(['jax[cuda]'] if torch.cuda.is_available() else ['jax'])", True),
+        ("pip.main(['install', 'x' if torch.cuda.is_available() else 'y'])", False),
+        ("log(f\"runs on {'gpu' if torch.cuda.is_available() else 'cpu'}\")", False),
+    ],
+)
+def test_the_package_of_another_library_is_chosen_by_cuda(call: str, stays: bool) -> None:
+    assert ("torch.cuda.is_available()" in line(call)) is stays
