@@ -209,7 +209,7 @@ def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -
     for call in (n for part in parts for n in walk(part) if isinstance(n, ast.Call)):
         if not _NAMED.search(f"{_called(call)}("):
             continue
-        function = script.value(call.func).definition
+        function: ast.AST | None = script.value(call.func).definition
         function = function or script.local_method(call.func, script.index.scope(call))
         scope: Scope | None = script.module
         if function is None and script.project is not None:
