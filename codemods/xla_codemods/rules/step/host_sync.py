@@ -252,6 +252,8 @@ def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     parent = script.parent(node)
     is_numpys = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "numpy"
     is_numpys = is_numpys or (isinstance(parent, ast.Attribute) and parent.attr == "numpy")
+    if isinstance(parent, ast.Call) and node in parent.args:  # `linear_sum_assignment(cost.cpu())`
+        is_numpys = (script.dotted(parent.func) or "").startswith(("scipy.", "numpy.", "sklearn."))
     return is_numpys and isinstance(statement, ast.Assign)
 
 

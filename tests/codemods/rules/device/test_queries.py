@@ -526,3 +526,33 @@ def test_a_capability_is_not_always_bfloat16s(source: str, advice: str) -> None:
 )
 def test_the_package_of_another_library_is_chosen_by_cuda(call: str, stays: bool) -> None:
     assert ("torch.cuda.is_available()" in line(call)) is stays
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "make(pin_memory=gpu and torch.cuda.device_count() > 1)",
+        "make(pin_memory=torch.cuda.is_available())",
+        "dataset.iterator(pin_memory=not args.cpu and torch.cuda.is_available())",
+        "make(pin=torch.cuda.is_available())",
+        "Loader(data, pin_memory=torch.cuda.device_count() >= 1 or force)",
+    ],
+)
+def test_whether_others_pin_memory_is_cudas_question(call: str) -> None:
+    assert line(call) == call
+    assert "XLA102" not in codes(call)
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "Union[torch.cuda.Stream, None]",
+        "Optional[torch.cuda.Event]",
+        "List[torch.cuda.Stream]",
+        "typing.Dict[str, torch.cuda.Stream]",
+        "Callable[[torch.cuda.Stream], None]",
+    ],
+)
+def test_an_alias_of_types_is_no_use(alias: str) -> None:
+    source = f"import typing\nfrom typing import Callable, List, Optional, Union\nKind = {alias}"
+    assert codes(source) == []
