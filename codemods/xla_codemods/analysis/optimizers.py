@@ -31,6 +31,8 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
     if dotted is not None and not (file.project and file.project.holds(dotted)):
         return False
     text = unparsed(node)
+    if text in file.cached(_called):
+        return False  # `optim(params)`, as pyro's: torch's are not called
     last = text.rpartition(".")[2]
     if _SCHEDULER_NAME.search(last):
         return False
@@ -48,6 +50,19 @@ def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
         (unparsed(call.func.value), _gone_through(file, call.func.value))
         for call, _ in file.index.calls_of("zero_grad")
         if isinstance(call.func, ast.Attribute)
+    )
+
+
+def _called(file: ParsedFile) -> frozenset[str]:
+    """What is called for what it does, as text: a statement `optim(params)`."""
+    if not file.source.mentions("optim"):
+        return frozenset()
+    return frozenset(
+        unparsed(statement.value.func)
+        for statement, _ in file.index.of(ast.Expr)
+        if isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, (ast.Name, ast.Attribute))
+        and _OPTIMIZER_NAME.search(unparsed(statement.value.func).rpartition(".")[2])
     )
 
 

@@ -40,6 +40,7 @@ T = TypeVar("T")
 # In files that have these and that programs load, all is looked at: what they compute may be part of each step.
 _COMPUTES = ("import torch", "from torch")
 
+_TYPING = frozenset({"typing", "typing_extensions"})
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
 
@@ -289,9 +290,14 @@ class ParsedFile:
         return found[0] if found else None
 
     def is_annotation(self, node: ast.AST) -> bool:
-        """True if `node` stands in an annotation: nothing is done with it."""
+        """True if `node` stands in an annotation, or names a type in another one (`Union[Stream, None]`): nothing is
+        done with it.
+        """
         child = node
         for ancestor in self.ancestors(node):
+            if isinstance(ancestor, ast.Subscript) and child is ancestor.slice:
+                if (self.dotted(ancestor.value) or "").partition(".")[0] in _TYPING:
+                    return True
             if isinstance(ancestor, (ast.arg, ast.AnnAssign)):
                 return child is ancestor.annotation
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):

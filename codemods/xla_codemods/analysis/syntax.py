@@ -163,7 +163,8 @@ def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
 
 
 _ASKING = frozenset(
-    "isinstance issubclass hasattr getattr callable signature getsource register setattr patch".split()
+    "isinstance issubclass hasattr getattr callable signature getsource register setattr patch "
+    "getfullargspec getargspec getsourcefile getfile getdoc getmodule wraps update_wrapper".split()
 )
 
 

@@ -213,7 +213,7 @@ APEX: tuple[Row, ...] = (
     ),
 )
 
-QUANTISED = "quantised by CUDA kernels: train in bfloat16 (`torch_dtype=torch.bfloat16`)"
+QUANTISED = "quantised by CUDA kernels: train in bfloat16"
 
 BITSANDBYTES: tuple[Row, ...] = (
     *rows(

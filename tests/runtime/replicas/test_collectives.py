@@ -135,6 +135,55 @@ def test_several_replicas_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None
         inspect.signature(getattr(dist, name)).bind(*args, **kwargs)  # Torch takes them.
 
 
+_COLLECTIVES = (
+    "all_reduce reduce broadcast all_gather all_gather_into_tensor gather scatter reduce_scatter "
+    "reduce_scatter_tensor all_to_all all_to_all_single barrier all_gather_object gather_object "
+    "broadcast_object_list scatter_object_list"
+).split()
+
+
+@pytest.mark.parametrize("name", _COLLECTIVES)
+def test_each_takes_all_that_torchs_takes(name: str) -> None:
+    torchs = inspect.signature(getattr(dist, name)).parameters
+    ours = inspect.signature(getattr(xla, name)).parameters
+    assert list(ours)[: len(torchs)] == list(torchs)
+
+
+@pytest.mark.parametrize(
+    ("call", "sent"),
+    [
+        (lambda x, g: xla.broadcast(x, group_src=1, group=g), 11),
+        (lambda x, g: xla.broadcast(x, group_src=1), 1),
+        (lambda x, g: xla.broadcast(x, 3, g), 3),
+        (lambda x, g: xla.broadcast(x), 0),
+        (lambda x, g: xla.reduce(x, group_dst=2, group=g), 12),
+        (lambda x, g: xla.gather(x, [x], group_dst=1, group=g), 11),
+        (lambda x, g: xla.scatter(x, [x], group_src=1, group=g), 11),
+        (lambda x, g: xla.gather_object(x, [x], group_dst=1, group=g), 11),
+        (lambda x, g: xla.broadcast_object_list([x], group_src=1, group=g), 11),
+        (lambda x, g: xla.scatter_object_list([x], [x], group_src=1, group=g), 11),
+    ],
+)
+def test_a_rank_in_its_group_is_one_among_all(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], sent: int
+) -> None:
+    class Several:
+        def __init__(self) -> None:
+            self.roots: list[int] = []
+
+        def replica(self) -> tuple[int, int, int]:
+            return 0, 0, 2
+
+        def collective(self, name: str, *args: Any, **kwargs: Any) -> None:
+            self.roots += [a for a in args if isinstance(a, int)]
+
+    backend = Several()
+    monkeypatch.setattr(_backend, "_chosen", backend)
+    monkeypatch.setattr(dist, "get_global_rank", lambda group, rank: rank + 10)
+    call(torch.ones(2), object())
+    assert backend.roots == [sent]
+
+
 @pytest.fixture
 def group_of_one(device: torch.device) -> Iterator[torch.device]:
     xla.init_process_group("nccl")

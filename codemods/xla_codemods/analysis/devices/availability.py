@@ -237,6 +237,17 @@ def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
 
 
 def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
+    if isinstance(test, ast.Name):  # `fast = HAS_CUPY and x.is_cuda`
+        found = script.index.scope(test).find(test.id)
+        bindings = found[1] if found is not None else []
+        if len(bindings) != 1 or bindings[0].how != "assign" or bindings[0].path:
+            return False
+        given = bindings[0].value
+        return (
+            isinstance(given, ast.expr)
+            and not isinstance(given, ast.Name)
+            and _asks_and_stays(script, given)
+        )
     return any(
         (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
         or (_asks_for_cuda(script, part) and chooses_kernels(script, part))

@@ -55,11 +55,15 @@ _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
+# What asks for packages, of other libraries.
+_INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
 _MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
 
 
 def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
+    if _chooses_a_package(script, node):
+        return True
     child: ast.AST = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
@@ -107,6 +111,16 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.stmt):
             return False
         child = ancestor
+    return False
+
+
+def _chooses_a_package(script: ParsedFile, node: ast.expr) -> bool:
+    """True in `check_requirements(f"tensorflow{'' if torch.cuda.is_available() else '-cpu'}")`."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.Call) and _INSTALLS.search(_called(ancestor)):
+            return True
+        if isinstance(ancestor, ast.stmt):
+            break
     return False
 
 
@@ -163,9 +177,28 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
     text = _without_helpers(script, parts)
     if _is_kernel_code(text):
         return True
+    if "import " in text and any(_imports_kernels(script, part) for part in parts):
+        return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
     return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+
+
+def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:
+    """True if `part` imports from a module of the project that compiles or loads kernels: `from .ops.spmm import spmm`."""
+    if script.project is None or not isinstance(part, (ast.stmt, ast.expr)):
+        return False
+    modules, path = script.project.modules, script.project.path
+    for node in walk(part):
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+            home = script.index.scope(node).find(alias.asname or alias.name.partition(".")[0])
+            for binding in home[1] if home is not None else ():
+                found = modules.locate(binding.dotted, path) if binding.node is node else None
+                if found is not None and found[0] != path:
+                    script.project.asked = True
+                    if _LOADED.search(modules.text(found[0])):
+                        return True
+    return False
 
 
 def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> str:

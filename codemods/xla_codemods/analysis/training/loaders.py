@@ -65,7 +65,7 @@ class Feeding:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
                 return []
-            return [Driver(node, scope)]
+            return [] if _counts(node, scope) else [Driver(node, scope)]
         return []
 
     def _unwrapped(self, node: ast.expr, scope: Scope, depth: int) -> list[Driver]:
@@ -216,3 +216,16 @@ class Feeding:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
                     yield node
+
+
+def _counts(node: ast.expr, scope: Scope) -> bool:
+    """True for the `bar` of `with trange(steps) as bar:` and `bar = tqdm(range(steps))`, which gives numbers."""
+    found = scope.find(node.id) if isinstance(node, ast.Name) else None
+    if found is None or len(found[1]) != 1:
+        return False
+    match found[1][0].value:
+        case ast.Call(func=ast.Name(id="trange") | ast.Attribute(attr="trange")):
+            return True
+        case ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_]):
+            return True
+    return False

@@ -63,6 +63,8 @@ RULE = Rule("XLA703", "device-state", shows_accelerator=False)
 _DEPTH = 4
 _NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})
 _NO_MODULE_NAME = Pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
+# What gives a module that nobody else has: a class, or a function by its name.
+_MAKES = Pattern(r"^(?:load|restore|from)(?:_|$)|^create_model$|^[A-Z]\w*$|^deepcopy$")
 _COPIES = frozenset({"copy.deepcopy", "copy.copy", "collections.OrderedDict"})
 _TO_HOST = frozenset({"cpu", "numpy", "tolist"})
 
@@ -123,7 +125,9 @@ def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, d
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict":
         owner = call.func.value
-        if _is_new(script, owner, scope):
+        if _is_new(script, owner, scope) or is_as_made(script, owner, call):
+            return False
+        if _is_made_with_its_module(script, owner, call):
             return False
         return ast.unparse(owner) != target and _may_be_a_module(script, owner)
     is_dict = isinstance(call.func, ast.Name) and call.func.id == "dict"
@@ -133,12 +137,35 @@ def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, d
 
 
 def _is_new(script: Script, owner: ast.expr, scope: Scope) -> bool:
-    """`Net().state_dict()`: a module that has no name is not updated, and not used again."""
+    """`Net().state_dict()`, `Net.load(path).state_dict()`: a module without a name is not updated, and not used again."""
     if not isinstance(owner, ast.Call):
         return False
+    if _MAKES.search(
+        owner.func.attr if isinstance(owner.func, ast.Attribute) else ast.unparse(owner.func)
+    ):
+        return True
     made = script.value(owner.func, scope).definition
     dotted = script.dotted(owner.func, scope) or ""
     return isinstance(made, ast.ClassDef) or dotted.startswith("torch.nn.")
+
+
+def _is_made_with_its_module(script: Script, owner: ast.expr, call: ast.Call) -> bool:
+    """`model = build(); self.start = deepcopy(model.state_dict())` where a module is made: on the CPU, and not moved yet."""
+    function = script.function(call)
+    if not isinstance(owner, ast.Name) or function is None or function.name != "__init__":
+        return False
+    if not script.is_in_a_module(call) or any(
+        f"{owner.id}.{move}(" in script.segment(function) for move in ("to", "cuda")
+    ):
+        return False
+    found = script.index.scope(owner).find(owner.id)
+    bindings = found[1] if found is not None and found[0].node is function else []
+    return bool(bindings) and all(
+        b.how == "assign"
+        and isinstance(b.value, ast.Call)
+        and "device" not in script.segment(b.value)
+        for b in bindings
+    )
 
 
 def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> bool:

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.map_locations import is_cpu, located, names_cuda
 from ...analysis.inference.values import DATASET, HOST
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_handed_on, keyword
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -152,7 +152,7 @@ def _is_none(node: ast.expr) -> bool:
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.load, map_location=device)`, `load=torch.load`."""
     parent = script.parent(node)
-    if isinstance(parent, ast.Call):
+    if isinstance(parent, ast.Call) and is_handed_on(node, script.parents):
         location = keyword(parent, "map_location")
         if is_cpu(location) or not script.accelerated:
             return

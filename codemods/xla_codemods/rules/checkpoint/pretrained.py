@@ -197,5 +197,6 @@ def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 def _has_no_tensors(name: str) -> bool:
     return any(
-        word in name.lower() for word in ("token", "process", "config", "extractor", "sched")
+        word in name.lower()
+        for word in ("token", "process", "config", "extractor", "sched", "repo", "card", "dataset")
     )

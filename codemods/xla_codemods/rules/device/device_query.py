@@ -108,7 +108,14 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
-    """`if pin_memory and not torch.cuda.is_available()`: it is CUDA that pins, and nobody else."""
+    """`if pin_memory and not torch.cuda.is_available()`, `pin_memory=gpu and torch.cuda.device_count() > 0`: it is CUDA that
+    pins, and nobody else.
+    """
+    for ancestor in script.ancestors(call):
+        if isinstance(ancestor, ast.keyword):
+            return (ancestor.arg or "").startswith("pin")
+        if not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
+            break
     around = script.parent(call)
     if isinstance(around, ast.UnaryOp):
         around = script.parent(around)
@@ -138,7 +145,7 @@ def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.device_literals.is_inside(call):
         return
-    if chooses_kernels(script, call) or is_guarded(script, call):
+    if chooses_kernels(script, call) or is_guarded(script, call) or _pins(script, call):
         script.settled.add(call.func)
         return
     message = f"`{_written(call.func)}()` is 0 on an XLA host: use `xla.device_count()`"

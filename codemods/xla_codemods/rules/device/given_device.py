@@ -214,7 +214,8 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
         if value.has(GIVEN) and (value.has(SETTINGS) or _is_of_environment(script, part)):
             whole = _told(script, assign, part)
             if whole is not None:
-                edit = Replace(whole, f"{script.xla}.device_type({{0}})", (whole,))
+                text = "xla_device" if _falls_back_to_a_device(script, part) else "device_type"
+                edit = Replace(whole, f"{script.xla}.{text}({{0}})", (whole,))
                 yield RULE.finding(script, part, _MESSAGE, edit)
         elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
             is_name = chosen or _is_used_as_a_name(script, assign.targets[0])
@@ -260,6 +261,15 @@ def _told(script: Script, assign: ast.Assign, part: ast.expr) -> ast.expr | None
             )
             return None if asked else part
     return part
+
+
+def _falls_back_to_a_device(script: Script, part: ast.expr) -> bool:
+    """`os.environ.get("DEVICE", torch.device("cuda"))`: who does not set it has no name, but a device."""
+    match part:
+        case ast.Call(args=[_, default]):
+            value = script.value(default)
+            return value.has(DEVICE) and not value.has(STRING)
+    return False
 
 
 def _is_of_environment(script: Script, part: ast.expr) -> bool:

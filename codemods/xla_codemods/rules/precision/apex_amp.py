@@ -173,7 +173,8 @@ def _escaped(script: Script, target: ast.expr) -> str:
 def master_params(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1:
         text = '[p for group in {0}.param_groups for p in group["params"]]'
-        yield RULE.finding(script, call, _MESSAGE, Replace(call, text, (call.args[0],)))
+        message = "apex.amp fails without CUDA: take the parameters from the optimizer"
+        yield RULE.finding(script, call, message, Replace(call, text, (call.args[0],)))
 
 
 @RULE.call("apex.amp.state_dict")

@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import STREAM
 from ...edits import Replace
@@ -50,6 +51,9 @@ _MESSAGE = "this does not wait for XLA: use `xla.synchronize`"
 
 @RULE.call(*_NAMES)
 def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if is_guarded(script, call):
+        script.settled.add(call.func)  # it waits for kernels of CUDA's
+        return
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"{script.xla}.synchronize({text})", holes)
     yield RULE.finding(script, call, _MESSAGE, edit)

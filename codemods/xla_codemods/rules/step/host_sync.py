@@ -198,6 +198,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
+    if obstacle and _is_for_numpy(script, node):
+        return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
         return "pad to one size, or keep the number on the host beside the tensor"
     statement = script.statement(node)
@@ -210,6 +212,17 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if _is_asked_of(script, node):
         return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"
+
+
+def _is_for_numpy(script: Script, node: ast.AST) -> bool:
+    """`gradient = x.grad.cpu().numpy()`: what numpy computes with."""
+    statement = script.statement(node)
+    parent = script.parent(node)
+    is_numpys = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "numpy"
+    is_numpys = is_numpys or (isinstance(parent, ast.Attribute) and parent.attr == "numpy")
+    if isinstance(parent, ast.Call) and node in parent.args:  # `linear_sum_assignment(cost.cpu())`
+        is_numpys = (script.dotted(parent.func) or "").startswith(("scipy.", "numpy.", "sklearn."))
+    return is_numpys and isinstance(statement, ast.Assign)
 
 
 def _is_asked_of(script: Script, node: ast.AST) -> bool:

@@ -80,6 +80,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.flow import reaching
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
 from ...analysis.training.tensors.computed import is_state
@@ -120,9 +121,25 @@ def moving_store(script: Script) -> Iterator[Finding]:
 
 def _is_on_device(script: Script, target: ast.Subscript) -> bool:
     node = target.value
+    if _may_be_a_list(script, node):
+        return False
     if isinstance(node, ast.Attribute) and is_state(script, node):
         return script.accelerated
     return is_on_device(script, node, target.slice)
+
+
+def _may_be_a_list(script: Script, node: ast.expr) -> bool:
+    """True if one of the bindings that are read is a list or a dict, which `xla.put` does not take."""
+    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+    if found is None or not isinstance(node, ast.Name):
+        return False
+    return any(
+        binding.how == "assign" and not binding.path and isinstance(binding.value, _CONTAINERS)
+        for binding in reaching(found[1], node, found[0], script.parents)
+    )
+
+
+_CONTAINERS = (ast.List, ast.ListComp, ast.Dict, ast.DictComp)
 
 
 def _of_target(

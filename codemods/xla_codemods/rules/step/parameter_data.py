@@ -43,6 +43,7 @@ from ...analysis.inference.values import DTYPE
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.running_sums import part
 from ...finding import MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM, in_training=True)
+
+
+# What goes through an optimizer's states.
+_STATES = Pattern(r"\.state(?:\[|\.values\(|\.items\()")
 
 
 @RULE.node(ast.Assign)
@@ -60,7 +65,10 @@ def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Itera
         ):
             # Where modules are made on the device there is nothing to be moved to it.
             if script.accelerated and "set_default_device" not in script.source.text:
-                message = "on XLA `.data` cannot be set to a tensor of another device: move the module with `.to()`"
+                advice = "move the module with `.to()`"
+                if _STATES.search(script.segment(script.function(target) or statement)):
+                    advice = "put the new tensor in its place"
+                message = f"on XLA `.data` cannot be set to a tensor of another device: {advice}"
                 yield RULE.finding(script, target, message)
 
 

@@ -183,7 +183,12 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
 
 
 def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Finding]:
-    """The loaders of accelerate mark the steps, at the next batch: too late for what one process saves behind the step."""
+    """The loaders of accelerate mark the steps, at the next batch: too late for what one process saves behind the step.
+
+    Lightning's Fabric marks each step behind it.
+    """
+    if script.source.mentions("fabric") and not script.source.mentions("accelerate"):
+        return
     for anchor, loop, step in _last_steps(script):
         block = script.block(anchor)
         behind = block[block.index(anchor) + 1 :]

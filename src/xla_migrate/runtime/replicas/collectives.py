@@ -44,16 +44,22 @@ def all_reduce(
 
 
 def reduce(
-    tensor: torch.Tensor, dst: int = 0, op: Any = _SUM, group: Any = None, async_op: bool = False
+    tensor: torch.Tensor,
+    dst: int | None = None,
+    op: Any = _SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Any:
     """As ``all_reduce``, of use on ``dst`` alone.
 
     Args:
         tensor: On the device; of one shape on all replicas. Off ``dst`` it may change, too.
-        dst: The rank that the result is for.
+        dst: The rank that the result is for; 0 by default.
         op: A ``torch.distributed.ReduceOp``; the sum by default.
         group: As for torch; all replicas by default.
         async_op: As for torch: give a handle at once, with ``wait()``.
+        group_dst: In place of ``dst``, its rank in ``group``.
 
     Returns:
         None; with ``async_op`` a handle with ``wait()``.
@@ -65,18 +71,26 @@ def reduce(
         1.0
     """
     if world_size() > 1:
-        return _several("reduce", tensor, dst, op=op, group=group, async_op=async_op)
+        root = root_rank(dst, group_dst, group)
+        return _several("reduce", tensor, root, op=op, group=group, async_op=async_op)
     return _done(async_op, tensor)
 
 
-def broadcast(tensor: torch.Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
+def broadcast(
+    tensor: torch.Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Any:
     """``tensor`` becomes what it is on ``src``, in place.
 
     Args:
         tensor: On the device; of one shape on all replicas.
-        src: The rank that it comes from.
+        src: The rank that it comes from; 0 by default.
         group: As for torch; all replicas by default.
         async_op: As for torch: give a handle at once, with ``wait()``.
+        group_src: In place of ``src``, its rank in ``group``.
 
     Returns:
         None; with ``async_op`` a handle with ``wait()``.
@@ -88,7 +102,8 @@ def broadcast(tensor: torch.Tensor, src: int = 0, group: Any = None, async_op: b
         7
     """
     if world_size() > 1:
-        return _several("broadcast", tensor, src, group=group, async_op=async_op)
+        root = root_rank(src, group_src, group)
+        return _several("broadcast", tensor, root, group=group, async_op=async_op)
     return _done(async_op, tensor)
 
 
@@ -150,9 +165,10 @@ def all_gather_into_tensor(
 def gather(
     tensor: torch.Tensor,
     gather_list: Tensors | None = None,
-    dst: int = 0,
+    dst: int | None = None,
     group: Any = None,
     async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Any:
     """Fills ``gather_list`` on ``dst`` with every replica's ``tensor``.
 
@@ -160,9 +176,10 @@ def gather(
         tensor: This replica's; of one shape on all.
         gather_list: On ``dst`` ``world_size()`` tensors like ``tensor``, which are filled; None
             elsewhere.
-        dst: The rank that gathers.
+        dst: The rank that gathers; 0 by default.
         group: As for torch; all replicas by default.
         async_op: As for torch: give a handle at once, with ``wait()``.
+        group_dst: In place of ``dst``, its rank in ``group``.
 
     Returns:
         None; with ``async_op`` a handle with ``wait()``.
@@ -174,25 +191,28 @@ def gather(
         [1.0, 1.0]
     """
     if world_size() > 1:
-        return _several("gather", tensor, gather_list, dst, group=group, async_op=async_op)
+        root = root_rank(dst, group_dst, group)
+        return _several("gather", tensor, gather_list, root, group=group, async_op=async_op)
     return _copied(only_share(gather_list, "gather_list"), tensor, async_op)
 
 
 def scatter(
     tensor: torch.Tensor,
     scatter_list: Tensors | None = None,
-    src: int = 0,
+    src: int | None = None,
     group: Any = None,
     async_op: bool = False,
+    group_src: int | None = None,
 ) -> Any:
     """``tensor`` becomes this replica's share of ``src``'s ``scatter_list``.
 
     Args:
         tensor: Filled with this replica's share.
         scatter_list: On ``src`` ``world_size()`` tensors like ``tensor``; None elsewhere.
-        src: The rank that they come from.
+        src: The rank that they come from; 0 by default.
         group: As for torch; all replicas by default.
         async_op: As for torch: give a handle at once, with ``wait()``.
+        group_src: In place of ``src``, its rank in ``group``.
 
     Returns:
         None; with ``async_op`` a handle with ``wait()``.
@@ -207,7 +227,8 @@ def scatter(
         [1.0, 1.0]
     """
     if world_size() > 1:
-        return _several("scatter", tensor, scatter_list, src, group=group, async_op=async_op)
+        root = root_rank(src, group_src, group)
+        return _several("scatter", tensor, scatter_list, root, group=group, async_op=async_op)
     return _copied(tensor, only_share(scatter_list, "scatter_list"), async_op)
 
 
@@ -393,6 +414,13 @@ def _several(collective: str, *args: Any, **kwargs: Any) -> Any:
 def _copied(target: torch.Tensor, source: torch.Tensor, async_op: bool) -> Any:
     target.copy_(_backend.backend().clones([source])[0].view_as(target))
     return _done(async_op, target)
+
+
+def root_rank(rank: int | None, rank_in_group: int | None, group: Any) -> int:
+    """The rank among all replicas of the one that sends or receives: of `src` or `group_src`, as torch has them."""
+    if rank_in_group is None:
+        return rank or 0
+    return rank_in_group if group is None else dist.get_global_rank(group, rank_in_group)
 
 
 def only_share(shares: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _backend
 from ..processes import world_size
-from .collectives import only_share
+from .collectives import only_share, root_rank
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -30,7 +30,11 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
 
 def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
 ) -> None:
     """Fills ``object_gather_list`` on ``dst`` with every replica's ``obj``.
 
@@ -38,8 +42,9 @@ def gather_object(
         obj: Anything that pickle takes.
         object_gather_list: On ``dst`` a list of ``world_size()`` elements, which are replaced; None
             elsewhere.
-        dst: The rank that gathers.
+        dst: The rank that gathers; 0 by default.
         group: As for torch; all replicas by default.
+        group_dst: In place of ``dst``, its rank in ``group``.
 
     Raises:
         ValueError: on ``dst``, without ``object_gather_list``.
@@ -51,7 +56,8 @@ def gather_object(
         [0]
     """
     if world_size() > 1:
-        _backend.backend().collective("gather_object", obj, object_gather_list, dst, group=group)
+        root = root_rank(dst, group_dst, group)
+        _backend.backend().collective("gather_object", obj, object_gather_list, root, group=group)
     elif object_gather_list is None:
         raise ValueError("the replica that gathers needs object_gather_list")
     else:
@@ -59,29 +65,36 @@ def gather_object(
 
 
 def broadcast_object_list(
-    object_list: list[Any], src: int = 0, group: Any = None, device: Any = None
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
 ) -> None:
     """The objects become those of ``src``.
 
     Args:
         object_list: Of one length on all replicas; its elements are replaced.
-        src: The rank that they come from.
+        src: The rank that they come from; 0 by default.
         group: As for torch; all replicas by default.
         device: As for torch, on CUDA.
+        group_src: In place of ``src``, its rank in ``group``.
 
     Example:
         >>> settings = [{"lr": 0.1}]
         >>> xla.broadcast_object_list(settings, src=0)
     """
     if world_size() > 1:
-        _backend.backend().collective("broadcast_object_list", object_list, src, group=group)
+        root = root_rank(src, group_src, group)
+        _backend.backend().collective("broadcast_object_list", object_list, root, group=group)
 
 
 def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
-    src: int = 0,
+    src: int | None = None,
     group: Any = None,
+    group_src: int | None = None,
 ) -> None:
     """``scatter_object_output_list`` holds this replica's share of ``src``'s objects.
 
@@ -89,8 +102,9 @@ def scatter_object_list(
         scatter_object_output_list: Its first element is replaced.
         scatter_object_input_list: On ``src`` ``world_size()`` objects that pickle takes; None
             elsewhere.
-        src: The rank that they come from.
+        src: The rank that they come from; 0 by default.
         group: As for torch; all replicas by default.
+        group_src: In place of ``src``, its rank in ``group``.
 
     Raises:
         ValueError: without ``scatter_object_input_list``, where there is one replica.
@@ -103,7 +117,8 @@ def scatter_object_list(
     """
     if world_size() > 1:
         lists = (scatter_object_output_list, scatter_object_input_list)
-        _backend.backend().collective("scatter_object_list", *lists, src, group=group)
+        root = root_rank(src, group_src, group)
+        _backend.backend().collective("scatter_object_list", *lists, root, group=group)
     else:
         share = only_share(scatter_object_input_list, "scatter_object_input_list")
         scatter_object_output_list[0] = share

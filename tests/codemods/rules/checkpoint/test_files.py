@@ -353,3 +353,20 @@ def test_a_parameter_is_the_cpu_only_where_it_is_not_given(location: str, loads:
         "        self.model(torch.ones(2).cuda()).sum().backward()\n"
     )
     assert f"{loads}(path" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ('"weights_only" in inspect.signature(torch.load).parameters', False),
+        ("inspect.getfullargspec(torch.load)", False),
+        ("hasattr(torch.load, '__wrapped__')", False),
+        ("functools.wraps(torch.load)", False),
+        ("inspect.getsource(torch.load)", False),
+        ("functools.partial(torch.load, map_location=device)", True),
+        ("read(path, torch.load)", True),
+    ],
+)
+def test_what_only_asks_about_load_is_left(use: str, found: bool) -> None:
+    source = f"import functools, inspect, torch\nmodel.cuda()\nx = {use}\nloss.backward()\n"
+    assert ("XLA702" in {f.code for f in check(source.encode())}) is found

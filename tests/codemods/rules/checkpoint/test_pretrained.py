@@ -76,3 +76,10 @@ def save(model, folder, scale):
     model.save_pretrained(folder, state_dict=state)
 """
     assert ("XLA708" in {code for _, code in findings(source)}) is found
+
+
+@pytest.mark.parametrize(
+    "owner", ["model_repo", "repo", "self.model_repository", "model_card", "model_dataset"]
+)
+def test_a_repository_is_no_model(owner: str) -> None:
+    assert "XLA708" not in {code for _, code in findings(f"{HEAD}{owner}.push_to_hub()\n")}

@@ -153,3 +153,65 @@ def test_a_constructor_that_moves_makes_nothing_on_the_host(made: str, move: str
     source = NET.format(f"t = {made}\n        t.load_state_dict(m.state_dict())")
     source = source.replace("torch.nn.Linear(2, 2)\n", f"torch.nn.Linear(2, 2)\n        {move}\n")
     assert "XLA703" in {code for _, code in findings(source)}
+
+
+RESTARTED = """
+import copy
+import torch
+from torch import nn
+from lib import build
+
+class Encoder({base}):
+    def __init__(self, given):
+        super().__init__()
+        model = build("x")
+        {move}
+        self.start = {kept}
+        self.net = model
+
+    def restart(self):
+        self.net.load_state_dict(self.start)
+
+def train(encoder, loss):
+    encoder.cuda()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "move", "kept", "shares"),
+    [
+        ("nn.Module", "", "copy.deepcopy(model.state_dict())", False),
+        ("torch.nn.Module", "model.eval()", "{k: v.clone() for k, v in model.state_dict().items()}", False),
+        ("nn.Module", "", "model.state_dict()", False),
+        ("nn.Module", "model.cuda()", "copy.deepcopy(model.state_dict())", True),
+        ("nn.Module", "model = model.to(given.device)", "copy.deepcopy(model.state_dict())", True),
+        ("nn.Module", "", "copy.deepcopy(given.state_dict())", True),
+        ("object", "", "copy.deepcopy(model.state_dict())", True),
+    ],
+)  # fmt: skip
+def test_what_is_kept_while_a_module_is_made_is_on_the_host(
+    base: str, move: str, kept: str, shares: bool
+) -> None:
+    source = RESTARTED.format(base=base, move=move, kept=kept)
+    assert ("XLA703" in {code for _, code in findings(source)}) is shares
+
+
+@pytest.mark.parametrize(
+    ("state", "shares"),
+    [
+        ("model.load(path).state_dict()", False),
+        ("Net.from_pretrained(name).state_dict()", False),
+        ("timm.create_model(name).state_dict()", False),
+        ("lib.load_model(path).state_dict()", False),
+        ("lib.Net(3).state_dict()", False),
+        ("copy.deepcopy(model).state_dict()", False),
+        ("holder.get_model().state_dict()", True),
+        ("current().state_dict()", True),
+    ],
+)
+def test_the_state_of_what_was_only_made_for_it_is_nobody_else_s(state: str, shares: bool) -> None:
+    codes = [
+        code for _, code in findings(f"{HEAD}import lib, timm\nmodel.load_state_dict({state})\n")
+    ]
+    assert ("XLA703" in codes) is shares

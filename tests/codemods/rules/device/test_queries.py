@@ -138,6 +138,22 @@ def test_nor_one_of_another_module_of_the_project() -> None:
     assert "if xla.is_available():" in done.data.decode()
 
 
+KERNELS = "import torch\nfrom torch.utils.cpp_extension import load\ntry:\n    spmm = load('spmm', ['spmm.cu'])\nexcept Exception:\n    spmm = None\n"
+PLAIN = "import torch\ndef spmm(a, b):\n    return a @ b\n"
+
+
+@pytest.mark.parametrize("imported", ["from ops.spmm import spmm", "from .ops.spmm import spmm as f",
+                                      "import ops.spmm as s", "from ops import spmm", "from .ops import spmm as s"])  # fmt: skip
+@pytest.mark.parametrize(("module", "stays"), [(KERNELS, True), (PLAIN, False)])
+def test_a_question_before_an_import_of_the_projects_kernels_is_cudas(
+    imported: str, module: str, stays: bool
+) -> None:
+    main = f"import torch\nFAST = None\ndef prepare():\n    if torch.cuda.is_available():\n        {imported}\n        CONFIG['spmm'] = 1\n"
+    files = {"main.py": main.encode(), "ops/__init__.py": b"", "ops/spmm.py": module.encode()}
+    done = migrate(files["main.py"], Options(), "main.py", Project(Modules(files), "main.py"))
+    assert ("if torch.cuda.is_available():" in done.data.decode()) is stays
+
+
 def test_what_is_moved_beside_a_kernel_is_moved_to_xla() -> None:
     before = "if torch.cuda.is_available():\n    model.cuda()\n    use_triton = True"
     after = "if xla.is_available():\n    model.to(xla.xla_device())\n    use_triton = True"
@@ -495,3 +511,48 @@ def test_the_index_in_a_list_is_a_number(before: str, after: str) -> None:
 def test_a_capability_is_not_always_bfloat16s(source: str, advice: str) -> None:
     found = check(f"import torch\n\ndef f(q, major, minor):\n    {source}\n".encode())
     assert [f.message.endswith(advice) for f in found if f.code == "XLA113"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("call", "stays"),
+    [
+        ("check_requirements(f\"tensorflow{'' if torch.cuda.is_available() else '-cpu'}\")", True),
+        ("check_requirements('faiss-gpu' if torch.cuda.is_available() else 'faiss-cpu')", True),
+        ("pip_install('x' + ('-gpu' if torch.cuda.is_available() else ''))", True),
+        ("install_package(['jax[cuda]'] if torch.cuda.is_available() else ['jax'])", True),
+        ("pip.main(['install', 'x' if torch.cuda.is_available() else 'y'])", False),
+        ("log(f\"runs on {'gpu' if torch.cuda.is_available() else 'cpu'}\")", False),
+    ],
+)
+def test_the_package_of_another_library_is_chosen_by_cuda(call: str, stays: bool) -> None:
+    assert ("torch.cuda.is_available()" in line(call)) is stays
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "make(pin_memory=gpu and torch.cuda.device_count() > 1)",
+        "make(pin_memory=torch.cuda.is_available())",
+        "dataset.iterator(pin_memory=not args.cpu and torch.cuda.is_available())",
+        "make(pin=torch.cuda.is_available())",
+        "Loader(data, pin_memory=torch.cuda.device_count() >= 1 or force)",
+    ],
+)
+def test_whether_others_pin_memory_is_cudas_question(call: str) -> None:
+    assert line(call) == call
+    assert "XLA102" not in codes(call)
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "Union[torch.cuda.Stream, None]",
+        "Optional[torch.cuda.Event]",
+        "List[torch.cuda.Stream]",
+        "typing.Dict[str, torch.cuda.Stream]",
+        "Callable[[torch.cuda.Stream], None]",
+    ],
+)
+def test_an_alias_of_types_is_no_use(alias: str) -> None:
+    source = f"import typing\nfrom typing import Callable, List, Optional, Union\nKind = {alias}"
+    assert codes(source) == []

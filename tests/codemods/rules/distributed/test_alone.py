@@ -401,3 +401,40 @@ def test_what_all_average_is_a_part_of_the_step() -> None:
     at = lines.index("ema.update(model)")
     assert lines[at - 1] == "xla.optimizer_step(optimizer)"
     assert lines[at + 1] == "xla.mark_step()"
+
+
+DECORATED = """
+import contextlib, functools, torch
+from lightning.pytorch.utilities import rank_zero_only
+from torch.nn.parallel import DistributedDataParallel
+
+class Trainer:
+    {decorator}
+    def parameters_of(self, optimizer):
+        return [p for g in optimizer.param_groups for p in g["params"]]
+
+    def train_step(self, loss, optimizer, limit):
+        self.model = DistributedDataParallel(self.model)
+        loss.backward()
+        if limit > 0:
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters_of(optimizer), limit)
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_cut"),
+    [
+        ("@staticmethod", False),
+        ("@classmethod", False),
+        ("@functools.lru_cache", False),
+        ("@functools.lru_cache(maxsize=2)", False),
+        ("@torch.no_grad()", False),
+        ("@contextlib.contextmanager", False),
+        ("@rank_zero_only", True),
+        ("@unknown", True),
+    ],
+)
+def test_python_s_own_decorators_hide_nothing(decorator: str, is_cut: bool) -> None:
+    text = migrated(DECORATED.format(decorator=decorator))
+    assert ("loss.backward()\n        xla.mark_step()" in text) is is_cut

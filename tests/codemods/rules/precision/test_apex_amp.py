@@ -179,3 +179,9 @@ def main(args, model, optimizer):
 def test_what_raises_where_apex_is_missing_goes(line: str, found: str, goes: bool) -> None:
     after = migrated(FLAGGED.format(line=line, found=found))
     assert (line not in after) is goes
+
+
+def test_the_parameters_are_taken_from_the_optimizer() -> None:
+    source = "import torch\nfrom apex import amp\np = list(amp.master_params(optimizer))\nloss.backward()\n"
+    (message,) = [f.message for f in check(source.encode()) if f.line == 3]
+    assert message.endswith("take the parameters from the optimizer")

@@ -758,6 +758,7 @@ class Loss(torch.nn.Module):
 
 ASKED = "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
 SIZES = "pad to one size, or keep the number on the host beside the tensor"
+NUMPYS = "compute it with torch on the device, in place of numpy"
 
 
 @pytest.mark.parametrize(
@@ -772,6 +773,11 @@ SIZES = "pad to one size, or keep the number on the host beside the tensor"
         ("if h.sum() > 0:\n            h = h * 2", ASKED),
         ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
         ("self.n = h.sum().item() + 1", "read every n-th step, or after the loop"),
+        ("z = h.detach().cpu().numpy()\n        h = h * np.abs(z).max()", NUMPYS),
+        ("z = h.detach().cpu().numpy().copy()\n        h = h * float(z.sum())", NUMPYS),
+        ("self.z = np.sign(h.detach().cpu().numpy())", NUMPYS),
+        ("a, z = 1, h.data.cpu().numpy()\n        h = h * z", NUMPYS),
+        ("z = h.data.cpu()\n        h = h * z", "read every n-th step, or after the loop"),
     ],
 )
 def test_a_size_is_needed_in_every_step(read: str, advice: str) -> None:

@@ -111,3 +111,22 @@ def test_a_buffer_that_is_assigned_anew_stays_one() -> None:
         "        self.queue = nn.functional.normalize(self.queue)\n        self.where",
     )
     assert "xla.put(self.queue, 1, place, keys.T, length=8)" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_put"),
+    [
+        ("if named:\n        grads = [torch.zeros(2) for _ in x]\n    else:\n        grads = torch.zeros(n, 4).cuda()", False),
+        ("grads = torch.zeros(n, 4).cuda()\n    if named:\n        grads = []", False),
+        ("grads = {}\n    if not named:\n        grads = torch.zeros(n, 4).cuda()", False),
+        ("if named:\n        grads = {k: 1 for k in x}\n    else:\n        grads = torch.zeros(n, 4).cuda()", False),
+        ("grads = [1]\n    grads = torch.zeros(n, 4).cuda()", True),
+        ("grads = torch.zeros(n, 4).cuda()", True),
+    ],
+)  # fmt: skip
+def test_what_may_be_a_list_is_no_tensor(made: str, is_put: bool) -> None:
+    source = (
+        f"import torch\ndef gather(named, n, x, losses, model):\n    {made}\n"
+        "    for i in range(n):\n        losses[i].backward()\n        grads[i] = model.weight.grad.clone()\n"
+    )
+    assert ("xla.put(grads" in migrated(source)) is is_put

@@ -373,3 +373,23 @@ class Trainer:
             v.step()
 """
     assert ((10, "XLA501") in findings(source)) is steps
+
+
+@pytest.mark.parametrize(
+    ("use", "is_torchs"),
+    [
+        ("optim(params)\n    optim.step()", False),
+        ("self.optim(params)\n    self.optim.step()", False),
+        (
+            "optim(params)\n    try:\n        optim.step()\n    except AttributeError:\n        pass",
+            False,
+        ),
+        ("optim.zero_grad()\n    optim(params)\n    optim.step()", False),
+        ("optimizer(loss, params)\n    optimizer.step()", False),
+        ("optim = optim(params)\n    optim.step()", True),
+        ("optim.zero_grad()\n    optim.step()", True),
+    ],
+)
+def test_what_is_called_is_no_optimizer_of_torch(use: str, is_torchs: bool) -> None:
+    source = f"import torch\ndef step(self, optim, optimizer, params, loss):\n    loss.cuda().backward()\n    {use}\n"
+    assert ("xla.optimizer_step(" in migrated(source)) is is_torchs

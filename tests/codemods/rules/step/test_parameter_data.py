@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 SCRIPT = """\
@@ -50,3 +52,17 @@ def test_a_parameter_takes_what_comes_to_its_own_device(lines: str, found: bool)
     script = f"import torch\nconv = torch.nn.Conv2d(3, 4, 3)\nconv.cuda()\nnew = conv.weight.data * 2\n{lines}\n"
     codes = {code for _, code in findings(script)}
     assert ("XLA516" in codes) is found
+
+
+@pytest.mark.parametrize(
+    ("loop", "advice"),
+    [
+        ("for s in optimizer.state.values():\n        for k, v in s.items():\n            v.data = v.data.to(device)", "put the new"),
+        ("for n, v in self.optimizer.state[p].items():\n        v.data = v.data.cuda()", "put the new"),
+        ("for p in model.parameters():\n        p.data = p.data.to(device)", "move the module"),
+    ],
+)  # fmt: skip
+def test_the_advice_is_for_what_is_moved(loop: str, advice: str) -> None:
+    source = f"import torch\ndef place(self, model, optimizer, p, loss):\n    device = torch.device('cuda')\n    loss.backward()\n    {loop}\n"
+    (message,) = [f.message for f in check(source.encode()) if f.code == "XLA516"]
+    assert advice in message

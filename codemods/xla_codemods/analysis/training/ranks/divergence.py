@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
@@ -29,6 +30,7 @@ _OF_REPLICAS = (
     "reduce_gradients",
 )
 _BUILTINS = frozenset(dir(builtins))
+_OF_ALL = frozenset({"torch", *sys.stdlib_module_names})
 _COMPUTE = ("torch.", "math.", "numpy.", "time.")
 # Objects that scripts make on the first replica only, and methods that act there only.
 _WRITER = Pattern(r"saver|writer|logger|wandb|tensorboard|^tb|run$|log|board", re.IGNORECASE)
@@ -82,9 +84,18 @@ def _hides_something(script: ParsedFile, func: ast.expr) -> bool:
     if _ACTS.search(name):
         return True
     sure, methods = _called(script, func)
-    if any(definition.decorator_list for definition in sure):
+    if any(_may_hide(script, d) for definition in sure for d in definition.decorator_list):
         return True
     return any(acts_alone(script, definition) for definition in (*sure, *methods))
+
+
+def _may_hide(script: ParsedFile, decorator: ast.expr) -> bool:
+    """True for `@rank_zero_only`; not for Python's own decorators and torch's, which run the function on all."""
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    if isinstance(decorator, ast.Name) and decorator.id in _BUILTINS:
+        return script.index.scope(decorator).find(decorator.id) is not None
+    return (script.dotted(decorator) or "").partition(".")[0] not in _OF_ALL
 
 
 def _name(func: ast.expr) -> str:
