@@ -167,6 +167,9 @@ def _given(script: Script, statement: ast.Assign) -> _Given | None:
         cuda, host = cuda_type(script, value.body), host_type(script, value.orelse)
         if cuda is not None and host is not None and cuda.kind == host.kind:
             return _Given(value, cuda, value.test)
+        cuda, host = cuda_type(script, value.orelse), host_type(script, value.body)
+        if cuda is not None and host is not None and cuda.kind == host.kind:
+            return _Given(value, cuda, ast.UnaryOp(ast.Not(), value.test))
     return None
 
 
@@ -220,13 +223,20 @@ def _device(script: Script, test: ast.expr | None) -> str | None:
             comparators=[ast.Constant(value="cuda")],
         ):
             return ast.unparse(device)
-        case ast.Name() | ast.Attribute():
-            pass
-        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Constant()]):
-            pass
-        case _:
-            return None
-    return f'{script.xla}.xla_device() if {ast.unparse(test)} else "cpu"'
+    if all(isinstance(node, _STEADY) or _is_text_of(node) for node in ast.walk(test)):
+        return f'{script.xla}.xla_device() if {ast.unparse(test)} else "cpu"'
+    return None
+
+
+_STEADY = (
+    *(ast.Name, ast.Attribute, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp),
+    *(ast.expr_context, ast.cmpop, ast.boolop, ast.unaryop),
+)
+
+
+def _is_text_of(node: ast.AST) -> bool:
+    """`str(device)`."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "str"
 
 
 def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.expr] | None:
