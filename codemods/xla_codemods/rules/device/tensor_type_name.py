@@ -223,8 +223,21 @@ def _device(script: Script, test: ast.expr | None) -> str | None:
             comparators=[ast.Constant(value="cuda")],
         ):
             return ast.unparse(device)
+    text = _on_xla(script, test)
+    return f'{script.xla}.xla_device() if {text} else "cpu"' if text is not None else None
+
+
+def _on_xla(script: Script, test: ast.expr) -> str | None:
+    """The text of `test`, where it asks on XLA what it asked on CUDA; None where that may change meanwhile."""
+    match test:
+        case (
+            ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In()], comparators=[device])
+            | ast.Compare(left=device, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")])
+        ):
+            return f"{script.xla}.is_accelerator({ast.unparse(device)})"
     if all(isinstance(node, _STEADY) or _is_text_of(node) for node in ast.walk(test)):
-        return f'{script.xla}.xla_device() if {ast.unparse(test)} else "cpu"'
+        text = ast.unparse(test)
+        return text if "cuda'" not in text and "cuda:" not in text else None
     return None
 
 
