@@ -69,6 +69,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
+from ...analysis.device_members import is_member_for_cuda
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,
@@ -113,7 +114,9 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 @RULE.node(ast.Compare)
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    if not _speaks_of_cuda(node):
+    if not _speaks_of_cuda(node) and not any(
+        is_member_for_cuda(script, part) for part in (node.left, *node.comparators)
+    ):
         return
     if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
@@ -278,12 +281,14 @@ def _speaks_of_cuda(node: ast.Compare) -> bool:
 
 
 def _says_cuda(script: Script, node: ast.expr) -> bool:
-    """`"cuda"`, `"cuda:0"`, `torch.device("cuda")`."""
+    """`"cuda"`, `"cuda:0"`, `torch.device("cuda")`, `Device.CUDA`."""
     match node:
         case ast.Call(func=func, args=[inner], keywords=[]) if (
             script.dotted(func) == "torch.device"
         ):
             node = inner
+    if is_member_for_cuda(script, node):
+        return True
     if not isinstance(node, ast.Constant):
         return False
     spec = script.devices.spec(node)

@@ -279,3 +279,46 @@ else:
     total.addmm_(x.float(), y.float())
 """
     assert line(own) == own
+
+
+@pytest.mark.parametrize("bases", ["(str, Enum)", "(enum.StrEnum)", ""])
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("x.device.type == Device.CUDA", "xla.is_accelerator(x.device)"),
+        ("Device.CUDA == x.device.type", "xla.is_accelerator(x.device)"),
+        ("x.device.type != Device.CUDA", "not xla.is_accelerator(x.device)"),
+        ("str(device) == Device.CUDA", "xla.is_accelerator(device)"),
+        ("device.type == torch.device(Device.CUDA).type", "device.type == xla.xla_device(Device.CUDA).type"),
+        ("x.device.type == Device.CPU", "x.device.type == Device.CPU"),
+        ("x.device.type == Device.MIXED", "x.device.type == Device.MIXED"),
+        ("name == Device.CUDA", "name == Device.CUDA"),
+    ],
+)  # fmt: skip
+def test_members_of_classes_that_say_cuda(bases: str, test: str, after: str) -> None:
+    assert f"    if {after}:" in migrated(MEMBERS.format(bases=bases, test=test))
+
+
+def test_a_member_of_an_enum_is_its_value_alone() -> None:
+    same, value = "x.device.type == Device.CUDA", "x.device.type == Device.CUDA.value"
+    assert f"    if {same}:" in migrated(MEMBERS.format(bases="(Enum)", test=same))
+    changed = migrated(MEMBERS.format(bases="(Enum)", test=value))
+    assert "    if xla.is_accelerator(x.device):" in changed
+
+
+MEMBERS = """
+import enum, torch
+from enum import Enum
+
+class Device{bases}:
+    CPU = "cpu"
+    CUDA = "cuda"
+    MIXED = "cuda"
+    MIXED = "auto"
+
+def main(name, wanted):
+    device = torch.device(wanted)
+    x = torch.rand(3, 3).cuda()
+    if {test}:
+        print("gpu")
+"""
