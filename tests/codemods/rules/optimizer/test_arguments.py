@@ -194,3 +194,23 @@ def test_capturable_that_an_optimizer_hands_on_is_its_callers_affair(
         f"        super().__init__(params, {defaults})\n"
     ).replace("capturable, lr=1", "capturable, lr")
     assert ("XLA305" in {code for _, code in findings(source)}) is found
+
+
+@pytest.mark.parametrize("owner", ['parts["optimizer"]', "get_optimizer(name)", "parts[0].optimizers[0]"])
+def test_state_of_what_is_not_known_is_named(owner: str) -> None:
+    source = f"""
+import torch
+def load(parts, get_optimizer, name, device):
+    for state in {owner}.state.values():
+        for key, value in state.items():
+            if torch.is_tensor(value):
+                state[key] = value.to(device)
+"""
+    found = [f for f in check(source.encode()) if f.code == "XLA308"]
+    assert [(f.line, f.edits) for f in found] == [(4, ())]
+
+
+@pytest.mark.parametrize("body", ["self.state[key] = value.to(device)", "value = value.cuda()"])
+def test_other_states_are_none_of_our_business(body: str) -> None:
+    source = f"def move(self, device):\n    for key, value in self.state.items():\n        {body}\n"
+    assert "XLA308" not in [f.code for f in check(source.encode())]
