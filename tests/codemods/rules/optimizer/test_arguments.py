@@ -214,3 +214,52 @@ def load(parts, get_optimizer, name, device):
 def test_other_states_are_none_of_our_business(body: str) -> None:
     source = f"def move(self, device):\n    for key, value in self.state.items():\n        {body}\n"
     assert "XLA308" not in [f.code for f in check(source.encode())]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "opt = getattr(torch.optim, name)(p, fused=True)",
+        "cls = getattr(torch.optim, name)\n    opt = cls(p, lr=1, fused=True)",
+        "opt = vars(torch.optim)[name](p, fused=True)",
+        "table = {'adam': torch.optim.Adam, 'sgd': torch.optim.SGD}\n    opt = table[name](p, fused=True)",
+        "make = functools.partial(torch.optim.Adam, fused=True)\n    opt = make(p)",
+        "cls = torch.optim.Adam if fast else torch.optim.AdamW\n    opt = cls(p, fused=True)",
+        "make = lambda p, **k: torch.optim.Adam(p, **k)\n    opt = make(p, fused=True)",
+        "opts = [c(p, fused=True) for c in (torch.optim.Adam, torch.optim.SGD)]",
+        "opt = torch.optim.Adam([{'params': p, 'fused': True}])",
+        "opt = torch.optim.Adam([dict(params=p, fused=True)])",
+        "for group in opt.param_groups:\n        group['fused'] = True",
+        "opt.defaults['fused'] = True",
+    ],
+)
+def test_fused_by_way_of_names_tables_and_groups(made: str) -> None:
+    after = migrated(f"import functools\nimport torch\n\ndef main(p, name, fast, opt):\n    {made}\n")
+    assert "xla.supports_fused()" in after
+    assert "True" not in after
+
+
+def test_fused_of_a_base_class() -> None:
+    after = migrated("""
+import torch
+
+class Mine(torch.optim.AdamW):
+    def __init__(self, params):
+        super().__init__(params, fused=True)
+""")
+    assert "super().__init__(params, fused=xla.supports_fused())" in after
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "layer = Norm(8, fused=True)",
+        "make = functools.partial(torch.nn.LayerNorm, fused=True)",
+        "state['fused'] = True",
+        "options = {'name': 'x', 'fused': True}",
+        "norm = dict(fused=True)",
+    ],
+)
+def test_fused_of_something_else_stays(line: str) -> None:
+    source = f"import functools\nimport torch\n\ndef main(Norm, state):\n    {line}\n"
+    assert migrated(source) == source
