@@ -322,3 +322,42 @@ def main(name, wanted):
     if {test}:
         print("gpu")
 """
+
+
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ('x.device.type.lower() == "cuda"', "xla.is_accelerator(x.device)"),
+        ('str(x.device.type) == "cuda"', "xla.is_accelerator(x.device)"),
+        ('x.type().startswith("torch.cuda")', "xla.is_accelerator(x)"),
+        ('"cuda" in x.type()', "xla.is_accelerator(x)"),
+        ('"cuda" not in str(x.type())', "not xla.is_accelerator(x)"),
+        ('name.lower() == "cuda"', 'name.lower() == "cuda"'),
+        ('"cuda" in name.lower()', '"cuda" in name.lower()'),
+    ],
+)
+def test_texts_of_devices_and_types(test: str, after: str) -> None:
+    source = f"import torch\n\ndef f(x, name):\n    x = x.cuda()\n    return {test}\n"
+    assert f"    return {after}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ('{"cuda": fast, "cpu": slow}[x.device.type]', True),
+        ('{"cuda": fast, "cpu": slow}.get(x.device.type, slow)', True),
+        ("KERNELS[x.device.type]", True),
+        ('{"cuda": fast, "xla": fast, "cpu": slow}[x.device.type]', False),
+        ('{"cpu": slow}.get(x.device.type, fast)', False),
+        ("{'cuda': fast}[args.type]", False),
+    ],
+)
+def test_tables_by_the_type_of_a_device(table: str, found: bool) -> None:
+    source = f"""
+import torch
+KERNELS = {{"cuda": 1, "cpu": 2}}
+def f(x, fast, slow, args):
+    x = x.cuda()
+    return {table}
+"""
+    assert ((6, "XLA107") in findings(source)) is found

@@ -24,6 +24,7 @@ from ..lines import codes, line
          'a = x.to(xla.xla_device() if cuda else "cpu", torch.float32)'),
         ("a = isinstance(x, torch.cuda.FloatTensor)", "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
         ('a = x.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
+        ('a = x.data.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x.data) and x.data.dtype == torch.float32)"),
         ("from torch.cuda import FloatTensor\na = FloatTensor([1])",
          "a = torch.tensor([1], dtype=torch.float32, device=xla.xla_device())"),
     ],
