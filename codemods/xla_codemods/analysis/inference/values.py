@@ -134,7 +134,9 @@ def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
     if ACCEL in kinds and HOST in kinds:
         kinds -= {ACCEL, HOST}
     elif (GIVEN in kinds or DEVICE in kinds) and (HOST in a) != (HOST in b):
-        kinds -= {HOST}  # the user may have said another, or it is chosen: `xla_device(index) if cuda else "cpu"`
+        kinds -= {
+            HOST
+        }  # the user may have said another, or it is chosen: `xla_device(index) if cuda else "cpu"`
     return kinds
 
 

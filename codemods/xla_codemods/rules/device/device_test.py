@@ -174,7 +174,9 @@ def looked_up(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Fin
     match script.parent(node):
         case ast.Subscript(value=table, slice=index) if index is node:
             pass
-        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[index, *_]) if index is node:
+        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[index, *_]) if (
+            index is node
+        ):
             pass
         case _:
             return

@@ -270,7 +270,9 @@ def _is_given(script: Script, creation: Creation) -> bool:
     around = script.parent(creation.whole)
     if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript):
         return True
-    if isinstance(around, ast.Dict) or (creation.statement is None and _is_one_of_several(script, around)):
+    if isinstance(around, ast.Dict) or (
+        creation.statement is None and _is_one_of_several(script, around)
+    ):
         return True
     call = script.parent(around) if isinstance(around, ast.keyword) else around
     return isinstance(call, ast.Call) and script.value(call.func).definition is None

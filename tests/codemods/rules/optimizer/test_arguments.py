@@ -196,7 +196,9 @@ def test_capturable_that_an_optimizer_hands_on_is_its_callers_affair(
     assert ("XLA305" in {code for _, code in findings(source)}) is found
 
 
-@pytest.mark.parametrize("owner", ['parts["optimizer"]', "get_optimizer(name)", "parts[0].optimizers[0]"])
+@pytest.mark.parametrize(
+    "owner", ['parts["optimizer"]', "get_optimizer(name)", "parts[0].optimizers[0]"]
+)
 def test_state_of_an_optimizer_that_is_an_entry_or_an_answer(owner: str) -> None:
     source = f"""
 import torch
@@ -234,7 +236,9 @@ def test_other_states_are_none_of_our_business(body: str) -> None:
     ],
 )
 def test_fused_by_way_of_names_tables_and_groups(made: str) -> None:
-    after = migrated(f"import functools\nimport torch\n\ndef main(p, name, fast, opt):\n    {made}\n")
+    after = migrated(
+        f"import functools\nimport torch\n\ndef main(p, name, fast, opt):\n    {made}\n"
+    )
     assert "xla.supports_fused()" in after
     assert "True" not in after
 
