@@ -67,9 +67,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.device_members import is_member_for_cuda
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
-from ...analysis.device_members import is_member_for_cuda
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,
