@@ -143,6 +143,7 @@ FUNCTIONS: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {"cuda": "true of the build, not of the machine: do not branch on it"},
+        rule="XLA102",
         evidence="fact 2",
     ),
     *rows(

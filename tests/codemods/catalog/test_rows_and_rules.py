@@ -40,6 +40,7 @@ USES: dict[str, str] = {
     "dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else None\n",
     "torch.cuda.get_device_properties": "import torch\n"
     "n = torch.cuda.get_device_properties(0).total_memory\n",
+    "torch.version.cuda": "import torch\ndevice = 'cuda' if torch.version.cuda else 'cpu'\n",
     "torch.backends.cuda.matmul.allow_tf32": "import torch\n"
     "torch.backends.cuda.matmul.allow_tf32 = True\n",
     "torch.backends.cuda.matmul.fp32_precision": "import torch\n"

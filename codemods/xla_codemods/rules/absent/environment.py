@@ -11,6 +11,7 @@ import os
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"  # XLA912
 devices = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))  # XLA912
 use_gpu = int(os.environ.get("SM_NUM_GPUS", 0)) > 0  # XLA912
+worker = dict(os.environ, CUDA_VISIBLE_DEVICES="1")  # XLA912
 ```
 
 Other variables, and dictionaries of one's own, are no finding:
@@ -85,6 +86,51 @@ def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
                 yield _read(script, place, name, raises=True)
             elif isinstance(context, ast.Store):
                 yield _set(script, place, name)
+        case ast.Dict() as copied:  # `{**os.environ, "X": ...}`
+            yield from _put(script, copied)
+        case ast.Call(func=ast.Name(id="dict")) as copied:  # `dict(os.environ, X=...)`
+            yield from _put(script, copied)
+            yield from _put_later(script, copied, scope)
+
+
+@RULE.call("os.environ.copy", "os.environ.update", mentions=("environ",))
+def variables(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`os.environ.update(X=...)`; `env = os.environ.copy()`, which is what a process is given."""
+    for given in (call, *call.args):
+        yield from _put(script, given)
+    yield from _put_later(script, call, scope)
+
+
+def _put(script: Script, node: ast.expr) -> Iterator[Finding]:
+    """Variables that a dict is given: by entries, or by arguments."""
+    named: list[tuple[object, ast.expr | None]] = []
+    if isinstance(node, ast.Dict):
+        named = [(getattr(key, "value", None), key) for key in node.keys]
+    elif isinstance(node, ast.Call):
+        named = [(keyword.arg, keyword.value) for keyword in node.keywords]
+    for name, place in named:
+        if isinstance(name, str) and place is not None and _is_cuda(name):
+            yield _set(script, place, name)
+
+
+def _put_later(script: Script, copied: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`env["X"] = ...`, `env.update(X=...)` of the name that a copy is bound to."""
+    match script.parent(copied):
+        case ast.Assign(targets=[ast.Name(id=env)]):
+            pass
+        case _:
+            return
+    for place, inside in script.index.of(ast.Subscript):
+        match place:
+            case ast.Subscript(
+                value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Store()
+            ) if name == env and inside is scope and _is_cuda(key):
+                yield _set(script, place, key)
+    for call, inside in script.index.calls_of("update"):
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=name)) if name == env and inside is scope:
+                for given in (call, *call.args):
+                    yield from _put(script, given)
 
 
 @RULE.call(

@@ -135,6 +135,48 @@ def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
     yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
 
 
+@RULE.reference("torch.version.cuda")
+def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`"cuda" if torch.version.cuda else "cpu"`: what torch was built for, not what is there."""
+    asked, answer = node, True
+    match script.parent(node):
+        case (
+            ast.Compare(
+                left=left,
+                ops=[ast.IsNot() | ast.Is() as op],
+                comparators=[ast.Constant(value=None)],
+            ) as compare
+        ) if left is node:
+            asked, answer = compare, isinstance(op, ast.IsNot)
+    choice: ast.AST = asked
+    while isinstance(above := script.parent(choice), (ast.BoolOp, ast.UnaryOp)):
+        choice = above
+    holder = script.parent(choice)
+    if not isinstance(holder, (ast.If, ast.IfExp)) or holder.test is not choice:
+        return
+    if _names_a_device(holder):
+        message = "`torch.version.cuda` is not set in a torch for XLA hosts, and the CPU is chosen: use `xla.is_available()`"
+        text = f"{'' if answer else 'not '}{script.xla}.is_available()"
+        yield RULE.finding(script, node, message, Replace(asked, text))
+
+
+def _names_a_device(holder: ast.If | ast.IfExp) -> bool:
+    """True if a branch is a device of CUDA, or sets one."""
+    branches: list[ast.expr | None] = []
+    if isinstance(holder, ast.IfExp):
+        branches = [holder.body, holder.orelse]
+    else:
+        branches = [s.value for s in (*holder.body, *holder.orelse) if isinstance(s, ast.Assign)]
+    return any(
+        isinstance(part, ast.Constant)
+        and isinstance(part.value, str)
+        and part.value.partition(":")[0] == "cuda"
+        for branch in branches
+        if branch is not None
+        for part in ast.walk(branch)
+    )
+
+
 @RULE.call("torch.cuda.is_availble", "torch.cuda.is_avaliable", "torch.cuda.is_avaialble")
 def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = f"`{_written(call.func)}` does not exist in torch: use `is_available`"

@@ -67,6 +67,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.device_members import is_member_for_cuda
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
 from ...analysis.inference.library_types import RUNTIME
@@ -113,7 +114,9 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 @RULE.node(ast.Compare)
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    if not _speaks_of_cuda(node):
+    if not _speaks_of_cuda(node) and not any(
+        is_member_for_cuda(script, part) for part in (node.left, *node.comparators)
+    ):
         return
     if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
@@ -140,6 +143,9 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
         if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
             if isinstance(right, (ast.List, ast.Tuple, ast.Set)):
                 yield from _any_of(script, node, right.elts, negated)
+            elif (tensor := _whose_type(script, right)) is not None:
+                no = "not " if negated else ""
+                yield _finding(script, node, f"{no}{script.xla}.is_accelerator({{0}})", (tensor,))
             elif not isinstance(right, ast.Dict):
                 yield from _test(script, node, right, negated, unknown=False)
         elif isinstance(right, (ast.List, ast.Tuple, ast.Set)):
@@ -154,8 +160,35 @@ def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     match call.args[0]:
         case ast.Constant(value="cuda" | "cuda:"):
             yield from _test(script, call, call.func.value, False, unknown=False)
+        case ast.Constant(value="torch.cuda" | "torch.cuda."):
+            tensor = _whose_type(script, call.func.value)
+            if tensor is not None:
+                yield _finding(script, call, f"{script.xla}.is_accelerator({{0}})", (tensor,))
         case ast.Tuple(elts=elements) if _rest(elements) == []:
             yield from _test(script, call, call.func.value, False, unknown=False)
+
+
+@RULE.node(ast.Attribute, named=("type",))
+def looked_up(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
+    """`{"cuda": fast, "cpu": slow}[device.type]`, also by `get`."""
+    match script.parent(node):
+        case ast.Subscript(value=table, slice=index) if index is node:
+            pass
+        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[index, *_]) if (
+            index is node
+        ):
+            pass
+        case _:
+            return
+    if isinstance(table, ast.Name) and (found := scope.find(table.id)) is not None:
+        (binding, *others) = found[1]
+        table = binding.value if not others and isinstance(binding.value, ast.Dict) else table
+    if not isinstance(table, ast.Dict) or not _asked(script, node)[1]:
+        return
+    kinds = {getattr(key, "value", None) for key in table.keys}
+    if "cuda" in kinds and "xla" not in kinds:
+        message = "this table by the type of a device has no entry for XLA: add one"
+        yield RULE.finding(script, node, message)
 
 
 @RULE.node(ast.Match)
@@ -278,12 +311,14 @@ def _speaks_of_cuda(node: ast.Compare) -> bool:
 
 
 def _says_cuda(script: Script, node: ast.expr) -> bool:
-    """`"cuda"`, `"cuda:0"`, `torch.device("cuda")`."""
+    """`"cuda"`, `"cuda:0"`, `torch.device("cuda")`, `Device.CUDA`."""
     match node:
         case ast.Call(func=func, args=[inner], keywords=[]) if (
             script.dotted(func) == "torch.device"
         ):
             node = inner
+    if is_member_for_cuda(script, node):
+        return True
     if not isinstance(node, ast.Constant):
         return False
     spec = script.devices.spec(node)
@@ -302,8 +337,12 @@ def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
     match node:
         case ast.Attribute(value=owner, attr="type"):
             return _asked_type(script, owner)
-        case ast.Call(func=ast.Name(id="str"), args=[inner]) if devices.is_device(inner):
-            return inner, True
+        case ast.Call(func=ast.Name(id="str" | "repr"), args=[inner]):
+            return (inner, True) if devices.is_device(inner) else _asked(script, inner)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(attr="type") as text, attr="lower" | "casefold")
+        ):
+            return _asked(script, text)
         case ast.Subscript(value=owner, slice=ast.Slice()) if devices.is_device(owner):
             return owner, True
         case ast.Subscript(
@@ -314,6 +353,17 @@ def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
         case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
             return None, False  # `xla.device_type() == "cuda"` asks for CUDA itself
     return (node, True) if devices.is_device(node) else (None, False)
+
+
+def _whose_type(script: Script, node: ast.expr) -> ast.expr | None:
+    """The `x` of `x.type()`, which is "torch.cuda.FloatTensor" on CUDA."""
+    match node:
+        case ast.Call(func=ast.Name(id="str"), args=[inner]):
+            return _whose_type(script, inner)
+        case ast.Call(func=ast.Attribute(value=owner, attr="type"), args=[], keywords=[]):
+            kinds = script.value(owner).kinds
+            return owner if not kinds or TENSOR in kinds else None
+    return None
 
 
 def _asked_type(script: Script, owner: ast.expr) -> tuple[ast.expr | None, bool]:

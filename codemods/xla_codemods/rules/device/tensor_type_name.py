@@ -167,6 +167,9 @@ def _given(script: Script, statement: ast.Assign) -> _Given | None:
         cuda, host = cuda_type(script, value.body), host_type(script, value.orelse)
         if cuda is not None and host is not None and cuda.kind == host.kind:
             return _Given(value, cuda, value.test)
+        cuda, host = cuda_type(script, value.orelse), host_type(script, value.body)
+        if cuda is not None and host is not None and cuda.kind == host.kind:
+            return _Given(value, cuda, ast.UnaryOp(ast.Not(), value.test))
     return None
 
 
@@ -220,13 +223,33 @@ def _device(script: Script, test: ast.expr | None) -> str | None:
             comparators=[ast.Constant(value="cuda")],
         ):
             return ast.unparse(device)
-        case ast.Name() | ast.Attribute():
-            pass
-        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Constant()]):
-            pass
-        case _:
-            return None
-    return f'{script.xla}.xla_device() if {ast.unparse(test)} else "cpu"'
+    text = _on_xla(script, test)
+    return f'{script.xla}.xla_device() if {text} else "cpu"' if text is not None else None
+
+
+def _on_xla(script: Script, test: ast.expr) -> str | None:
+    """The text of `test`, where it asks on XLA what it asked on CUDA; None where that may change meanwhile."""
+    match test:
+        case (
+            ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In()], comparators=[device])
+            | ast.Compare(left=device, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")])
+        ):
+            return f"{script.xla}.is_accelerator({ast.unparse(device)})"
+    if all(isinstance(node, _STEADY) or _is_text_of(node) for node in ast.walk(test)):
+        text = ast.unparse(test)
+        return text if "cuda'" not in text and "cuda:" not in text else None
+    return None
+
+
+_STEADY = (
+    *(ast.Name, ast.Attribute, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp),
+    *(ast.expr_context, ast.cmpop, ast.boolop, ast.unaryop),
+)
+
+
+def _is_text_of(node: ast.AST) -> bool:
+    """`str(device)`."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "str"
 
 
 def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.expr] | None:

@@ -147,7 +147,9 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
     """`x.type() == "torch.cuda.FloatTensor"`."""
     match node:
         case ast.Compare(
-            left=ast.Call(func=ast.Attribute(value=ast.Name() as x, attr="type"), args=[]),
+            left=ast.Call(
+                func=ast.Attribute(value=(ast.Name() | ast.Attribute()) as x, attr="type"), args=[]
+            ),
             ops=[ast.Eq() | ast.NotEq() as op],
             comparators=[ast.Constant(value=str()) as name],
         ):

@@ -119,10 +119,11 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
 
 @RULE.node(ast.Dict, mentions=("fused",))
 def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
-    """`{"fused": device.type == "cuda"}`, which goes to whoever."""
+    """`{"fused": device.type == "cuda"}`, which goes to whoever; and `{"params": ..., "fused": True}`."""
+    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
     for key, value in zip(node.keys, node.values):
         if isinstance(key, ast.Constant) and key.value == "fused":
-            yield from _kept_from_xla(script, value, scope)
+            yield from (_found if "params" in keys else _kept_from_xla)(script, value, scope)
 
 
 @RULE.node(ast.Assign, mentions=("fused",))
@@ -131,7 +132,18 @@ def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
     for target in node.targets:
         if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
             if target.slice.value == "fused":
-                yield from _kept_from_xla(script, node.value, scope)
+                of_group = _is_of_a_group(target.value, scope)
+                yield from (_found if of_group else _kept_from_xla)(script, node.value, scope)
+
+
+def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
+    """`optimizer.defaults`, `optimizer.param_groups[0]`, and `group` of `for group in optimizer.param_groups:`."""
+    if isinstance(node, ast.Name):
+        found = scope.find(node.id)
+        values = [b.value for b in found[1] if b.how == "for"] if found is not None else []
+        return any(getattr(value, "attr", "") == "param_groups" for value in values)
+    owner = node.value if isinstance(node, ast.Subscript) else node
+    return isinstance(owner, ast.Attribute) and owner.attr in {"defaults", "param_groups"}
 
 
 def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
@@ -155,10 +167,49 @@ def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:
     if script.value(call, scope).has(OPTIMIZER):
         return True
     func = call.func
-    last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    if script.dotted(func, scope) is not None or script.value(func, scope).definition is not None:
+    dotted = script.dotted(func, scope)
+    if dotted in _PARTIAL and call.args:
+        return _is_of_an_optimizer(script, call.args[0], scope)
+    if ast.unparse(func) == "super().__init__":
+        owner = _class_of(script, call)
+        return isinstance(owner, ast.ClassDef) and any(
+            _is_of_an_optimizer(script, base, script.index.scope(owner)) for base in owner.bases
+        )
+    if any(k.arg == "params" for k in call.keywords) and dotted is None:
+        if isinstance(func, ast.Name) and func.id == "dict":
+            return True  # a group of parameters
+    if dotted is not None or script.value(func, scope).definition is not None:
         return False
-    return _OPTIMIZER_CLASS.search(last) is not None
+    return _is_of_an_optimizer(script, func, scope)
+
+
+_PARTIAL = frozenset({"functools.partial", "functools.partialmethod"})
+
+
+def _is_of_an_optimizer(script: Script, func: ast.expr, scope: Scope) -> bool:
+    """`torch.optim.Adam`, `getattr(torch.optim, name)`, `OPTIMIZERS[name]`, or a name for one of these."""
+    if (script.dotted(func, scope) or "").startswith("torch.optim."):
+        return True
+    match func:
+        case ast.Subscript(value=ast.Name() as table):
+            return _is_of_an_optimizer(script, table, scope)
+        case ast.Attribute(attr=last):
+            return _OPTIMIZER_CLASS.search(last) is not None
+    if not isinstance(func, ast.Name):
+        return _OPTIMIZER_CLASS.search(ast.unparse(func)) is not None
+    if _OPTIMIZER_CLASS.search(func.id):
+        return True
+    found = scope.find(func.id)
+    return found is not None and any(
+        isinstance(binding.value, (*_CHOICES, ast.Attribute))
+        and _OPTIMIZER_CLASS.search(ast.unparse(binding.value)) is not None
+        for binding in found[1]
+        if binding.how in {"assign", "for", "comprehension"}
+    )
+
+
+# What a name for one of several optimizers is bound to.
+_CHOICES = (ast.Call, ast.Dict, ast.IfExp, ast.Lambda, ast.List, ast.Subscript, ast.Tuple)
 
 
 def _entries(

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.optimizers import is_optimizer
 from ...edits import remove
-from ...finding import WARNING, Finding
+from ...finding import LOW, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -44,22 +44,39 @@ if TYPE_CHECKING:
 RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING, about="speed")
 
 
+_MESSAGE = "this moves the step counts to the device too, which are then read back in every step: leave them on the CPU"
+
+
 @RULE.node(ast.For)
 def state_moved(script: Script, loop: ast.For, scope: Scope) -> Iterator[Finding]:
-    if not loop.orelse and _is_state_of_an_optimizer(script, loop.iter) and _only_moves(loop.body):
-        message = "this moves the step counts to the device too, which are then read back in every step: leave them on the CPU"
-        yield RULE.finding(script, loop, message, remove(loop))
+    owner = None if loop.orelse else _owner_of_state(loop.iter)
+    if owner is None or not _only_moves(loop.body):
+        return
+    if is_optimizer(script, owner):
+        yield RULE.finding(script, loop, _MESSAGE, remove(loop))
+    elif "optim" in ast.unparse(owner) and not script.value(owner).kinds and _is_of_dicts(loop):
+        yield RULE.finding(script, loop, _MESSAGE, effort=LOW)
 
 
-def _is_state_of_an_optimizer(script: Script, node: ast.expr) -> bool:
-    """`optimizer.state.values()`, `optimizer.state.items()`, `optimizer.state`."""
+def _owner_of_state(node: ast.expr) -> ast.expr | None:
+    """The `optimizer` of `optimizer.state.values()`, `optimizer.state.items()`, `optimizer.state`."""
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr="values" | "items"), args=[]):
             node = inner
-    match node:
-        case ast.Attribute(value=owner, attr="state"):
-            return is_optimizer(script, owner)
-    return False
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "state" else None
+
+
+def _is_of_dicts(loop: ast.For) -> bool:
+    """True if each state is a dict, as an optimizer's is: `for key, value in state.items(): state[key] = ...`."""
+    states = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    return any(
+        isinstance(node, ast.For)
+        and isinstance(node.iter, ast.Call)
+        and isinstance(node.iter.func, ast.Attribute)
+        and node.iter.func.attr == "items"
+        and getattr(node.iter.func.value, "id", "") in states
+        for node in ast.walk(loop)
+    )
 
 
 def _only_moves(body: list[ast.stmt]) -> bool:

@@ -21,3 +21,32 @@ from ...helpers import findings
 def test_counts_of_gpus(line: str, found: bool) -> None:
     source = f"import os\nimport torch\n{line}\nuse_cuda = torch.cuda.is_available()\n"
     assert ((3, "XLA912") in findings(source)) is found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'env = dict(os.environ, CUDA_VISIBLE_DEVICES="1")',
+        'env = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}',
+        'env = os.environ.copy(); env["CUDA_VISIBLE_DEVICES"] = "1"',
+        'env = dict(os.environ); env["CUDA_VISIBLE_DEVICES"] = "1"',
+        'env = os.environ.copy(); env.update(CUDA_VISIBLE_DEVICES="1")',
+        'os.environ.update(CUDA_VISIBLE_DEVICES="1")',
+        'os.environ.update({"CUDA_VISIBLE_DEVICES": "1", "HOME": "/"})',
+    ],
+)
+def test_what_a_process_is_given(line: str) -> None:
+    assert findings(f"import os\n{line}\n") == [(2, "XLA912")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'env = {"CUDA_VISIBLE_DEVICES": "1"}',
+        'env = dict(CUDA_VISIBLE_DEVICES="1")',
+        'env = dict(os.environ, HOME="/")',
+        'env = os.environ.copy(); other["CUDA_VISIBLE_DEVICES"] = "1"',
+    ],
+)
+def test_other_dicts_are_none_of_our_business(line: str) -> None:
+    assert findings(f"import os\nother = {{}}\n{line}\n") == []

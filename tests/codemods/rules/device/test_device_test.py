@@ -279,3 +279,85 @@ else:
     total.addmm_(x.float(), y.float())
 """
     assert line(own) == own
+
+
+@pytest.mark.parametrize("bases", ["(str, Enum)", "(enum.StrEnum)", ""])
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("x.device.type == Device.CUDA", "xla.is_accelerator(x.device)"),
+        ("Device.CUDA == x.device.type", "xla.is_accelerator(x.device)"),
+        ("x.device.type != Device.CUDA", "not xla.is_accelerator(x.device)"),
+        ("str(device) == Device.CUDA", "xla.is_accelerator(device)"),
+        ("device.type == torch.device(Device.CUDA).type", "device.type == xla.xla_device(Device.CUDA).type"),
+        ("x.device.type == Device.CPU", "x.device.type == Device.CPU"),
+        ("x.device.type == Device.MIXED", "x.device.type == Device.MIXED"),
+        ("name == Device.CUDA", "name == Device.CUDA"),
+    ],
+)  # fmt: skip
+def test_members_of_classes_that_say_cuda(bases: str, test: str, after: str) -> None:
+    assert f"    if {after}:" in migrated(MEMBERS.format(bases=bases, test=test))
+
+
+def test_a_member_of_an_enum_is_its_value_alone() -> None:
+    same, value = "x.device.type == Device.CUDA", "x.device.type == Device.CUDA.value"
+    assert f"    if {same}:" in migrated(MEMBERS.format(bases="(Enum)", test=same))
+    changed = migrated(MEMBERS.format(bases="(Enum)", test=value))
+    assert "    if xla.is_accelerator(x.device):" in changed
+
+
+MEMBERS = """
+import enum, torch
+from enum import Enum
+
+class Device{bases}:
+    CPU = "cpu"
+    CUDA = "cuda"
+    MIXED = "cuda"
+    MIXED = "auto"
+
+def main(name, wanted):
+    device = torch.device(wanted)
+    x = torch.rand(3, 3).cuda()
+    if {test}:
+        print("gpu")
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ('x.device.type.lower() == "cuda"', "xla.is_accelerator(x.device)"),
+        ('str(x.device.type) == "cuda"', "xla.is_accelerator(x.device)"),
+        ('x.type().startswith("torch.cuda")', "xla.is_accelerator(x)"),
+        ('"cuda" in x.type()', "xla.is_accelerator(x)"),
+        ('"cuda" not in str(x.type())', "not xla.is_accelerator(x)"),
+        ('name.lower() == "cuda"', 'name.lower() == "cuda"'),
+        ('"cuda" in name.lower()', '"cuda" in name.lower()'),
+    ],
+)
+def test_texts_of_devices_and_types(test: str, after: str) -> None:
+    source = f"import torch\n\ndef f(x, name):\n    x = x.cuda()\n    return {test}\n"
+    assert f"    return {after}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ('{"cuda": fast, "cpu": slow}[x.device.type]', True),
+        ('{"cuda": fast, "cpu": slow}.get(x.device.type, slow)', True),
+        ("KERNELS[x.device.type]", True),
+        ('{"cuda": fast, "xla": fast, "cpu": slow}[x.device.type]', False),
+        ('{"cpu": slow}.get(x.device.type, fast)', False),
+        ("{'cuda': fast}[args.type]", False),
+    ],
+)
+def test_tables_by_the_type_of_a_device(table: str, found: bool) -> None:
+    source = f"""
+import torch
+KERNELS = {{"cuda": 1, "cpu": 2}}
+def f(x, fast, slow, args):
+    x = x.cuda()
+    return {table}
+"""
+    assert ((6, "XLA107") in findings(source)) is found

@@ -556,3 +556,20 @@ def test_whether_others_pin_memory_is_cudas_question(call: str) -> None:
 def test_an_alias_of_types_is_no_use(alias: str) -> None:
     source = f"import typing\nfrom typing import Callable, List, Optional, Union\nKind = {alias}"
     assert codes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "after"),
+    [
+        ('d = "cuda" if torch.version.cuda else "cpu"', 'd = xla.device_type() if xla.is_available() else "cpu"'),
+        ('d = "cuda" if torch.version.cuda is not None else "cpu"', 'd = xla.device_type() if xla.is_available() else "cpu"'),
+        ('d = torch.device("cuda" if torch.version.cuda else "cpu")', 'd = xla.xla_device() if xla.is_available() else torch.device("cpu")'),
+        ('d = "cpu" if torch.version.cuda is None else "cuda:0"', 'd = "cpu" if not xla.is_available() else xla.device_type()'),
+        ('if use and torch.version.cuda:\n    x = x.to("cuda")\n    d = torch.device("cuda")', "if use and xla.is_available():"),
+        ("if torch.version.cuda:\n    print(1)", "if torch.version.cuda:\n    print(1)"),
+        ("v = torch.version.cuda or 'none'", "v = torch.version.cuda or 'none'"),
+    ],
+)  # fmt: skip
+def test_what_torch_was_built_for(choice: str, after: str) -> None:
+    changed = migrated(f"import torch\n{choice}\nx = torch.ones(2).cuda()\n")
+    assert changed.split("runtime as xla\n")[1].startswith(after + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -23,6 +24,7 @@ from ..lines import codes, line
          'a = x.to(xla.xla_device() if cuda else "cpu", torch.float32)'),
         ("a = isinstance(x, torch.cuda.FloatTensor)", "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
         ('a = x.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
+        ('a = x.data.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x.data) and x.data.dtype == torch.float32)"),
         ("from torch.cuda import FloatTensor\na = FloatTensor([1])",
          "a = torch.tensor([1], dtype=torch.float32, device=xla.xla_device())"),
     ],
@@ -208,3 +210,25 @@ def test_the_cuda_method(before: str, after: str) -> None:
 )
 def test_other_methods_of_that_name_stay(source: str) -> None:
     assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    ("chosen", "device"),
+    [
+        ("torch.cuda.FloatTensor if 'cuda' in where else torch.FloatTensor", "xla.xla_device() if xla.is_accelerator(where) else \"cpu\""),
+        ("torch.cuda.FloatTensor if str(where) != 'cpu' else torch.FloatTensor", "xla.xla_device() if str(where) != 'cpu' else \"cpu\""),
+        ("torch.cuda.FloatTensor if use and gpu >= 0 else torch.FloatTensor", "xla.xla_device() if use and gpu >= 0 else \"cpu\""),
+        ("torch.FloatTensor if cpu else torch.cuda.FloatTensor", "xla.xla_device() if not cpu else \"cpu\""),
+        ("torch.cuda.FloatTensor if not cpu else torch.FloatTensor", "xla.xla_device() if not cpu else \"cpu\""),
+    ],
+)  # fmt: skip
+def test_a_type_by_a_name_and_the_test_that_chose_it(chosen: str, device: str) -> None:
+    source = f"""
+import torch
+where = "cuda" if torch.cuda.is_available() else "cpu"
+Tensor = {chosen}
+x = Tensor(3, 4).zero_()
+"""
+    after = migrated(source)
+    assert "Tensor = torch.FloatTensor\n" in after
+    assert f"x = Tensor(3, 4).to({device}).zero_()" in after

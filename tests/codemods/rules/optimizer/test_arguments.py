@@ -194,3 +194,76 @@ def test_capturable_that_an_optimizer_hands_on_is_its_callers_affair(
         f"        super().__init__(params, {defaults})\n"
     ).replace("capturable, lr=1", "capturable, lr")
     assert ("XLA305" in {code for _, code in findings(source)}) is found
+
+
+@pytest.mark.parametrize(
+    "owner", ['parts["optimizer"]', "get_optimizer(name)", "parts[0].optimizers[0]"]
+)
+def test_state_of_an_optimizer_that_is_an_entry_or_an_answer(owner: str) -> None:
+    source = f"""
+import torch
+def load(parts, get_optimizer, name, device):
+    for state in {owner}.state.values():
+        for key, value in state.items():
+            if torch.is_tensor(value):
+                state[key] = value.to(device)
+"""
+    found = [f for f in check(source.encode()) if f.code == "XLA308"]
+    assert [f.line for f in found] == [4]
+
+
+@pytest.mark.parametrize("body", ["self.state[key] = value.to(device)", "value = value.cuda()"])
+def test_other_states_are_none_of_our_business(body: str) -> None:
+    source = f"def move(self, device):\n    for key, value in self.state.items():\n        {body}\n"
+    assert "XLA308" not in [f.code for f in check(source.encode())]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "opt = getattr(torch.optim, name)(p, fused=True)",
+        "cls = getattr(torch.optim, name)\n    opt = cls(p, lr=1, fused=True)",
+        "opt = vars(torch.optim)[name](p, fused=True)",
+        "table = {'adam': torch.optim.Adam, 'sgd': torch.optim.SGD}\n    opt = table[name](p, fused=True)",
+        "make = functools.partial(torch.optim.Adam, fused=True)\n    opt = make(p)",
+        "cls = torch.optim.Adam if fast else torch.optim.AdamW\n    opt = cls(p, fused=True)",
+        "make = lambda p, **k: torch.optim.Adam(p, **k)\n    opt = make(p, fused=True)",
+        "opts = [c(p, fused=True) for c in (torch.optim.Adam, torch.optim.SGD)]",
+        "opt = torch.optim.Adam([{'params': p, 'fused': True}])",
+        "opt = torch.optim.Adam([dict(params=p, fused=True)])",
+        "for group in opt.param_groups:\n        group['fused'] = True",
+        "opt.defaults['fused'] = True",
+    ],
+)
+def test_fused_by_way_of_names_tables_and_groups(made: str) -> None:
+    after = migrated(
+        f"import functools\nimport torch\n\ndef main(p, name, fast, opt):\n    {made}\n"
+    )
+    assert "xla.supports_fused()" in after
+    assert "True" not in after
+
+
+def test_fused_of_a_base_class() -> None:
+    after = migrated("""
+import torch
+
+class Mine(torch.optim.AdamW):
+    def __init__(self, params):
+        super().__init__(params, fused=True)
+""")
+    assert "super().__init__(params, fused=xla.supports_fused())" in after
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "layer = Norm(8, fused=True)",
+        "make = functools.partial(torch.nn.LayerNorm, fused=True)",
+        "state['fused'] = True",
+        "options = {'name': 'x', 'fused': True}",
+        "norm = dict(fused=True)",
+    ],
+)
+def test_fused_of_something_else_stays(line: str) -> None:
+    source = f"import functools\nimport torch\n\ndef main(Norm, state):\n    {line}\n"
+    assert migrated(source) == source
