@@ -112,3 +112,25 @@ def _settled_fingerprint(found: object) -> bytes:
     while not (told := Projects().fingerprint(found)):  # type: ignore[arg-type]
         time.sleep(0.01)
     return told
+
+
+def test_the_json_beside_counts_where_it_was_asked_for(tmp_path: Path) -> None:
+    tree(tmp_path, "train.py")
+    (tmp_path / "ds.json").write_text("{}")
+    (tmp_path / "annotations.json").write_text("[" + " " * (1 << 16) + "]")
+    for path in tmp_path.iterdir():
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    (found,) = Walk(Finder()).files([str(tmp_path / "train.py")])
+    plain = _settled_fingerprint(found)
+    first = Projects()
+    project = first.of(found)
+    assert project is not None
+    assert dict(project.beside) == {"ds.json": b"{}"}
+    assert project.asked_beside
+    while not (whole := Projects().fingerprint(found, True)):
+        time.sleep(0.01)
+    os.utime(tmp_path / "ds.json", (1_600_000_009, 1_600_000_009))
+    changed = Projects()
+    assert changed.is_as_it_was(found, plain)
+    assert not changed.is_as_it_was(found, whole)
+    assert first.is_as_it_was(found, plain)

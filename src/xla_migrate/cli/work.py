@@ -160,7 +160,7 @@ def mentions(data: bytes, settings: Settings, path: str = "") -> bool:
     from xla_codemods.prefilter import concerns
 
     if may_launch(os.path.basename(path)):
-        return concerns_a_launch(data)
+        return concerns_a_launch(data, path)
     if concerns(data) or b"\0" in data:
         return True
     return any(name.last.encode() in data for name in settings.own)
@@ -213,7 +213,8 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
     _collect_garbage(len(data))
     if project is None or not project.asked:
         return verdict
-    return verdict.replace(project=options.projects.fingerprint(found) or _NEVER)
+    known_as = options.projects.fingerprint(found, project.asked_beside)
+    return verdict.replace(project=known_as or _NEVER)
 
 
 def _act(

@@ -46,6 +46,10 @@ _WORDS = (
     b"fused",
 )
 
+# Of JSON, in names of files of settings, and in all of DeepSpeed's.
+_NAMES_OF_SETTINGS = ("ds", "deepspeed", "zero", "stage", "conf", "offload", "z1", "z2", "z3")
+_IN_SETTINGS = (b"zero_optimization", b"train_batch_size", b"train_micro_batch_size_per_gpu")
+
 _LIMIT = 1 << 20  # bytes
 _ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".yml", ".yaml", ".dockerfile")
 _DOCKERFILES = ("Dockerfile", "dockerfile", "Containerfile")
@@ -54,16 +58,20 @@ _OTHERS = ("~", ".bak", ".old", ".py", ".ipynb", ".md", ".rst", ".txt", ".j2", "
 
 
 def may_launch(name: str) -> bool:
-    """True if a file of this name may be a launch file; of YAML files the content decides."""
+    """True if a file of this name may be a launch file; of YAML and JSON files the content decides."""
     if name.endswith(_ENDINGS) or name == "pyproject.toml":
         return True
     if name.startswith("requirements"):
         return name.endswith((".txt", ".in"))
+    if name.endswith(".json"):  # of which there are many, and few are read
+        return any(word in name.lower() for word in _NAMES_OF_SETTINGS)
     return name.startswith(_DOCKERFILES) and ".orig" not in name and not name.endswith(_OTHERS)
 
 
-def concerns_a_launch(data: bytes) -> bool:
-    """True if a word stands in `data` without which there is nothing for us in a launch file."""
+def concerns_a_launch(data: bytes, name: str) -> bool:
+    """True if a word stands in `data` without which there is nothing for us in a launch file of this name."""
+    if name.endswith(".json"):
+        return any(word in data for word in _IN_SETTINGS)
     lowered = data.lower()
     return any(word in lowered for word in _WORDS)
 
@@ -75,4 +83,4 @@ def says_something(path: str) -> bool:
             data = file.read(_LIMIT + 1)
     except OSError:
         return True  # to be reported
-    return len(data) <= _LIMIT and concerns_a_launch(data)
+    return len(data) <= _LIMIT and concerns_a_launch(data, path)

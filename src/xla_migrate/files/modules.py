@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .find import FoundFile
 
 MOST = 2000
+# What else the analysis may ask for: settings, which are small.
+BESIDE = (".json",)
+MOST_BESIDE = 1 << 16  # bytes
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _SKIPPED = frozenset(
     {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv", "wandb"}
@@ -34,18 +37,22 @@ _SKIPPED = frozenset(
 
 
 class Files(Mapping[str, bytes]):
-    """The Python files below the folder `root`, by path from there with `/`.
+    """The Python files below the folder `root`, by path from there with `/`; with `endings` others, of `most` bytes.
 
     They are listed, with their states, when the first is asked for, and each is read when it is; one that cannot be
     read is empty. Where there are more than `MOST`, there are none.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(
+        self, root: str, endings: tuple[str, ...] = (".py",), most: int = MAX_SOURCE
+    ) -> None:
         self.root = root
+        self._endings = endings
+        self._most = most
 
     @cached_property
     def states(self) -> dict[str, State]:
-        return _list(self.root)
+        return _list(self.root, self._endings, self._most)
 
     def __getitem__(self, path: str) -> bytes:
         if path not in self.states:
@@ -79,6 +86,7 @@ class Projects:
     def __init__(self) -> None:
         self._roots: dict[tuple[str, str], str] = {}
         self._files: dict[str, Files] = {}
+        self._beside: dict[str, Files] = {}
         self._modules: dict[str, Modules] = {}
 
     def of(self, found: FoundFile) -> Project | None:
@@ -90,12 +98,27 @@ class Projects:
         files = self._files_of(found)
         modules = self._modules.get(files.root)
         if modules is None:
-            modules = self._modules[files.root] = Modules(files)
+            modules = self._modules[files.root] = Modules(files, self._beside_of(files.root))
         return Project(modules, _within(found.path, files.root))
 
-    def fingerprint(self, found: FoundFile) -> bytes:
-        """Of the file's project; see `Files`."""
-        return self._files_of(found).fingerprint
+    def fingerprint(self, found: FoundFile, with_others: bool = False) -> bytes:
+        """Of the file's project, see `Files`; `with_others`: and of its files that are no Python."""
+        files = self._files_of(found)
+        if not with_others:
+            return files.fingerprint
+        both = files.fingerprint, self._beside_of(files.root).fingerprint
+        return b"".join(both) if all(both) else b""
+
+    def is_as_it_was(self, found: FoundFile, fingerprint: bytes) -> bool:
+        """True if the file's project has this fingerprint, of either kind."""
+        return fingerprint == self.fingerprint(found) or fingerprint == self.fingerprint(
+            found, True
+        )
+
+    def _beside_of(self, root: str) -> Files:
+        if root not in self._beside:
+            self._beside[root] = Files(root, BESIDE, MOST_BESIDE)
+        return self._beside[root]
 
     def _files_of(self, found: FoundFile) -> Files:
         folder = os.path.dirname(found.path)
@@ -118,7 +141,7 @@ def _root(folder: str, base: str) -> str:
     return current
 
 
-def _list(root: str) -> dict[str, State]:
+def _list(root: str, endings: tuple[str, ...], most: int) -> dict[str, State]:
     states: dict[str, State] = {}
     stack = [root]
     visited = 0
@@ -128,11 +151,11 @@ def _list(root: str) -> dict[str, State]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.name.endswith(".py"):
+                    if entry.name.endswith(endings):
                         if not entry.is_file(follow_symlinks=False):
                             continue
                         state = state_of(entry.stat(follow_symlinks=False))
-                        if state[2] <= MAX_SOURCE:
+                        if state[2] <= most:
                             states[_within(entry.path, root)] = state
                     elif entry.is_dir(follow_symlinks=False) and not _is_skipped(entry):
                         stack.append(entry.path)

@@ -161,7 +161,7 @@ def test_of_deepspeeds_own_shards_the_model_is_read(eager: None, tmp_path: Path)
 
 
 def test_optimizers_and_schedules_of_ones_own(eager: None) -> None:
-    plain = {"train_batch_size": 4}
+    plain = {"train_batch_size": 4, "gradient_clipping": 0}
     model = _model()
     reference = copy.deepcopy(model)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -220,6 +220,18 @@ def test_a_loader_of_the_dataset(eager: None) -> None:
             {"warmup_num_steps": 2, "total_num_steps": 4, "warmup_type": "linear"},
             [0, 0, 0.5, 0.50005, 0.0001, 0.0001],
         ),
+        (
+            "OneCycle",
+            {"cycle_min_lr": 0.1, "cycle_max_lr": 1.0, "cycle_first_step_size": 2}
+            | {"cycle_second_step_size": 3, "decay_step_size": 2, "decay_lr_rate": 0.5},
+            [0.1, 0.55, 1.0, 0.7, 0.4, 0.1, 0.08, 0.066667],
+        ),
+        (
+            "LRRangeTest",
+            {"lr_range_test_min_lr": 0.1, "lr_range_test_step_size": 2}
+            | {"lr_range_test_staircase": True},
+            [0.1, 0.1, 0.2, 0.2, 0.3],
+        ),
     ],
 )
 def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: Any) -> None:
@@ -239,13 +251,12 @@ def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: 
         ({"sparse_attention": {"mode": "fixed"}}, "`sparse_attention` is not available"),
         ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1}}}, "OneBitAdam"),
         ({"optimizer": {"type": "Lamb", "params": {"lr": 1}}}, "Lamb"),
-        ({"optimizer": {"type": "Lion", "params": {"lr": 1}}}, "Lion"),
+        ({"optimizer": {"type": "Muon", "params": {"lr": 1}}}, "Muon"),
         (
             {"optimizer": {"type": "Adam", "params": {"lr": 1, "bias_correction": False}}},
             "Adam without bias correction",
         ),
-        ({"scheduler": {"type": "OneCycle", "params": {}}}, "OneCycle"),
-        ({"scheduler": {"type": "LRRangeTest", "params": {}}}, "LRRangeTest"),
+        ({"scheduler": {"type": "ReduceLROnPlateau", "params": {}}}, "ReduceLROnPlateau"),
         ({"train_batch_size": "auto"}, "`train_batch_size` is `auto`"),
         ({"optimizer": {"type": "Adam", "params": "auto"}}, "`optimizer` is `auto`"),
         ({"train_batch_size": 5}, "train_batch_size is 5"),
@@ -321,7 +332,72 @@ def test_the_device_as_deepspeed_asks_for_it(backend: str) -> None:
     assert not found.is_fp16_supported()
 
 
-def test_both_lists_of_what_is_taken_agree() -> None:
-    from xla_codemods.rules.frameworks.deepspeed import TAKEN
+def test_the_lists_of_what_is_taken_agree() -> None:
+    from xla_codemods.analysis.frameworks import deepspeed as told
+    from xla_migrate.runtime.compat.deepspeed.schedules import OF_TORCH, SCHEDULES
 
-    assert configuration.TAKEN == TAKEN
+    assert configuration.TAKEN == told.TAKEN
+    assert configuration.OPTIMIZERS.keys() == told.OPTIMIZERS
+    assert {*SCHEDULES, *OF_TORCH} == told.SCHEDULES
+
+
+def test_betas_go_against_the_cycle(eager: None) -> None:
+    """DeepSpeed's own OneCycle gave these."""
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = deepspeed.engine.SCHEDULES["OneCycle"](optimizer, 0.1, 1.0, cycle_first_step_size=2)
+    betas = []
+    for _ in range(6):
+        betas.append(optimizer.param_groups[0]["betas"])
+        schedule.step()
+    assert [b for _, b in betas] == [0.99] * 6
+    assert [b for b, _ in betas] == pytest.approx([0.8, 0.85, 0.8, 0.85, 0.9, 0.9], abs=1e-9)
+
+
+def test_a_schedule_of_torchs_in_the_configuration(eager: None) -> None:
+    entry = {"type": "StepLR", "params": {"step_size": 1, "gamma": 0.5}}
+    engine = _engine({**CONFIG, "gradient_accumulation_steps": 1, "scheduler": entry})
+    _losses(engine, _batches(2))
+    assert engine.get_lr() == [0.0025]
+
+
+# DeepSpeed 0.19.8, its Lion on the CPU, ten batches: learning rate 0.003, betas 0.9 and 0.99, decay 0.1.
+OF_LION = "1.3537616 1.1107717 0.9653978 1.1193224 1.0880919 1.3355931 0.9896002 1.0305485 1.1010673 1.1905699".split()
+
+
+def test_lion_is_deepspeeds(backend: str) -> None:
+    params = {"lr": 0.003, "betas": [0.9, 0.99], "weight_decay": 0.1}
+    config = {"train_batch_size": 4, "gradient_clipping": 1.0}
+    engine = _engine({**config, "optimizer": {"type": "Lion", "params": params}})
+    found = _losses(engine, _batches(10))
+    assert found == pytest.approx([float(x) for x in OF_LION], abs=1e-6)
+
+
+def test_lion_moves_what_has_no_gradient(eager: None) -> None:
+    """As the kernel for CUDA does: `c > 0 ? -lr : lr`."""
+    from xla_migrate.runtime.compat.deepspeed.optimizers import FusedLion
+
+    parameter = nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.tensor([1.0, -1.0, 0.0])
+    FusedLion([parameter], lr=0.5).step()
+    assert parameter.tolist() == [-0.5, 0.5, 0.5]
+
+
+def test_without_a_norm_gradients_are_clipped_as_deepspeed_does(eager: None) -> None:
+    """To 1.0 since 0.19.3, and not at all before."""
+    config = {k: v for k, v in CONFIG.items() if k != "gradient_clipping"}
+    with pytest.warns(UserWarning, match="clipped to a norm of 1.0"):
+        engine = _engine(config)
+    assert engine.gradient_clipping() == 1.0
+    assert _engine({**config, "gradient_clipping": 0}).gradient_clipping() == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"train_batch_size": 4, "note": "# // kept, }"}',
+        '{\n\t"train_batch_size": 4, // per update\n\t"note": "# // kept, }", # last\n}',
+        '/* by hand */ {"train_batch_size": 4, "note": "# // kept, }" /* , */ , }',
+    ],
+)
+def test_comments_of_a_file_are_no_part_of_it(tmp_path: Path, text: str) -> None:
+    assert configuration._parsed(text) == {"train_batch_size": 4, "note": "# // kept, }"}

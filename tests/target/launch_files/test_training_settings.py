@@ -154,3 +154,73 @@ def test_a_fused_optimizer_of_torchs(text: str) -> None:
 )
 def test_what_else_is_fused(text: str) -> None:
     assert codes(text, "train.yaml") == []
+
+
+ACCELERATE = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config:
+  gradient_accumulation_steps: 4
+  gradient_clipping: 1.0
+  zero_stage: 2
+num_processes: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "",
+            "",
+            "carry over Accelerator(gradient_accumulation_steps=4), accelerator.clip_grad_norm_(",
+        ),
+        ("zero_stage: 2", "zero_stage: 3", "; shard in a loop of your own"),
+        (
+            "zero_stage: 2",
+            "deepspeed_config_file: conf/ds.json",
+            "its configuration is `conf/ds.json`",
+        ),
+        ("deepspeed_config:", "fsdp_config:", "carry over what its configuration says"),
+    ],
+)
+def test_accelerate_without_deepspeed(old: str, new: str, said: str) -> None:
+    (row,) = verdict(ACCELERATE.replace(old, new, 1), "a.yaml", rewriting=False).left
+    assert (row.code, row.line) == ("XLA959", 2)
+    assert row.message.startswith("DeepSpeed does not run on XLA: leave it out")
+    assert said in row.message
+
+
+DEEPSPEED = """\
+{
+\t"train_batch_size": 8, // of all
+\t"optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3}},
+\t"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+\t"wandb": {"enabled": true},
+}
+"""
+
+
+def test_a_configuration_of_deepspeeds() -> None:
+    rows = verdict(DEEPSPEED, "ds_config.json", rewriting=False).left
+    assert [(r.code, r.line, r.severity) for r in rows] == [
+        ("XLA959", 3, "error"),
+        ("XLA959", 4, "info"),
+        ("XLA959", 5, "error"),
+    ]
+    assert (rows[0].column, rows[0].end_column) == (16, 36)
+    assert rewritten(DEEPSPEED, "ds_config.json") == DEEPSPEED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3}}',
+        '{"train_batch_size": "auto", "wandb": {"enabled": true}}',  # which a trainer fills in: told where it is named
+        '{"wandb": {"enabled": true}, "amp": {"enabled": true}}',  # of whom?
+        '{"train_batch_size": 8, "wandb": ',
+        "[1, 2]",
+    ],
+)
+def test_json_that_is_left_alone(text: str) -> None:
+    assert codes(text, "config.json") == []

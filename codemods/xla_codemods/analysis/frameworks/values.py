@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .configurations import instead
+from .deepspeed import as_training_arguments
 from .lightning import ACCELERATOR, fault_of_strategy_name
 
 # Why XLA fails on a value, None, a number, a text or a dictionary; empty where it takes it, or nobody knows.
@@ -86,9 +88,7 @@ OF_FIELDS: dict[str, Fault] = {
     "fsdp": _set(
         "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
     ),
-    "deepspeed": _set(
-        "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
-    ),
+    "deepspeed": _set(instead(as_training_arguments, [])),
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }
 # Of `from_pretrained`.

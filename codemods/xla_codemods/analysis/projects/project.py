@@ -44,8 +44,11 @@ _MOST_HANDS = 8  # through which a name comes
 class Modules(ProjectFiles):
     """The Python files of one project, and what their names stand for. They are parsed when they are asked for."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, files: Mapping[str, bytes], beside: Mapping[str, bytes] | None = None
+    ) -> None:
         super().__init__(files)
+        self.beside = beside if beside is not None else {}  # its JSON files
         self._scopes: dict[str, Scope | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
         self._returned: dict[tuple[str, str], Value] = {}
@@ -225,12 +228,15 @@ class Modules(ProjectFiles):
 
 
 class Project:
-    """The project as the module at `path` sees it. `asked`: a verdict on that module depends on others."""
+    """The project as the module at `path` sees it.
+
+    `asked`: a verdict on that module depends on others; `asked_beside`: and on files that are no Python.
+    """
 
     def __init__(self, modules: Modules, path: str) -> None:
         self.modules = modules
         self.path = path
-        self.asked = False
+        self.asked = self.asked_beside = False
         self._roots: dict[str, bool] = {}
 
     def origin(self, dotted: str) -> str:
@@ -299,6 +305,12 @@ class Project:
         if not self.has(dotted):
             return UNKNOWN
         return self.modules.returned(dotted, self.path)
+
+    @property
+    def beside(self) -> Mapping[str, bytes]:
+        """The JSON files of the project, but for large ones, by path from its root."""
+        self.asked = self.asked_beside = True
+        return self.modules.beside
 
     @property
     def runs_accelerated(self) -> bool:

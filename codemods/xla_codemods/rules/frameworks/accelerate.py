@@ -98,6 +98,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import is_true, keyword_argument
+from ...analysis.frameworks.configurations import for_accelerator
 from ...analysis.frameworks.passed_values import given
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
@@ -117,7 +118,7 @@ RULE = Rule("XLA802", "accelerate")
 
 _HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
 _PLUGINS = {
-    "DeepSpeedPlugin": "DeepSpeed does not run on XLA: shard with FSDPv2 under SPMD",
+    "DeepSpeedPlugin": "",  # `for_accelerator`
     "FullyShardedDataParallelPlugin": "torch's FSDP fails on XLA devices: shard with FSDPv2 under SPMD",
     "MegatronLMPlugin": "Megatron needs NCCL and fails on XLA: shard with SPMD",
     "TorchTensorParallelPlugin": "torch's tensor parallelism fails on XLA devices: shard with SPMD",
@@ -184,7 +185,7 @@ _OPTIONS = frozenset({"--mixed_precision", "--mixed-precision"})
 )
 def plugin(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-    yield RULE.finding(script, call, _PLUGINS[name], effort=HIGH)
+    yield RULE.finding(script, call, _PLUGINS[name] or for_accelerator(script, call), effort=HIGH)
 
 
 @RULE.method("save_state", "load_state", "save_model")

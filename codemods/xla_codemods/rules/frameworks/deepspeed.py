@@ -24,7 +24,11 @@ sharded from ZeRO's stage 1 on. What a configuration asks for beyond that is ref
 +        xla.mark_step()
 ```
 
-Where the file uses more of DeepSpeed, or a configuration in it asks for more, it is left to a person: train with the model
+A configuration is read where it is written out in the program, and in JSON files: those that the script names, else those
+nearest to it. What is in the way is told where it stands, or where the engine is made. What is offloaded is a note, because
+the same is computed.
+
+Where the file uses more of DeepSpeed, or its configuration asks for more, it is left to a person: train with the model
 and its optimizer (`loss.backward()`, `xla.optimizer_step(optimizer)`), in bfloat16 under `xla.autocast()`, and where shards
 are needed to fit the model, with `xla.FullyShardedDataParallel` under SPMD.
 
@@ -36,6 +40,20 @@ def build(layers, args):
     model = PipelineModule(layers=layers, num_stages=2)  # XLA804
     engine, _, _, _ = deepspeed.initialize(args=args, model=model)  # XLA804
     return engine
+```
+
+```python
+import deepspeed
+
+config = {
+    "train_batch_size": 32,
+    "optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-4}},  # XLA804
+    "sparse_attention": {"mode": "fixed"},  # XLA804
+    "flops_profiler": {"enabled": False},
+}
+
+def build(model):
+    return deepspeed.initialize(model=model, config=config)[0]  # XLA804
 ```
 
 An import that only annotates stays.
@@ -59,12 +77,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.nodes import walk
+from ...analysis.frameworks.configurations import elsewhere, place, written_out
+from ...analysis.frameworks.deepspeed import asked
 from ...analysis.syntax import keyword
 from ...catalog import covering, lookup
 from ...edits import Edit, ReplaceStatement
 from ...fallback import leftovers
-from ...finding import HIGH, Finding
+from ...finding import ERROR, HIGH, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
@@ -75,20 +94,13 @@ RULE = Rule("XLA804", "deepspeed", effort=HIGH)
 
 _HOME = "xla_migrate.runtime.compat.deepspeed"
 _MODULES = ("deepspeed", "deepspeed.zero")
-# The parts of a configuration that the runtime's engine hears, or that change nothing on XLA.
-TAKEN = frozenset(
-    "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
-    "fp16 bf16 bfloat16 zero_optimization steps_per_print wall_clock_breakdown dump_state memory_breakdown "
-    "prescale_gradients gradient_predivide_factor communication_data_type seq_parallel_communication_data_type "
-    "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint "
-    "comms_logger disable_allgather fp32_allreduce graph_harvesting timers dataloader_drop_last "
-    "load_universal_checkpoint".split()
-)
 _MESSAGE = "DeepSpeed's engine fails without CUDA: import the runtime's, which reads the same configuration (`--parallel spmd` shards)"
 
 
 @RULE.fallback
 def deepspeed(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    if "deepspeed" in script.source.text:
+        yield from _told_of_configurations(script)
     named = {use.dotted for use in unhandled.uses if _is_of_deepspeed(use.dotted)}
     statements = list(_imports(script))
     edits = [_edits(statement) for statement in statements]
@@ -167,55 +179,50 @@ def _home(dotted: str) -> tuple[str, str] | None:
     return (home, name) if own.startswith(_HOME) else None
 
 
-# A configuration.
+# Configurations.
 
 
 def _asks_for_more(script: Script) -> bool:
-    """True if the file has a configuration, or a call, with what the runtime's engine has not."""
+    """True if a call, or the configuration that is trained with, has what the runtime's engine has not."""
+    calls = list(_engines(script))
+    if any(keyword(call, name) is not None for call in calls for name in ("mpu", "mesh_param")):
+        return True
+    if any(one.refused for one in written_out(script)):
+        return True
+    others = elsewhere(script) if calls else []
+    return bool(others) and all(one.refused for one in others)
+
+
+def _engines(script: Script) -> Iterator[ast.Call]:
+    """Calls of `initialize`, of DeepSpeed's and of the runtime's."""
     for call, scope in script.index.of(ast.Call):
-        if script.dotted(call.func, scope) == "deepspeed.initialize":
-            if any(keyword(call, name) is not None for name in ("mpu", "mesh_param")):
-                return True
-    # All of the tree: in a file that does not train no line of a configuration is hot.
-    dictionaries = (node for node in walk(script.tree) if isinstance(node, ast.Dict))
-    return any(not _is_taken(node) for node in dictionaries if _is_configuration(node))
+        if script.dotted(call.func, scope) in ("deepspeed.initialize", f"{_HOME}.initialize"):
+            yield call
 
 
-def _is_configuration(node: ast.Dict) -> bool:
-    return bool(_MARKS & _entries(node).keys())
+def _told_of_configurations(script: Script) -> Iterator[Finding]:
+    calls = list(_engines(script))
+    if not calls:
+        return
+    for configuration in written_out(script):
+        for one in asked(configuration.table):
+            assert configuration.node is not None
+            node = place(configuration.node, one.keys)
+            yield _told(script, node, one.message, one.is_refused)
+    others = sorted(elsewhere(script), key=lambda one: not one.refused)
+    may_be_another = not all(one.refused for one in others)
+    for found in others:
+        of_file = list(asked(found.table))
+        for call in calls if of_file else ():
+            first = max(of_file, key=lambda one: one.is_refused)
+            names = ", ".join(f"`{one.keys[-1]}`" for one in of_file)
+            node = keyword(call, "config") or keyword(call, "args") or call
+            message = f"{first.message} ({names} of `{found.name}`)"
+            yield _told(script, node, message, first.is_refused, may_be_another)
 
 
-def _is_taken(node: ast.Dict) -> bool:
-    for name, value in _entries(node).items():
-        if name in _KINDS and isinstance(value, ast.Dict):
-            kind = _entries(value).get("type")
-            if isinstance(kind, ast.Constant) and str(kind.value).lower() not in _KINDS[name]:
-                return False
-        if name not in TAKEN and not _is_off(value):
-            return False
-    return True
-
-
-def _is_off(value: ast.expr) -> bool:
-    if isinstance(value, ast.Dict):
-        enabled = _entries(value).get("enabled")
-        return enabled is not None and _is_off(enabled)
-    return isinstance(value, ast.Constant) and not value.value
-
-
-def _entries(node: ast.Dict) -> dict[str, ast.expr]:
-    return {
-        key.value: value
-        for key, value in zip(node.keys, node.values)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    }
-
-
-_MARKS = {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"}
-# Of optimizers and schedules, the kinds that the runtime's engine makes, in small letters.
-_KINDS = {
-    "optimizer": frozenset(
-        "adam adamw sgd adagrad adadelta adamax asgd nadam radam rmsprop rprop".split()
-    ),
-    "scheduler": frozenset({"warmuplr", "warmupdecaylr", "warmupcosinelr"}),
-}
+def _told(
+    script: Script, node: ast.expr, message: str, is_refused: bool, may_be_another: bool = False
+) -> Finding:
+    severity = INFO if not is_refused else WARNING if may_be_another else ERROR
+    return RULE.finding(script, node, message, severity=severity, effort=MEDIUM)

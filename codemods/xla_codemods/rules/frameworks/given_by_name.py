@@ -61,6 +61,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS
+from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
     fault_of_accelerator,
     fault_of_plugins,
@@ -104,7 +105,10 @@ def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
 
 
 _OF_ARGUMENTS = _valued(OF_ARGUMENTS)
-_OF_FIELDS = _valued(OF_FIELDS)
+_OF_FIELDS: dict[str, Judge] = {
+    **_valued(OF_FIELDS),
+    "deepspeed": lambda script, one: for_trainer(script, [one.node]) if _plain(one) else "",
+}
 _OF_LOADING = _valued(OF_LOADING)
 _OF_LIGHTNING: dict[str, Judge] = {
     **_valued(OF_TRAINER),

@@ -90,6 +90,7 @@ from ...analysis.frameworks.arguments import (
     is_true,
     keyword_argument,
 )
+from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
 from ...analysis.frameworks.values import OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
@@ -238,6 +239,9 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
     for name, advice in _BY_HAND.items():
         given = keyword(call, name)
         if given is not None and not (isinstance(given, ast.Constant) and not given.value):
+            if name == "deepspeed":
+                values = [one.node for one in given_values(script, call, name)]
+                advice = for_trainer(script, values or [given])
             yield RULE.finding(script, given, advice, effort=HIGH)
     for name in ("use_cpu", "no_cuda"):
         given = keyword(call, name)
@@ -251,7 +255,7 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 
 _BY_HAND = {
-    "deepspeed": "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "deepspeed": "",  # `for_trainer`
     "fsdp": "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
     "group_by_length": "XLA compiles once for every batch length: pad to a fixed length",
 }

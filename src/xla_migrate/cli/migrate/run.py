@@ -233,7 +233,7 @@ class _Caches:
         """`verdict`, unless there are fixes to be made, which it does not hold, or its project has changed."""
         if verdict is None or (self._options.rewriting and not verdict.settled):
             return None
-        if verdict.project and verdict.project != self._options.projects.fingerprint(found):
+        if verdict.project and not self._options.projects.is_as_it_was(found, verdict.project):
             return None
         return verdict
 

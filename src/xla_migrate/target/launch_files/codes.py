@@ -111,11 +111,12 @@ requirements is for a person to say; `pip install 'xla-migrate[xla]'` takes the 
     TRAINING_SETTINGS: Code(
         "training-settings",
         """\
-A value in a YAML file of settings on which a framework fails with XLA.
+A value in a file of settings on which a framework fails with XLA.
 
 Read are accelerate's config (`distributed_type`, `mixed_precision`), the arguments of transformers' trainers and of
 `from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` ...) and those of Lightning's Trainer (`accelerator`,
-`strategy`, `precision`), at any depth: mappings that hold at least two keys of the framework's own.
+`strategy`, `precision`), at any depth of YAML: mappings that hold at least two keys of the framework's own; and DeepSpeed's
+configurations in JSON, which the runtime's engine reads.
 
 ```yaml
 trainer:
@@ -126,7 +127,9 @@ trainer:
 ```
 
 `optim: adamw_torch_fused` becomes `adamw_torch`, `fp16: true` becomes `bf16: true`, and `fused: true` beside other
-arguments of an optimizer (`lr`, `betas`, `weight_decay` ...) becomes `false`. FSDP, DeepSpeed, quantisation and
-activation checkpointing are left to a person.""",
+arguments of an optimizer (`lr`, `betas`, `weight_decay` ...) becomes `false`. FSDP, quantisation and activation
+checkpointing are left to a person, and so is accelerate's DeepSpeed: the finding says which of its settings to carry over.
+In DeepSpeed's configurations each part is named that XLA has no counterpart of (1-bit optimizers, sparse attention,
+curricula, monitors ...).""",
     ),
 }

@@ -7,7 +7,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ...results import Diagnostic, FileVerdict
-from . import conda, dockerfile, manifests, pyproject, requirements, shell, training_settings
+from . import (
+    conda,
+    deepspeed_settings,
+    dockerfile,
+    manifests,
+    pyproject,
+    requirements,
+    shell,
+    training_settings,
+)
 from .codes import CODES
 from .found import Edit, Found, Wanted, apply
 
@@ -24,6 +33,8 @@ def check_of(name: str, text: str) -> Check | None:
         return requirements.check
     if name.endswith((".sh", ".bash", ".sbatch", ".slurm")):
         return shell.check
+    if name.endswith(".json"):
+        return deepspeed_settings.check
     if not name.endswith((".yml", ".yaml")):
         return dockerfile.check
     if re.search(r"^dependencies:", text, re.MULTILINE) and re.search(

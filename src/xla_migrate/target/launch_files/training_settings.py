@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import yaml
 
+from xla_codemods.analysis.frameworks.configurations import Configuration, instead
+from xla_codemods.analysis.frameworks.deepspeed import as_accelerator, of_accelerate
 from xla_codemods.analysis.frameworks.lightning import PLAIN_STRATEGIES, fault_of_strategy_class
 from xla_codemods.analysis.frameworks.values import (
     HALF,
@@ -47,7 +49,6 @@ _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Tr
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
     "FSDP": "accelerate's FSDP fails on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
-    "DEEPSPEED": "DeepSpeed does not run on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
     "MEGATRON_LM": "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
 }
 # Where none of these keys stands, a file is not parsed.
@@ -136,10 +137,29 @@ def _optimizer(entries: Entries) -> Iterator[Found]:
 
 def _accelerate(entries: Entries) -> Iterator[Found]:
     kind, half = entries["distributed_type"], entries.get("mixed_precision")
+    if kind.value == "DEEPSPEED":
+        yield kind.found(_without_deepspeed(entries.get("deepspeed_config")), effort="medium")
     if kind.value in _DISTRIBUTED_TYPES:
         yield kind.found(_DISTRIBUTED_TYPES[str(kind.value)], effort="medium")
     if half is not None and half.value == "fp16":
         yield half.found(HALF, "bf16", severity=WARNING)
+
+
+def _without_deepspeed(given: Entry | None) -> str:
+    options = given.value if given is not None and isinstance(given.value, dict) else {}
+    table = of_accelerate({name: _number(value) for name, value in options.items()})
+    other = options.get("deepspeed_config_file")
+    known = [Configuration(table)] if table and not other else []
+    message = instead(as_accelerator, known)
+    return f"{message} (its configuration is `{other}`)" if other else message
+
+
+def _number(value: object) -> object:
+    """YAML's `1.0`, which `_scalar` leaves a text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _lightning(entries: Entries) -> Iterator[Found]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, check, migrate
+from xla_codemods.finding import Finding
 
 from ...helpers import findings, migrated
 
@@ -63,7 +65,8 @@ def test_the_engine_of_a_library_is_left() -> None:
         "deepspeed.initialize(model=1, config=2, mpu=3)",
         'deepspeed.initialize(model=1, config={"train_batch_size": 1, "sparse_attention": {"a": 1}})',
         'c = {"train_batch_size": 1, "optimizer": {"type": "OneBitAdam"}}',
-        'c = {"zero_optimization": {"stage": 1}, "scheduler": {"type": "OneCycle"}}',
+        'c = {"zero_optimization": {"stage": 1}, "scheduler": {"type": "MyCycle"}}',
+        'c = {"train_batch_size": 1, "optimizer": {"type": "Adam", "params": {"bias_correction": False}}}',
         'c = {"train_batch_size": 1, "tensor_parallel": {"autotp_size": 2}}',
     ],
 )
@@ -81,6 +84,9 @@ def test_more_than_the_runtime_has_is_left(line: str) -> None:
         '"fp16": {"enabled": True, "loss_scale": 0}',
         '"scheduler": {"type": "WarmupLR", "params": {}}',
         '"optimizer": {"type": name}',
+        '"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}',
+        '"scheduler": {"type": "OneCycle", "params": {}}',
+        '"scheduler": {"type": "StepLR", "params": {"step_size": 3}}',
     ],
 )
 def test_configurations_that_are_taken(entry: str) -> None:
@@ -121,3 +127,184 @@ def train(model, data, config):
     assert "total += xla.item(loss)" in new
     assert "engine.step()\n" in new
     assert findings(new) == []
+
+
+# Configurations in files.
+
+TAKEN = '{"train_batch_size": 8, "zero_optimization": {"stage": 2}}'
+REFUSED = '{\n  "train_batch_size": 8, // all\n  "sparse_attention": {"mode": "fixed"},\n}'
+OF_ARGS = """import argparse
+import deepspeed
+parser = deepspeed.add_config_arguments(argparse.ArgumentParser())
+args = parser.parse_args()
+engine, *_ = deepspeed.initialize(args=args, model=model)
+"""
+
+
+def _with_files(
+    text: str, files: dict[str, str], path: str = "run/train.py"
+) -> tuple[str, list[Finding]]:
+    python = {path: text, **{k: v for k, v in files.items() if k.endswith(".py")}}
+    beside = {k: v.encode() for k, v in files.items() if k.endswith(".json")}
+    modules = Modules({k: v.encode() for k, v in python.items()}, beside)
+    done = migrate(text.encode(), path=path, project=Project(modules, path))
+    return done.data.decode(), done.left
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'deepspeed.initialize(model=model, config="ds.json")',
+        'deepspeed.initialize(model=model, config_params="./ds.json")',
+        'deepspeed.initialize(model=model, config=os.path.join(here, "ds.json"))',
+        'deepspeed.initialize(model=model, config=Path("run") / "ds.json")',
+        "deepspeed.initialize(model=model, args=args)",
+        "deepspeed.initialize(args, model)",
+    ],
+)
+def test_the_file_of_a_configuration_is_read(made: str) -> None:
+    text = f"import deepspeed\n\nengine, *_ = {made}\n"
+    new, left = _with_files(text, {"run/ds.json": TAKEN})
+    assert new == text.replace("import deepspeed", f"from {HOME} import deepspeed")
+    assert left == []
+    same, left = _with_files(text, {"run/ds.json": REFUSED})
+    assert same == text
+    (told,) = (f for f in left if "`run/ds.json`" in f.message)
+    assert told.severity == "error"
+    assert told.message.startswith("DeepSpeed's sparse attention is made of CUDA kernels: leave")
+    assert told.message.endswith("(`sparse_attention` of `run/ds.json`)")
+
+
+def test_one_of_several_files_may_be_taken() -> None:
+    new, left = _with_files(OF_ARGS, {"run/a.json": REFUSED, "run/b.json": TAKEN})
+    assert f"from {HOME} import deepspeed" in new
+    assert [(f.code, f.severity, f.line) for f in left] == [("XLA804", "warning", 5)]
+    assert "`run/a.json`" in left[0].message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"run/ds.json": TAKEN, "other/ds.json": REFUSED, "ds.json": REFUSED},
+        {"ds.json": TAKEN, "other/z.json": '{"sparse_attention": {}}'},
+        {"run/conf/ds.json": TAKEN, "conf/ds.json": REFUSED},
+        {"run/broken.json": "{", "run/list.json": "[1]", "run/model.json": '{"amp": 1}'},
+        {},
+    ],
+)
+def test_the_nearest_file_counts(files: dict[str, str]) -> None:
+    new, left = _with_files(OF_ARGS, files)
+    assert f"from {HOME} import deepspeed" in new
+    assert left == []
+
+
+def test_a_dictionary_of_another_module_counts() -> None:
+    text = f"import deepspeed\nfrom settings import config\n\n{BUILD}"
+    settings = 'config = {"train_batch_size": 8, "amp": {"enabled": True}}\n'
+    same, left = _with_files(text, {"run/settings.py": settings})
+    assert same == text
+    assert any("(`amp` of `run/settings.py`)" in f.message for f in left)
+
+
+@pytest.mark.parametrize(
+    "offload",
+    [
+        '"offload_optimizer": {"device": "cpu"}',
+        '"cpu_offload": True',
+        '"offload_param": {"device": "nvme"}',
+    ],
+)
+def test_what_is_offloaded_is_noted(offload: str) -> None:
+    config = f'{{"train_batch_size": 8, "zero_optimization": {{"stage": 3, {offload}}}}}'
+    text = f"import deepspeed\n\nconfig = {config}\n{BUILD}"
+    new = migrate(text.encode())
+    assert f"from {HOME} import deepspeed" in new.data.decode()
+    assert [(f.severity, f.line) for f in new.left] == [("info", 3)]
+    assert [f.message for f in check(new.data)] == [f.message for f in new.left]
+
+
+def test_the_reason_stands_at_the_setting() -> None:
+    text = f"""import deepspeed
+
+config = {{
+    "train_batch_size": 8,
+    "optimizer": {{
+        "type": "OneBitAdam",
+        "params": {{"lr": 1e-3}},
+    }},
+    "curriculum_learning": {{"enabled": True}},
+    "wandb": {{"enabled": False}},
+}}
+{BUILD}"""
+    found = {f.line: f.message for f in check(text.encode()) if f.line in range(4, 12)}
+    assert found.keys() == {6, 9}
+    assert "use `Adam`" in found[6]
+    assert "each length of sequence" in found[9]
+
+
+ZERO = (
+    '{"bf16": {"enabled": true}, "gradient_accumulation_steps": 4, "gradient_clipping": 0.5, "train_batch_size": "auto", '
+    '"optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": "auto"}}, '
+    '"scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10}}, "zero_optimization": {"stage": STAGE}}'
+)
+CARRIED = (
+    "bf16=True, gradient_accumulation_steps=4, max_grad_norm=0.5, learning_rate=0.0001, adam_beta1=0.9, "
+    'adam_beta2=0.95, lr_scheduler_type="linear", warmup_steps=10'
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("XLA801", 'a = TrainingArguments("o", optim="adamw_torch", deepspeed="ds.json")\n'),
+        (
+            "XLA801",
+            'DS = "ds.json"\na = TrainingArguments("o", optim="adamw_torch", deepspeed=DS)\n',
+        ),
+        (
+            "XLA801",
+            'o = {"deepspeed": "./ds.json"}\na = TrainingArguments("o", optim="adamw_torch", **o)\n',
+        ),
+        (
+            "XLA812",
+            'class A(TrainingArguments):\n    deepspeed: str = "ds.json"\n    optim: str = "adamw_torch"\n',
+        ),
+    ],
+)
+@pytest.mark.parametrize("stage", [2, 3])
+def test_what_a_trainer_is_to_be_told_without_deepspeed(code: str, text: str, stage: int) -> None:
+    text = f"from transformers import TrainingArguments\n{text}"
+    same, left = _with_files(text, {"run/ds.json": ZERO.replace("STAGE", str(stage))})
+    assert same == text
+    told = {f.message for f in left if "DeepSpeed" in f.message}
+    shards = (
+        "; shard in a loop of your own with `xla.FullyShardedDataParallel`" if stage == 3 else ""
+    )
+    assert told == {
+        f"DeepSpeed does not run on XLA: leave it out, and carry over {CARRIED} (of `run/ds.json`){shards}"
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "gradient_accumulation_steps=2, gradient_clipping=1.0, zero_stage=2",
+            "and carry over Accelerator(gradient_accumulation_steps=2), "
+            "accelerator.clip_grad_norm_(model.parameters(), 1.0)",
+        ),
+        ("zero_stage=3", "; shard in a loop of your own with `xla.FullyShardedDataParallel`"),
+        (
+            'hf_ds_config="ds.json"',
+            'and carry over Accelerator(mixed_precision="bf16"), Accelerator(gradient_accumulation_steps=4), '
+            "accelerator.clip_grad_norm_(model.parameters(), 0.5), AdamW in place of DummyOptim, "
+            "WarmupDecayLR in place of DummyScheduler",
+        ),
+        ("hf_ds_config=path", "and carry over what its configuration says"),
+    ],
+)
+def test_what_accelerate_is_to_be_told_without_deepspeed(given: str, said: str) -> None:
+    text = f"from accelerate import Accelerator\nfrom accelerate.utils import DeepSpeedPlugin\n\nplugin = DeepSpeedPlugin({given})\n"
+    _, left = _with_files(text, {"run/ds.json": ZERO.replace("STAGE", "2")})
+    (told,) = (f.message for f in left if "DeepSpeed does" in f.message)
+    assert said in told

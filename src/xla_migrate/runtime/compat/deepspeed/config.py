@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ _HEARD = frozenset(
     "fp16 bf16 bfloat16 zero_optimization".split()
 )
 TAKEN = _HEARD | _WITHOUT_EFFECT
+# Of torch, and of `optimizers`; in small letters.
+OPTIMIZERS = {
+    name.lower(): name
+    for name in "Adam AdamW SGD Adagrad Adadelta Adamax ASGD NAdam RAdam RMSprop Rprop Lion".split()
+}
 # Parameters of optimizers that choose DeepSpeed's kernel.
 _OF_KERNELS = frozenset({"torch_adam", "fp32_optimizer_states", "fused", "set_grad_none"})
 
@@ -57,14 +63,14 @@ def read(given: Any, replicas: int) -> Config:
     """
     if given is None:
         raise ValueError("DeepSpeed needs a configuration: config=..., or --deepspeed_config FILE")
-    table = dict(given) if isinstance(given, Mapping) else json.loads(Path(given).read_text())
+    table = dict(given) if isinstance(given, Mapping) else _parsed(Path(given).read_text())
     _check(table)
     micro, accumulation = _batches(table, replicas)
     half = any(_enabled(table.get(name)) for name in ("fp16", "bf16", "bfloat16"))
     return Config(
         micro,
         accumulation,
-        float(table.get("gradient_clipping", 0.0)),
+        _clipping(table),
         half,
         int((table.get("zero_optimization") or {}).get("stage", 0)),
         _named(table.get("optimizer")),
@@ -72,14 +78,40 @@ def read(given: Any, replicas: int) -> Config:
     )
 
 
+def _clipping(table: Mapping[str, Any]) -> float:
+    if "gradient_clipping" in table:
+        return float(table["gradient_clipping"])
+    warnings.warn(
+        f"deepspeed configuration: without `gradient_clipping` gradients are clipped to a norm of {_DEFAULT_CLIPPING}, as "
+        "DeepSpeed 0.19.3 and later do, and earlier ones do not: say which, 0 for none",
+        stacklevel=4,
+    )
+    return _DEFAULT_CLIPPING
+
+
+_DEFAULT_CLIPPING = 1.0
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The text of a JSON file, with comments and commas as DeepSpeed takes them."""
+    try:
+        return dict(json.loads(text))
+    except json.JSONDecodeError:
+        for pattern in (_COMMENT, _LAST_COMMA):
+            text = pattern.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
+        return dict(json.loads(text))
+
+
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|#[^\n]*|//[^\n]*|/\*[\s\S]*?\*/')
+_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
+
+
 def optimizer_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The class in `torch.optim`, and its arguments, for an optimizer of DeepSpeed's.
+    """The class in `torch.optim` or `optimizers`, and its arguments, for an optimizer of DeepSpeed's.
 
     Raises:
-        NotImplementedError: torch has none of its kind.
+        NotImplementedError: there is none of its kind.
     """
-    import torch
-
     kept = {
         k: tuple(v) if k == "betas" else v for k, v in arguments.items() if k not in _OF_KERNELS
     }
@@ -88,11 +120,11 @@ def optimizer_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str
     if name.lower() in ("adam", "adamw"):
         decoupled = kept.pop("adam_w_mode", True) or name.lower() == "adamw"
         return ("AdamW" if decoupled else "Adam"), {"weight_decay": 0.0, **kept}
-    if not hasattr(torch.optim, name):
+    if name.lower() not in OPTIMIZERS:
         raise NotImplementedError(
             f"deepspeed's {name} on {_HERE}: make an optimizer of torch's, and give it as optimizer=..."
         )
-    return name, kept
+    return OPTIMIZERS[name.lower()], kept
 
 
 _HERE = "this device"

@@ -29,7 +29,8 @@ from ..._backend import backend, uses_torch_xla
 from ...loading.loader import MpDeviceLoader
 from .config import Config, optimizer_of, read
 from .masters import Masters
-from .schedules import SCHEDULES
+from .optimizers import OWN
+from .schedules import OF_TORCH, SCHEDULES
 
 _FILE = "mp_rank_00_model_states.pt"
 
@@ -395,7 +396,8 @@ def _optimizer(given: Any, parameters: Any, model: nn.Module, config: Config) ->
     if given is not None or config.optimizer is None:
         return given
     name, arguments = optimizer_of(*config.optimizer)
-    return getattr(torch.optim, name)(parameters, **arguments)
+    kind = OWN[name] if name in OWN else getattr(torch.optim, name)
+    return kind(parameters, **arguments)
 
 
 def _scheduler(given: Any, optimizer: Any, config: Config) -> Any:
@@ -404,8 +406,10 @@ def _scheduler(given: Any, optimizer: Any, config: Config) -> Any:
     if given is not None or config.scheduler is None or optimizer is None:
         return given
     name, arguments = config.scheduler
-    if name not in SCHEDULES:
+    if name in SCHEDULES:
+        return SCHEDULES[name](optimizer, **arguments)
+    if name not in OF_TORCH:
         raise NotImplementedError(
             f"deepspeed's schedule {name}: make one of torch's, and give it as lr_scheduler=..."
         )
-    return SCHEDULES[name](optimizer, **arguments)
+    return getattr(torch.optim.lr_scheduler, name)(optimizer, **arguments)

@@ -1,0 +1,228 @@
+"""What a configuration of DeepSpeed's asks for: of a dictionary in a script, and of a file.
+
+A configuration is a dictionary, with `...` where nobody knows what stands there. The runtime's engine
+(`xla_migrate.runtime.compat.deepspeed`) takes `TAKEN`, and makes `OPTIMIZERS` and `SCHEDULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+# One of these stands in nearly every configuration, and hardly anywhere else.
+MARKS = frozenset({"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"})
+# The parts of a configuration that the runtime's engine hears, or that change nothing on XLA.
+TAKEN = frozenset(
+    "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
+    "fp16 bf16 bfloat16 zero_optimization steps_per_print wall_clock_breakdown dump_state memory_breakdown "
+    "prescale_gradients gradient_predivide_factor communication_data_type seq_parallel_communication_data_type "
+    "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint "
+    "comms_logger disable_allgather fp32_allreduce graph_harvesting timers dataloader_drop_last "
+    "load_universal_checkpoint".split()
+)
+# In small letters.
+OPTIMIZERS = frozenset(
+    "adam adamw sgd adagrad adadelta adamax asgd nadam radam rmsprop rprop lion".split()
+)
+# DeepSpeed's, and those of torch that are made of an optimizer and numbers.
+SCHEDULES = frozenset(
+    "WarmupLR WarmupDecayLR WarmupCosineLR OneCycle LRRangeTest StepLR MultiStepLR ConstantLR LinearLR ExponentialLR "
+    "PolynomialLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR OneCycleLR".split()
+)
+
+_MONITOR = (
+    "the engine for XLA writes no logs of its own: leave it out, and log in the training loop"
+)
+_LENGTHS = (
+    "XLA compiles once for each length of sequence: leave it out, and choose samples in the dataset"
+)
+_WITHOUT = {
+    "amp": "apex's mixed precision fails without CUDA: use `bf16`",
+    "autotuning": "DeepSpeed tries settings on GPUs only: leave it out, and use `xla-migrate tune`",
+    "comet": _MONITOR,
+    "compression_training": "DeepSpeed's compression is made of layers for CUDA: leave it out, and quantise behind the training",
+    "csv_monitor": _MONITOR,
+    "curriculum_learning": _LENGTHS,
+    "data_efficiency": _LENGTHS,
+    "eigenvalue": "XLA has no engine that computes eigenvalues between steps: leave it out",
+    "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: leave it out, and give the batch sizes",
+    "flops_profiler": "DeepSpeed's profiler counts on CUDA only: leave it out, and use `xla-migrate profile`",
+    "hybrid_engine": "DeepSpeed's inference kernels fail without CUDA: leave it out, and generate with the model",
+    "progressive_layer_drop": "XLA compiles once for each choice of layers: leave it out",
+    "quantize_training": "DeepSpeed's quantised training is made of CUDA kernels: leave it out, and train in `bf16`",
+    "sparse_attention": "DeepSpeed's sparse attention is made of CUDA kernels: leave it out, and give "
+    "`scaled_dot_product_attention` the mask",
+    "sparse_gradients": "sparse gradients fail on XLA: leave it out, and gradients are dense",
+    "tensor_parallel": "DeepSpeed splits layers over NCCL: leave it out, and shard by SPMD (`--parallel spmd`)",
+    "tensorboard": _MONITOR,
+    "wandb": _MONITOR,
+}
+_ONE_BIT = {"onebitadam": "Adam", "zerooneadam": "Adam", "onebitlamb": "AdamW"}
+# What of ZeRO rounds what it sends.
+_ROUNDED = frozenset(
+    {"zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients"}
+)
+
+
+class Demand(NamedTuple):
+    """One thing that a configuration asks for: where (`keys`, from outside in), and what is to be said of it.
+
+    `is_refused` where the runtime's engine ends with an error; else it trains, and this is good to know.
+    """
+
+    keys: tuple[str, ...]
+    message: str
+    is_refused: bool = True
+
+
+def is_configuration(table: object) -> bool:
+    """True for a dictionary that has keys of a configuration."""
+    return isinstance(table, Mapping) and not MARKS.isdisjoint(table)
+
+
+def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
+    """What a configuration asks for and XLA has no counterpart of."""
+    for name, value in table.items():
+        if name not in TAKEN and not _is_off(value):
+            unknown = f"the engine for XLA has no `{name}`: leave it out"
+            yield Demand((name,), _WITHOUT.get(name, unknown))
+    yield from _optimizer(table.get("optimizer"))
+    yield from _scheduler(table.get("scheduler"))
+    yield from _zero(table.get("zero_optimization"))
+
+
+def _is_off(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return "enabled" in value and _is_off(value["enabled"])
+    return value is not ... and not value
+
+
+def _kind(entry: object) -> str:
+    kind = entry.get("type") if isinstance(entry, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _optimizer(entry: object) -> Iterator[Demand]:
+    kind, keys = _kind(entry), ("optimizer", "type")
+    if kind.lower() in _ONE_BIT:
+        told = f"`{kind}` compresses what NCCL sends, and XLA averages whole gradients: use `{_ONE_BIT[kind.lower()]}`"
+        yield Demand(keys, told)
+    elif kind and kind.lower() not in OPTIMIZERS:
+        told = (
+            f"the engine for XLA has no optimizer `{kind}`: make one, and give it as `optimizer=`"
+        )
+        yield Demand(keys, told)
+    params = entry.get("params") if isinstance(entry, Mapping) else None
+    if isinstance(params, Mapping) and params.get("bias_correction") is False:
+        told = "torch's optimizers have no switch for the correction of bias: leave it out"
+        yield Demand(("optimizer", "params", "bias_correction"), told)
+
+
+def _scheduler(entry: object) -> Iterator[Demand]:
+    kind = _kind(entry)
+    if kind and kind not in SCHEDULES:
+        told = f"the engine for XLA has no schedule `{kind}`: make one of torch's, and give it as `lr_scheduler=`"
+        yield Demand(("scheduler", "type"), told)
+
+
+def _zero(table: object) -> Iterator[Demand]:
+    if not isinstance(table, Mapping):
+        return
+    for name, value in table.items():
+        keys = ("zero_optimization", name)
+        if name.startswith(("offload_", "cpu_offload")) and _is_offloaded(value):
+            told = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
+            yield Demand(keys, told, is_refused=False)
+        elif name in _ROUNDED and value is True:
+            told = "XLA sends whole numbers, and this changes nothing: leave it out"
+            yield Demand(keys, told, is_refused=False)
+
+
+def _is_offloaded(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return value.get("device", "none") not in ("none", None, ...)
+    return value is True
+
+
+# What a trainer is to be told that does without DeepSpeed.
+
+# Of an optimizer's parameters, transformers' names.
+_PARAMETERS = {
+    "lr": "learning_rate={}",
+    "betas": "adam_beta1={0[0]}, adam_beta2={0[1]}",
+    "eps": "adam_epsilon={}",
+    "weight_decay": "weight_decay={}",
+}
+_KINDS_OF_SCHEDULES = {
+    "WarmupLR": "constant_with_warmup",
+    "WarmupDecayLR": "linear",
+    "WarmupCosineLR": "cosine",
+}
+
+
+def as_training_arguments(table: Mapping[str, Any]) -> list[str]:
+    """What the configuration says and transformers' arguments can say: `max_grad_norm=1.0`."""
+    said = ["bf16=True"] if _is_half(table) else []
+    said += _numbers(table, "train_micro_batch_size_per_gpu", "per_device_train_batch_size={}")
+    said += _numbers(table, "gradient_accumulation_steps", "gradient_accumulation_steps={}")
+    said += _numbers(table, "gradient_clipping", "max_grad_norm={}")
+    params = _params(table.get("optimizer"))
+    for name, form in _PARAMETERS.items():
+        said += _numbers(params, name, form)
+    schedule = _KINDS_OF_SCHEDULES.get(_kind(table.get("scheduler")))
+    said += [f'lr_scheduler_type="{schedule}"'] if schedule else []
+    return said + _numbers(_params(table.get("scheduler")), "warmup_num_steps", "warmup_steps={}")
+
+
+def as_accelerator(table: Mapping[str, Any]) -> list[str]:
+    """What the configuration says and a script with accelerate's Accelerator can say."""
+    said = ['Accelerator(mixed_precision="bf16")'] if _is_half(table) else []
+    said += _numbers(
+        table, "gradient_accumulation_steps", "Accelerator(gradient_accumulation_steps={})"
+    )
+    said += _numbers(
+        table, "gradient_clipping", "accelerator.clip_grad_norm_(model.parameters(), {})"
+    )
+    for name, whole in (("optimizer", "DummyOptim"), ("scheduler", "DummyScheduler")):
+        if kind := _kind(table.get(name)):
+            said.append(f"{kind} in place of {whole}")
+    return said
+
+
+def of_accelerate(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of accelerate's plugin, or of the file of its own, as DeepSpeed's configuration has them."""
+    kept = ("gradient_accumulation_steps", "gradient_clipping")
+    table: dict[str, Any] = {name: options[name] for name in kept if name in options}
+    if "zero_stage" in options:
+        table["zero_optimization"] = {"stage": options["zero_stage"]}
+    return table
+
+
+def stage(table: Mapping[str, Any]) -> int:
+    """ZeRO's stage; 0 where nobody knows it."""
+    zero = table.get("zero_optimization")
+    value = zero.get("stage") if isinstance(zero, Mapping) else None
+    return value if isinstance(value, int) else 0
+
+
+def _is_half(table: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(entry := table.get(name), Mapping) and entry.get("enabled") is True
+        for name in ("fp16", "bf16", "bfloat16")
+    )
+
+
+def _params(entry: object) -> Mapping[str, Any]:
+    params = entry.get("params") if isinstance(entry, Mapping) else None
+    return params if isinstance(params, Mapping) else {}
+
+
+def _numbers(table: Mapping[str, Any], name: str, form: str) -> list[str]:
+    """`form` with the number, or the list of them, that `name` is; nothing for "auto"."""
+    value = table.get(name)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    if "{0[" in form and len(values) != 2:
+        return []
+    if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+        return []
+    return [form.format(value)]
