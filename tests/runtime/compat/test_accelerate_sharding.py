@@ -23,9 +23,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 from xla_migrate import runtime as xla
 
 how, devices, folder = os.environ["HOW"], int(os.environ["DEVICES"]), os.environ["FOLDER"]
-if how == "by hand":
-    xla.use_spmd(batch_per_device=True)
+if how == "for TPUs":
+    import torch_xla.runtime
+    torch_xla.runtime.use_spmd()
     xla.manual_seed(0, device_only=True)
+    devices = 1
 xla.patch_accelerate()
 set_seed(0)
 ids = torch.randint(0, 32, (30, 8))
@@ -33,9 +35,9 @@ data = [{"input_ids": row, "labels": row} for row in ids]
 config = GPT2Config(vocab_size=32, n_positions=8, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0,
                     resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 options = {}
-if devices > 1:
+if how == "two":
     options = {"fsdp": "full_shard auto_wrap", "fsdp_config": {"transformer_layer_cls_to_wrap": ["GPT2Block"]}}
-if how == "by hand":
+if how == "for TPUs":
     config.use_cache = False
     options = {"fsdp": True, "fsdp_config": {"xla": True, "xla_fsdp_v2": True, "xla_fsdp_grad_ckpt": True}}
 arguments = TrainingArguments(
@@ -88,7 +90,7 @@ report("labels", float(ids[:21].sum()))
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     found = {}
-    for how, devices in (("one", 1), ("two", 2), ("by hand", 4)):
+    for how, devices in (("one", 1), ("two", 2), ("for TPUs", 4)):
         env = {"HOW": how, "DEVICES": str(devices), "CPU_NUM_DEVICES": str(devices)}
         env["XLA_FLAGS"] = rehearsal.QUICK_COMPILES
         if how == "one":
@@ -98,7 +100,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return found
 
 
-SHARDED = ["two", "by hand"]
+SHARDED = ["two", "for TPUs"]
 
 
 @pytest.mark.e2e

@@ -79,7 +79,7 @@ def begun(script: Script) -> Iterator[Finding]:
     if script.parallel != "spmd" and not shards:
         return
     first = _first_statement(script.tree, "train" if of_trainer else "backward")
-    if first is None or script.index.calls_of("use_spmd"):
+    if first is None or "use_spmd(" in script.source.text:
         return
     shares = shards or is_of_replicas(script)
     text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"

@@ -81,7 +81,7 @@ from ...analysis.frameworks.arguments import (
     makes_trainer,
     parses_arguments,
 )
-from ...analysis.frameworks.sharding import begins_with
+from ...analysis.frameworks.sharding import begins_with, trainer_shards
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -95,6 +95,7 @@ RULE = Rule("XLA814", "accelerate-loaders")
 _ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _MADE = TRAINERS.union(_ACCELERATORS)
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
+_SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
 _PRINTS = (
     "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
     "`xla.patch_accelerate()` first"
@@ -127,7 +128,9 @@ def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
     edit = patched_before(script, call, "patch_accelerate", made, _is_left(script))
     if edit is None:
         return
-    if _accumulates(call):
+    if trainer_shards(script):
+        yield RULE.finding(script, call, _SHARDS, edit)
+    elif _accumulates(call):
         yield RULE.finding(script, call, _STEPS, edit)
     else:
         yield RULE.finding(script, call, _PRINTS, edit, severity=WARNING)

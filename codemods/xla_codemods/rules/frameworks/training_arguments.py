@@ -58,7 +58,8 @@ place there (see XLA509):
 
 FSDP stays as it is written. With `xla.patch_accelerate()` (XLA814) the Trainer shards parameters, gradients and the
 optimizer's state over all devices, from one process: start it once, with `python train.py`. A step takes
-`per_device_train_batch_size` samples for each device, as on CUDA. That call is put before the arguments where this file makes
+`per_device_train_batch_size` samples for each device, as on CUDA. With `{"xla": True}` in `fsdp_config`, or after torch_xla's own
+`use_spmd()`, that is the batch of all devices, as transformers has it on TPUs. That call is put before the arguments where this file makes
 no Trainer:
 
 ```diff

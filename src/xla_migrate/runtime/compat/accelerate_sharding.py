@@ -9,9 +9,12 @@ import copy
 import functools
 import importlib
 import inspect
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import tee, zip_longest
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,6 +38,8 @@ def patch() -> None:
     accelerator.__init__ = _taking_the_plugin(accelerator.__init__)
     accelerator.prepare_model = _sharding(accelerator.prepare_model)
     accelerator.prepare_optimizer = _loading_shards(accelerator.prepare_optimizer)
+    scheduler: Any = importlib.import_module("accelerate.scheduler").AcceleratedScheduler
+    scheduler.step = _counting_devices(scheduler.step)
     plugin: Any = importlib.import_module("accelerate.utils").FullyShardedDataParallelPlugin
     plugin.__post_init__ = _without_broadcast(plugin.__post_init__)
     if "transformers" in sys.modules:
@@ -46,8 +51,9 @@ def _taking_the_plugin(init: Any) -> Any:
     def taking(self: Any, *args: Any, fsdp_plugin: Any = None, **kwargs: Any) -> None:
         if fsdp_plugin is not None:
             _check(fsdp_plugin)
-            use_spmd(batch_per_device=True)
+            _begin()
             self.__dict__[_PLUGIN] = fsdp_plugin
+            os.environ["ACCELERATE_USE_FSDP"] = "false"  # `clip_grad_norm_` would ask the model for it
             self.gather_for_metrics = _gathering(self, self.gather_for_metrics)
         init(self, *args, **kwargs)
 
@@ -88,12 +94,22 @@ def _check(plugin: Any) -> None:
             raise NotImplementedError(f"FSDP with {what} has no counterpart on XLA: leave it out")
 
 
+def _begin(*, batch_per_device: bool = True) -> None:
+    """Switch SPMD on, unless the script has: then it has said as well whose batches its loaders have."""
+    from ..torch_xla.modules import xr
+
+    if not xr.is_spmd():
+        use_spmd(batch_per_device=batch_per_device)
+    elif batches_at_once() == 1:
+        use_spmd()  # also where torch_xla's own function was called
+
+
 def _sharding(prepare: Any) -> Any:
     @functools.wraps(prepare)
     def prepared(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
         found = prepare(self, model, *args, **kwargs)
         plugin = self.__dict__.get(_PLUGIN)
-        if plugin is not None and batches_at_once() > 1 and _PLUGIN not in found.__dict__:
+        if plugin is not None and _PLUGIN not in found.__dict__:
             found.__dict__[_PLUGIN] = True
             _shard(found, plugin)
         return found
@@ -136,6 +152,22 @@ def _split_states(optimizer: torch.optim.Optimizer) -> None:
             if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
                 if value.device.type == "xla" and spmd.is_split(parameter):
                     spmd.shard(value)
+
+
+def _counting_devices(step: Any) -> Any:
+    """A schedule is one of batches, of which accelerate takes as many in a step as there are processes."""
+
+    @functools.wraps(step)
+    def stepped(*args: Any, **kwargs: Any) -> None:
+        states = importlib.import_module("accelerate.state").AcceleratorState._shared_state
+        processes = states.get("num_processes", 1)
+        states["num_processes"] = processes * batches_at_once()
+        try:
+            step(*args, **kwargs)
+        finally:
+            states["num_processes"] = processes
+
+    return stepped
 
 
 def _without_broadcast(init: Any) -> Any:
@@ -226,10 +258,17 @@ def _beginning(init: Any) -> Any:
     @functools.wraps(init)
     def initialized(self: Any) -> None:
         if self.fsdp:
-            use_spmd(batch_per_device=True)
+            _begin(batch_per_device=not _is_for_tpus(self.fsdp_config))
         init(self)
 
     return initialized
+
+
+def _is_for_tpus(config: Any) -> bool:
+    """True for ``{"xla": True}``: transformers' own FSDP for XLA, for which a batch is that of all devices."""
+    if isinstance(config, str):
+        config = json.loads(Path(config).read_text(encoding="utf-8"))
+    return bool((config or {}).get("xla"))
 
 
 def _of_all_devices(total: Any) -> Any:
@@ -249,7 +288,7 @@ def _on_one_device(create: Any) -> Any:
     @functools.wraps(create)
     def created(self: Any) -> None:
         arguments = self.args
-        if arguments.fsdp and arguments.fsdp_plugin_args is None:  # {"xla": True}
+        if arguments.fsdp and arguments.fsdp_plugin_args is None:  # none is made for {"xla": True}
             config = arguments.fsdp_config
             config["xla"] = False
             if config.get("xla_fsdp_grad_ckpt"):
