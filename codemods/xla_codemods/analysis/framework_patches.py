@@ -8,21 +8,13 @@ from typing import TYPE_CHECKING
 
 from ..edits import Edit, InsertBefore
 from .flow import has_run
+from .frameworks.arguments import TRAINERS
 
 if TYPE_CHECKING:
     from .script import Script
 
 # What is made with accelerate, and so after `patch_accelerate`.
-MADE_WITH_ACCELERATE = frozenset(
-    (
-        "accelerate.Accelerator",
-        "accelerate.accelerator.Accelerator",
-        "transformers.Trainer",
-        "transformers.trainer.Trainer",
-        "transformers.Seq2SeqTrainer",
-        "transformers.trainer_seq2seq.Seq2SeqTrainer",
-    )
-)
+MADE_WITH_ACCELERATE = TRAINERS | {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 
 
 def patched_before(

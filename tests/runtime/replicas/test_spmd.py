@@ -104,6 +104,36 @@ def test_fact_1_92_every_tensor_of_a_batch_is_split(runs: dict[str, dict[str, An
     assert runs["one device"]["split"] == ["", ""]
 
 
+@pytest.mark.e2e
+def test_after_the_device_was_used_it_is_refused() -> None:
+    """torch_xla warns, and ends the process at the next step mark."""
+    script = """
+xla.manual_seed(0, device_only=True)
+try:
+    xla.use_spmd()
+except RuntimeError as error:
+    report("error", str(error))
+"""
+    head = "from xla_migrate import runtime as xla\n"
+    found = rehearsal.run(head + script, 1, CPU_NUM_DEVICES="2")[0]
+    assert "at the beginning" in found["error"]
+
+
+@pytest.mark.e2e
+def test_lists_of_tensors_are_joined() -> None:
+    """Asking torch_xla for the buffer of a tensor, to tell lists apart, ends the process."""
+    script = """
+from xla_migrate import runtime as xla
+import torch
+xla.use_spmd()
+a, b = torch.ones(4, 2, device=xla.xla_device()), torch.zeros(4, 2, device=xla.xla_device())
+a, b = a + 1, b + 1
+xla.mark_step()
+report("sum", [torch.cat([a, b]).sum().item(), torch.stack([b, b]).sum().item()])
+"""
+    assert rehearsal.run(script, 1, CPU_NUM_DEVICES="2")[0]["sum"] == [24, 16]
+
+
 def test_batches_are_put_together() -> None:
     batches = [{"x": torch.full((2, 1), i), "names": [str(i)], "n": 7} for i in range(3)]
     first, second = put_together(batches, 2)

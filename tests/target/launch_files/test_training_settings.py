@@ -50,7 +50,8 @@ def test_one_of_two_halves_is_on(other: str, after: str) -> None:
         "torch_compile: true",
         "gradient_checkpointing: true",
         "deepspeed: ds.json",
-        "fsdp: full_shard",
+        "fsdp: full_shard offload",
+        "fsdp_config: {min_num_params: 0, cpu_offload: true}",
         "ddp_backend: nccl",
         "load_in_4bit: true",
         "attn_implementation: flash_attention_2",
@@ -101,7 +102,7 @@ def test_forms_of_trainers(text: str) -> None:
     [
         "accelerator: auto\nstrategy: auto\nmax_epochs: 3\nprecision: bf16-mixed\n",
         "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.XLAStrategy\n",
-        "output_dir: x\nsave_steps: 3\nfp16: false\noptim: adamw_torch\ntf32: null\n",
+        "output_dir: x\nsave_steps: 3\nfp16: false\noptim: adamw_torch\ntf32: null\nfsdp: full_shard\n",
         "distributed_type: XLA\nmixed_precision: bf16\nnum_processes: 2\nnum_machines: 1\n",
         "strategy: ddp\nprecision: 16\n",  # of whom?
         "device: cuda\nfp16: true\n",  # the script's own, which is rewritten where it reads them

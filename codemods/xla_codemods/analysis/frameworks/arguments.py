@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
+from ..syntax import keyword
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+    from ..scopes import Scope
 
 _TRL = (
     "SFT DPO GRPO PPO RLOO KTO ORPO CPO BCO XPO NashMD OnlineDPO GKD Reward PRM Iterative".split()
@@ -28,10 +30,66 @@ ARGUMENTS = frozenset(
     ]
 )
 
+# Hugging Face trainers, all of which are transformers' with something added.
+TRAINERS = frozenset(
+    [
+        "transformers.Trainer",
+        "transformers.trainer.Trainer",
+        "transformers.Seq2SeqTrainer",
+        "transformers.trainer_seq2seq.Seq2SeqTrainer",
+        "sentence_transformers.SentenceTransformerTrainer",
+        "sentence_transformers.trainer.SentenceTransformerTrainer",
+        *(f"trl.{name}Trainer" for name in _TRL),
+    ]
+)
+
+
+# What reads such arguments from a command line.
+PARSERS = frozenset(
+    {
+        "transformers.HfArgumentParser",
+        "transformers.hf_argparser.HfArgumentParser",
+        "trl.TrlParser",
+    }
+)
+
+
+def parsed_classes(call: ast.Call) -> list[ast.expr]:
+    """What one of `PARSERS` is given: `HfArgumentParser((ModelArguments, TrainingArguments))`."""
+    kinds = call.args[0] if call.args else keyword(call, "dataclass_types")
+    if kinds is None:
+        return []
+    return kinds.elts if isinstance(kinds, (ast.Tuple, ast.List)) else [kinds]
+
+
+def parses_arguments(script: ParsedFile, call: ast.Call, scope: Scope | None = None) -> bool:
+    """True if one of `PARSERS` reads arguments of a trainer, or of a local class that derives from them."""
+    for kind in parsed_classes(call):
+        definition = script.value(kind, scope).definition
+        bases = definition.bases if isinstance(definition, ast.ClassDef) else []
+        if any(script.dotted(one, scope) in ARGUMENTS for one in (kind, *bases)):
+            return True
+    return False
+
 
 def keyword_argument(call: ast.Call, name: str) -> ast.keyword | None:
     """The keyword argument `name`, as a node that can be dropped or renamed."""
     return next((k for k in call.keywords if k.arg == name), None)
+
+
+def makes_trainer(script: ParsedFile) -> bool:
+    """True if this file makes one of `TRAINERS`, or an object of a class of its own that derives from one."""
+    own = {
+        node.name
+        for node, scope in script.index.of(ast.ClassDef)
+        if any(script.dotted(base, scope) in TRAINERS for base in node.bases)
+    }
+    names = {dotted.rpartition(".")[2] for dotted in TRAINERS}
+    return any(
+        script.dotted(call.func, scope) in TRAINERS
+        for name in names
+        for call, scope in script.index.calls_of(name)
+    ) or any(script.index.calls_of(name) for name in own)
 
 
 def is_true(node: ast.expr) -> bool:

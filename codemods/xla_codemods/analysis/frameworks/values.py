@@ -70,6 +70,23 @@ def _among(values: tuple[object, ...], message: str) -> Fault:
     return lambda value: message if value in values else ""
 
 
+_FSDP = {
+    "offload": "XLA devices hold shards themselves, and offloading raises: leave it out",
+    "hybrid": 'the devices are one mesh on XLA, and hybrid strategies raise: use "full_shard"',
+}
+
+
+def fault_of_fsdp(value: object) -> str:
+    """Why the runtime does not shard as this says: a strategy, options, or settings; empty if it does, or nobody knows."""
+    if isinstance(value, dict):
+        said = [f"{key}" for key, one in value.items() if one is True or one in ("true", "True")]
+        said += [one for one in value.values() if isinstance(one, str)]
+    else:
+        said = [value] if isinstance(value, str) else []
+    text = " ".join(said).lower()
+    return next((message for word, message in _FSDP.items() if word in text), "")
+
+
 # Of transformers' TrainingArguments: rewritten in the call for some values only.
 OF_ARGUMENTS: dict[str, Fault] = {
     "optim": _optimizer,
@@ -85,9 +102,8 @@ OF_FIELDS: dict[str, Fault] = {
     "gradient_checkpointing": _switch(
         "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
     ),
-    "fsdp": _set(
-        "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
-    ),
+    "fsdp": fault_of_fsdp,
+    "fsdp_config": fault_of_fsdp,
     "deepspeed": _set(instead(as_training_arguments, [])),
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }

@@ -3,8 +3,8 @@
 `xla-migrate --parallel spmd train.py` puts `xla.use_spmd()` at the beginning of a script that trains. Its device loader then
 splits each batch over the devices, and the compiler adds up the gradients. In a script for
 `DistributedDataParallel` it is `xla.use_spmd(batch_per_device=True)`: batches of all devices are put together, so that
-batch size, steps and learning rate mean what they meant. Without the option it is put into scripts for FSDP alone (XLA610),
-and a script that says it already stays:
+batch size, steps and learning rate mean what they meant. Without the option it is put into scripts for FSDP alone (XLA610,
+and XLA801 for transformers' Trainer), and a script that says it already stays:
 
 ```python
 from torch.utils.data import DataLoader
@@ -35,6 +35,18 @@ A script for FSDP that does not say it:
 +        xla.optimizer_step(optimizer)
          optimizer.zero_grad()
 ```
+
+One of the Trainer's:
+
+```diff
+ from transformers import Trainer, TrainingArguments
++from xla_migrate import runtime as xla
+
++xla.use_spmd(batch_per_device=True)
+ arguments = TrainingArguments("out", optim="adamw_torch", fsdp="full_shard auto_wrap")
++xla.patch_accelerate()
+ Trainer(model, arguments, train_dataset=data).train()
+```
 """
 
 from __future__ import annotations
@@ -43,6 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.sharding import trainer_shards
 from ...analysis.nodes import walk
 from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
@@ -61,11 +74,12 @@ _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.
 @RULE.file(mentions=IN_TRAINING)
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
-    shards = is_sharded_by_the_runtime(script)
+    of_trainer = trainer_shards(script)
+    shards = of_trainer or is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
-    first = _first_statement(script.tree)
-    if first is None or script.index.calls_of("use_spmd"):
+    first = _first_statement(script.tree, "train" if of_trainer else "backward")
+    if first is None or "use_spmd(" in script.source.text:
         return
     shares = shards or is_of_replicas(script)
     text = f"{script.xla}.use_spmd({'batch_per_device=True' if shares else ''})"
@@ -73,24 +87,24 @@ def begun(script: Script) -> Iterator[Finding]:
     yield RULE.finding(script, first, message, InsertBefore(first, text))
 
 
-def _first_statement(tree: ast.Module) -> ast.stmt | None:
+def _first_statement(tree: ast.Module, trains: str) -> ast.stmt | None:
     """Where the program begins: under `if __name__ == "__main__":`, or at its first loop or call."""
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
             return statement.body[0]
     body = [s for s in tree.body if not isinstance(s, _HEAD) and not _is_text(s)]
-    return body[0] if _trains(tree, body) else None
+    return body[0] if _trains(tree, body, trains) else None
 
 
-def _trains(tree: ast.Module, body: list[ast.stmt]) -> bool:
-    """True if these statements go backward, by themselves or in functions of the module that they call."""
+def _trains(tree: ast.Module, body: list[ast.stmt], name: str) -> bool:
+    """True if these statements call the method `name` that trains, by themselves or in functions of the module that they call."""
     functions = {
         n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     waiting: list[ast.stmt] = list(body)
     while waiting:
         for node in walk(waiting.pop()):
-            if isinstance(node, ast.Attribute) and node.attr == "backward":
+            if isinstance(node, ast.Attribute) and node.attr == name:
                 return True
             if isinstance(node, ast.Name) and (called := functions.pop(node.id, None)) is not None:
                 waiting.append(called)

@@ -37,6 +37,20 @@ The Trainer of transformers counts batches by itself. It reads through accelerat
      Trainer(model, arguments, train_dataset=data).train()
 ```
 
+So it is called before arguments are parsed, which may ask for FSDP (XLA801):
+
+```diff
+ from transformers import HfArgumentParser, Trainer, TrainingArguments
++from xla_migrate import runtime as xla
+
+ def main(model, data):
++    xla.patch_accelerate()
+     parser = HfArgumentParser(TrainingArguments)
++    parser.set_defaults(optim="adamw_torch")
+     (arguments,) = parser.parse_args_into_dataclasses()
+     Trainer(model, arguments, train_dataset=data).train()
+```
+
 Without the runtime, in one process, `GradientAccumulationPlugin(num_steps=4, sync_with_dataloader=False)` and
 `DataLoaderConfiguration(use_seedable_sampler=True)` train alike on CUDA and on XLA. The number of batches has to be a
 multiple of the window then, because the last, shorter window takes no step.
@@ -56,10 +70,17 @@ def main(accelerator, model):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
+from ...analysis.frameworks.arguments import (
+    ARGUMENTS,
+    PARSERS,
+    makes_trainer,
+    parses_arguments,
+)
+from ...analysis.frameworks.sharding import begins_with, trainer_shards
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -71,6 +92,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA814", "accelerate-loaders")
 
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
+_SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
 _PRINTS = (
     "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
     "`xla.patch_accelerate()` first"
@@ -80,6 +102,13 @@ _PRINTS = (
 @RULE.call(*MADE_WITH_ACCELERATE)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _patched(script, call)
+
+
+@RULE.call(*PARSERS)
+def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`--fsdp` of the command line needs the patch before the arguments are there."""
+    if makes_trainer(script) and parses_arguments(script, call, scope):
+        yield from _patched(script, call)
 
 
 @RULE.node(ast.ClassDef)
@@ -92,13 +121,28 @@ def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Find
 
 
 def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
-    edit = patched_before(script, call, "patch_accelerate", MADE_WITH_ACCELERATE)
+    made = MADE_WITH_ACCELERATE | PARSERS | ARGUMENTS
+    edit = patched_before(script, call, "patch_accelerate", made, _is_left(script))
     if edit is None:
         return
-    if _accumulates(call):
+    if trainer_shards(script):
+        yield RULE.finding(script, call, _SHARDS, edit)
+    elif _accumulates(call):
         yield RULE.finding(script, call, _STEPS, edit)
     else:
         yield RULE.finding(script, call, _PRINTS, edit, severity=WARNING)
+
+
+def _is_left(script: Script) -> Callable[[ast.Call], bool]:
+    """Whether a call is one that is not patched: of a parser, or of arguments."""
+
+    def is_left(call: ast.Call) -> bool:
+        dotted = script.dotted(call.func)
+        if dotted in PARSERS:
+            return not (makes_trainer(script) and parses_arguments(script, call))
+        return dotted in ARGUMENTS and not begins_with(script, call)
+
+    return is_left
 
 
 def _accumulates(call: ast.Call) -> bool:

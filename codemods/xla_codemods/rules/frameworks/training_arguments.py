@@ -56,15 +56,34 @@ place there (see XLA509):
      return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
 ```
 
-The Trainer's FSDP does not train on XLA with transformers 5.23: with `fsdp` given, also for
-`fsdp_config={"xla": True, "xla_fsdp_v2": True}`, it makes a learning rate schedule for an optimizer that is not there
-yet, and raises. Without `fsdp` that configuration is ignored: two devices then hold the whole model each (tried with two
-devices of XLA:CPU). No form of it was found that shards.
+FSDP stays as it is written. With `xla.patch_accelerate()` (XLA814) the Trainer shards parameters, gradients and the
+optimizer's state over all devices, from one process: start it once, with `python train.py`. A step takes
+`per_device_train_batch_size` samples for each device, as on CUDA. With `{"xla": True}` in `fsdp_config`, or after torch_xla's own
+`use_spmd()`, that is the batch of all devices, as transformers has it on TPUs. That call is put before the arguments where this file makes
+no Trainer:
+
+```diff
+ from transformers import TrainingArguments
+ from mylib import MyTrainer
++from xla_migrate import runtime as xla
+
+ def main(model, data):
++    xla.patch_accelerate()
+     arguments = TrainingArguments("out", optim="adamw_torch", fsdp="full_shard auto_wrap")
+     MyTrainer(model, arguments, train_dataset=data).train()
+```
+
+Offloading and hybrid strategies have no counterpart:
 
 ```python
-from transformers import TrainingArguments
+from transformers import Trainer, TrainingArguments
+from xla_migrate import runtime as xla
 
-arguments = TrainingArguments("out", optim="adamw_torch", fsdp="full_shard")  # XLA801
+def main(model):
+    xla.patch_accelerate()
+    Trainer(model, TrainingArguments("out", optim="adamw_torch", fsdp="full_shard offload"))  # XLA801
+    config = {"version": 1, "reshard_after_forward": "hybrid_shard"}  # XLA812
+    Trainer(model, TrainingArguments("out", optim="adamw_torch", fsdp=True, fsdp_config=config))
 ```
 
 Arguments that XLA runs as they are stay, and so do classes of one's own that are called the same:
@@ -84,16 +103,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_patches import patched_before
+from ...analysis.frameworks import sharding
 from ...analysis.frameworks.arguments import (
     ARGUMENTS,
+    PARSERS,
     asks_runtime,
     is_true,
     keyword_argument,
+    parsed_classes,
 )
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
-from ...analysis.frameworks.values import OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
+from ...analysis.frameworks.values import (
+    OPTIMIZERS,
+    OTHER_OPTIMIZERS,
+    needs_more_memory,
+)
 from ...analysis.syntax import keyword
 from ...edits import (
     AddArgument,
@@ -135,6 +162,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
     yield from _optimizer(script, call)
     yield from _half(script, call)
     yield from _cuda_only(script, call)
+    yield from _fully_sharded(script, call)
     yield from _left_to_a_person(script, call)
 
 
@@ -235,6 +263,18 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
         )
 
 
+def _fully_sharded(script: Script, call: ast.Call) -> Iterator[Finding]:
+    for name in ("fsdp", "fsdp_config"):
+        given = keyword(call, name)
+        if given is not None and (message := sharding.fault(given)):
+            yield RULE.finding(script, given, message, effort=HIGH)
+    if sharding.begins_with(script, call):
+        edit = patched_before(script, call, "patch_accelerate", ARGUMENTS)
+        if edit is not None:
+            message = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
+            yield RULE.finding(script, sharding.asked_for(script, call)[0], message, edit)
+
+
 def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
     for name, advice in _BY_HAND.items():
         given = keyword(call, name)
@@ -256,7 +296,6 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 _BY_HAND = {
     "deepspeed": "",  # `for_trainer`
-    "fsdp": "the Trainer's FSDP raises on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
     "group_by_length": "XLA compiles once for every batch length: pad to a fixed length",
 }
 
@@ -277,16 +316,10 @@ def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
     yield RULE.finding(script, node, message, InsertBefore(script.statement(node), patch))
 
 
-@RULE.call(
-    "transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser", "trl.TrlParser"
-)
+@RULE.call(*PARSERS)
 def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`HfArgumentParser((ModelArguments, TrainingArguments))`: the default comes from the class."""
-    kinds = call.args[0] if call.args else keyword(call, "dataclass_types")
-    if kinds is None:
-        return
-    elements = kinds.elts if isinstance(kinds, (ast.Tuple, ast.List)) else [kinds]
-    if not any(_takes_the_default(script, element, scope) for element in elements):
+    if not any(_takes_the_default(script, kind, scope) for kind in parsed_classes(call)):
         return
     statement = script.parent(call)
     message = (

@@ -16,6 +16,8 @@ import torch
 from .._backend import uses_torch_xla
 from ..loading.loader import MpDeviceLoader
 from ..processes import local_rank, world_size
+from ..replicas.spmd import batches_at_once
+from . import accelerate_sharding
 from .accelerate_gradients import patch_gradients
 
 
@@ -27,13 +29,16 @@ def patch_accelerate() -> None:
       ``gather_for_metrics`` keeps the samples that fill up the last batch, and an exception of the dataset ends
       the epoch silently (fact 1.82). Worker processes still read ahead.
     - A shuffled loader has the order that it has on CUDA. accelerate gives it a generator of its own.
+    - An FSDP plugin shards, also one that the Trainer makes of its arguments (``fsdp``, ``fsdp_config``):
+      parameters, gradients and the optimizer's state are split over all devices, which this one process
+      drives. A step takes a batch for each device, as on CUDA. Start it once, with ``python``.
     - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
       and ``accelerator.print``, loggers and progress bars print nothing.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
     - Clipping sees gradients that are averaged over the processes, those of every optimizer.
 
-    Call it before the ``Accelerator`` is made. It changes nothing where torch_xla is not the backend, and a
-    second call does nothing.
+    Call it before the ``Accelerator`` is made, and before the Trainer's arguments where they ask for FSDP.
+    It changes nothing where torch_xla is not the backend, and a second call does nothing.
 
     Example:
         >>> xla.patch_accelerate()
@@ -47,20 +52,23 @@ def patch_accelerate() -> None:
     if wrapper is None or hasattr(wrapper.__iter__, "of_xla_migrate"):
         return
     wrapper.__iter__ = _iterator(loaders.synchronize_rng_states)
-    prepare = _same_order(loaders.prepare_data_loader)
+    prepare = _same_order(accelerate_sharding.whole_steps(loaders.prepare_data_loader))
     # Where it was imported from, and the one place in accelerate that calls it.
     loaders.prepare_data_loader = prepare
     importlib.import_module("accelerate.accelerator").__dict__["prepare_data_loader"] = prepare
     patch_gradients()
     state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
     _set_local_rank(state.PartialState._shared_state)
+    accelerate_sharding.patch()
 
 
 def _iterator(synchronize: Callable[..., None]) -> Callable[[Any], Iterator[Any]]:
     """``__iter__`` of accelerate's loader, in the thread that asks."""
 
     def iterate(wrapper: Any) -> Iterator[Any]:
-        if wrapper._rng_types is not None:
+        if batches_at_once() > 1:
+            wrapper._loader.of_all_devices = True
+        elif wrapper._rng_types is not None:
             synchronize(wrapper._rng_types, wrapper._loader.synchronized_generator)
         return iter(MpDeviceLoader(wrapper._loader, wrapper.device, loader_prefetch_size=0))
 
@@ -87,7 +95,7 @@ def _same_order(prepare: Callable[..., Any]) -> Callable[..., Any]:
         inner = getattr(getattr(found, "_loader", None), "base_dataloader", None)
         if inner is not None:
             inner.generator = before[0]
-        if world_size() == 1:  # several draw their seed here on CUDA, too
+        if world_size() * batches_at_once() == 1:  # several draw their seed here on CUDA, too
             sampler.generator = before[1]
             torch.set_rng_state(random)
         return found

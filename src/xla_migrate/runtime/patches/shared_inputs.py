@@ -11,7 +11,8 @@ so that each program joins one list. Lists of what is computed in the same step 
 To see it: ``torch.cat([a, b]), torch.cat([b, a])`` after a step with ``torch.cat([a, b]), torch.cat([a, b])``.
 It can go when this fails: test_fact_3_60_torch_xla_takes_the_program_of_another_step.
 
-Replicas must all run the same programs: there it is only said.
+Replicas must all run the same programs: there it is only said. Under SPMD lists are left as they are, because
+asking for the buffer of a tensor ends the process there.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lib: Any = importlib.import_module("torch_xla")._XLAC
+        self._runtime: Any = importlib.import_module("torch_xla.runtime")
         self._first: dict[tuple[tuple[_Form, ...], int], tuple[int, ...]] = {}
         self._forget()
 
@@ -83,9 +85,9 @@ class _Watch:
 
     def as_told_apart(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The same tensors, or equal ones, joined in a way that torch_xla does not take for another."""
-        if torch.compiler.is_compiling() or any(
-            self._lib._check_tensor_need_materialization(list(tensors))
-        ):
+        if torch.compiler.is_compiling() or self._runtime.is_spmd():
+            return tensors
+        if any(self._lib._check_tensor_need_materialization(list(tensors))):
             return tensors
         if self._count() != self._runs:
             self._forget()
@@ -93,7 +95,7 @@ class _Watch:
         form = (len(tensors), tensors[0].shape, tensors[0].dtype)
         if len(self._pattern) > _LONGEST or self._is_known(form, buffers):
             return tensors
-        if importlib.import_module("torch_xla.runtime").world_size() > 1:
+        if self._runtime.world_size() > 1:
             warnings.warn(
                 "torch_xla may take other tensors than these: the same tensors are joined twice in a "
                 "step, otherwise than in the steps before: join them on the CPU",

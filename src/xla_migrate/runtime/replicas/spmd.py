@@ -94,7 +94,12 @@ def length(loader: Any) -> int:
 
 
 def joined(loader: Any) -> Iterator[Any]:
-    """One pass over ``loader``, with the batches of all devices as one, as DDP's replicas have them."""
+    """One pass over ``loader``, with the batches of all devices as one, as DDP's replicas have them.
+
+    One that says ``of_all_devices`` has such batches itself.
+    """
+    if getattr(loader, "of_all_devices", False):
+        return iter(loader)
     _deal_as_for_replicas(loader)
     return put_together(iter(loader), _batches, drops_last=_drops_last(loader))
 

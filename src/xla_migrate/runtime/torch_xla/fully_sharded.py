@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -73,9 +73,8 @@ class FullyShardedDataParallel(nn.Module):
             )
         self._casts = _Casts(mixed_precision, module)
         self._fsdp_wrapped_module = _on_device(module, split=strategy != "NO_SHARD")
-        if callable(auto_wrap_policy):
-            for part in _chosen(module, auto_wrap_policy):
-                part.register_forward_hook(_split_output)
+        for part in chosen(module, auto_wrap_policy):
+            part.register_forward_hook(_split_output)
         self._register_state_dict_hook(_without_inner)  # type: ignore[no-untyped-call]
         self._register_load_state_dict_pre_hook(_with_inner)  # type: ignore[no-untyped-call]
 
@@ -254,6 +253,13 @@ def fully_shard(module: Parts, *, mp_policy: Any = None, **options: Any) -> Part
     return module
 
 
+def shard_in_place(module: nn.Module, policy: Any = None, *, split: bool = True) -> None:
+    """Split the parameters, and mark what the module and the parts that `policy` would wrap give as split along the batch."""
+    for part in (module, *chosen(module, policy)):
+        part.register_forward_hook(_split_output)
+    _on_device(module, split)
+
+
 def _cast_by_hooks(module: nn.Module, policy: Any) -> None:
     """What a ``MixedPrecisionPolicy`` says of one module."""
     dtype = _type(getattr(policy, "param_dtype", None))
@@ -324,9 +330,9 @@ def _on_device(module: nn.Module, split: bool) -> nn.Module:
     return module
 
 
-def _chosen(module: nn.Module, policy: Callable[..., Any]) -> Iterator[nn.Module]:
-    """The parts that a policy of torch's would wrap each for itself."""
-    for part in module.modules():
+def chosen(module: nn.Module, policy: Any) -> Iterator[nn.Module]:
+    """The parts that a policy of torch's would wrap each for itself; none where it is no function."""
+    for part in module.modules() if callable(policy) else ():
         amount = sum(parameter.numel() for parameter in part.parameters())
         if part is not module and policy(module=part, recurse=False, nonwrapped_numel=amount):
             yield part

@@ -17,6 +17,11 @@ def use() -> int:
     """Turn it on; how many devices there are."""
     global _devices
     if not xr.is_spmd():
+        if torch_xla._XLAC._xla_get_spmd_config_is_locked():
+            # torch_xla goes on, and ends the process without an exception at the next step mark.
+            raise RuntimeError(
+                "use_spmd() comes too late, because the device has been used: call it at the beginning of the script"
+            )
         xr.use_spmd()
     _devices = int(xr.global_runtime_device_count())
     return _devices
@@ -44,11 +49,16 @@ def shard(tensor: torch.Tensor) -> None:
     One without such a dimension stays on all of them, as does one that is split already.
     """
     lengths = [n if n % _devices == 0 else 0 for n in tensor.shape]
-    if not any(lengths) or torch_xla._XLAC._get_xla_sharding_spec(tensor):
+    if not any(lengths) or is_split(tensor):
         return
     longest = lengths.index(max(lengths))
     split = ["data" if dim == longest else None for dim in range(tensor.dim())]
     _sharding().mark_sharding(tensor, _mesh(_devices), tuple(split))
+
+
+def is_split(tensor: torch.Tensor) -> bool:
+    """True if it is on the devices in some way that was asked for."""
+    return bool(torch_xla._XLAC._get_xla_sharding_spec(tensor))
 
 
 def split_activation(tensor: torch.Tensor) -> None:

@@ -27,7 +27,7 @@ TRAINER = "import lightning as L\nfrom xla_migrate import runtime as xla\nxla.pa
         "def f(optim='paged_lion_8bit'):\n    return TrainingArguments('o', optim=optim)",
         "class C:\n    optim: str = 'adamw_8bit'\nTrainingArguments('o', optim=C.optim)",
         "class C(TrainingArguments):\n    optim: str = 'adamw_8bit'",
-        "kw = {'fsdp': 'full_shard adamw_'} if args.big else {}\nTrainingArguments('o', optim='sgd', **kw)",
+        "kw = {'fsdp': 'hybrid_shard adamw_'} if args.big else {}\nTrainingArguments('o', optim='sgd', **kw)",
         "kw = dict(deepspeed='adamw_.json')\nTrainingArguments('o', optim='sgd', **kw)",
         "class C(TrainingArguments):\n    deepspeed: str = 'adamw_.json'\n    optim: str = 'sgd'",
         "class C(TrainingArguments):\n    optim: str = field(default='paged_adamw_32bit')",

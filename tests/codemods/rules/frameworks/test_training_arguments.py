@@ -87,7 +87,12 @@ def test_what_xla_runs_as_it_is(given: str) -> None:
         'optim="lion_8bit"',
         'optim="galore_adamw_8bit"',
         'optim="sgd", deepspeed="zero2.json"',
-        'optim="sgd", fsdp="full_shard auto_wrap"',
+        'optim="sgd", fsdp="full_shard offload"',
+        'optim="sgd", fsdp=["hybrid_shard", "auto_wrap"]',
+        'optim="sgd", fsdp=[FSDPOption.OFFLOAD]',
+        'optim="sgd", fsdp_config={"cpu_offload": True}',
+        'optim="sgd", fsdp_config={"fsdp_offload_params": "true"}',
+        'optim="sgd", fsdp_config={"reshard_after_forward": "HYBRID_SHARD_ZERO2"}',
         'optim="sgd", use_cpu=True',
         'optim="sgd", no_cuda=True',
         'optim="sgd", group_by_length=True',
@@ -97,6 +102,45 @@ def test_what_is_left_to_a_person(given: str) -> None:
     source = f"{HEAD}x = TrainingArguments({given})\n"
     assert findings(source) == [(2, "XLA801")]
     assert migrated(source, unsafe=True) == source
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'fsdp="full_shard auto_wrap"',
+        'fsdp=["full_shard"]',
+        'fsdp=True, fsdp_config={"cpu_offload": False, "xla": True, "xla_fsdp_v2": True}',
+        "fsdp=fsdp",
+        "**options",
+    ],
+)
+@pytest.mark.parametrize("trainer", ["Trainer", "trl.SFTTrainer", "Mine", "Other"])
+def test_fsdp_shards_over_all_devices_of_one_process(given: str, trainer: str) -> None:
+    """Where the file makes the Trainer it is patched there, else before its arguments."""
+    imports = (
+        "import trl\nfrom other import Other\nfrom transformers import Trainer, TrainingArguments\n"
+    )
+    own = "class Mine(Trainer):\n    pass\n" if trainer == "Mine" else ""
+    values = 'fsdp = "shard_grad_op"\noptions = {"fsdp": "full_shard"}\n'
+    made = f'args = TrainingArguments("out", optim="sgd", {given})\n'
+    trained = f"trainer = {trainer}(model, args)\ntrainer.train()\n"
+    patch = "xla.patch_accelerate()\n"
+    first = f"xla.use_spmd(batch_per_device=True)\n{values}"
+    end = f"{patch}{made}{trained}" if trainer == "Other" else f"{made}{patch}{trained}"
+    after = migrated(imports + own + values + made + trained)
+    assert after == f"{imports}from xla_migrate import runtime as xla\n{own}{first}{end}"
+    assert findings(after) == []
+
+
+def test_fsdp_that_may_be_asked_for() -> None:
+    """Whoever asks for it not has several processes of one device each."""
+    source = f"""{HEAD}from transformers import Trainer
+args = TrainingArguments("out", optim="sgd", fsdp="full_shard" if big else "")
+Trainer(model, args).train()
+"""
+    after = migrated(source)
+    assert "use_spmd" not in after
+    assert "patch_accelerate()\nargs" in after
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""FSDP of transformers' Trainer: where a file asks for it, and whether the runtime shards as it says."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..syntax import keyword
+from .arguments import ARGUMENTS, makes_trainer
+from .passed_values import given
+from .values import fault_of_fsdp
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+
+def asked_for(script: ParsedFile, call: ast.Call) -> list[ast.expr]:
+    """What says in the arguments `call` of a trainer that it shards, or may say so."""
+    written = keyword(call, "fsdp")
+    nodes = [] if written is None or isinstance(written, ast.Name) else [written]
+    nodes += [one.node for one in given(script, call, "fsdp")]
+    return [node for node in nodes if not isinstance(node, ast.Constant) or node.value]
+
+
+def fault(node: ast.expr) -> str:
+    """Why the runtime does not shard as `fsdp` or `fsdp_config` says; empty if it does, or nobody knows."""
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values)
+        return fault_of_fsdp(
+            {k.value: getattr(v, "value", None) for k, v in pairs if isinstance(k, ast.Constant)}
+        )
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return fault_of_fsdp(ast.unparse(node))
+    return fault_of_fsdp(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def begins_with(script: ParsedFile, call: ast.Call) -> bool:
+    """True if the runtime has to know of the arguments `call` of a trainer before they are made.
+
+    Where they say for sure to shard, and the trainer is made here too, the script itself begins with SPMD.
+    """
+    asked = asked_for(script, call)
+    if not asked or any(map(fault, asked)):
+        return False
+    return not (makes_trainer(script) and trainer_shards(script))
+
+
+def trainer_shards(script: ParsedFile) -> bool:
+    """True if the file gives a trainer arguments that say for sure to shard, in a way that the runtime does."""
+    return script.cached(_shards)
+
+
+def _shards(script: ParsedFile) -> bool:
+    if not script.source.mentions("fsdp"):
+        return False
+    calls = {
+        call
+        for dotted in ARGUMENTS
+        for call, scope in script.index.calls_of(dotted.rpartition(".")[2])
+        if script.dotted(call.func, scope) in ARGUMENTS
+    }
+    said = [node for call in calls for node in _surely(script, call)]
+    return bool(said) and not any(map(fault, said))
+
+
+def _surely(script: ParsedFile, call: ast.Call) -> list[ast.expr]:
+    handed = given(script, call, "fsdp")
+    unsure = {one.node for one in handed if not one.sure}
+    plain = (ast.Constant, ast.List, ast.Tuple)
+    return [n for n in asked_for(script, call) if n not in unsure and isinstance(n, plain)]
