@@ -100,6 +100,14 @@ if TYPE_CHECKING:
     )
     from .replicas.single_process import DataParallel
     from .replicas.spmd import data_parallel_size, use_spmd
+    from .replicas.state_dicts import (
+        get_model_state_dict,
+        get_optimizer_state_dict,
+        get_state_dict,
+        set_model_state_dict,
+        set_optimizer_state_dict,
+        set_state_dict,
+    )
     from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
     from .torch_xla.lbfgs import LBFGS
@@ -157,8 +165,11 @@ __all__ = [
     "gather_lists",
     "gather_object",
     "generator",
+    "get_model_state_dict",
+    "get_optimizer_state_dict",
     "get_rng_state",
     "get_rng_state_all",
+    "get_state_dict",
     "inference_mode",
     "init_distributed_device",
     "init_process_group",
@@ -208,8 +219,11 @@ __all__ = [
     "set_cudnn",
     "set_device",
     "set_float32_matmul_precision",
+    "set_model_state_dict",
+    "set_optimizer_state_dict",
     "set_rng_state",
     "set_rng_state_all",
+    "set_state_dict",
     "sparse",
     "supports_fused",
     "synchronize",
@@ -238,6 +252,8 @@ _LAZY = {
     "replicas.normalization": "convert_sync_batchnorm",
     "replicas.single_process": "DataParallel",
     "replicas.spmd": "data_parallel_size use_spmd",
+    "replicas.state_dicts": "get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+    "set_optimizer_state_dict set_state_dict",
     "sparse_matrices": "sparse",
 }
 _HOMES = {name: f".{home}" for home, names in _LAZY.items() for name in names.split()}
