@@ -1,5 +1,6 @@
 """Trains with what `fully_shard` offers, on the devices of SPMD or in a process for each: `fully_shard.py FILE [OPTION...]`."""
 
+import copy
 import json
 import sys
 
@@ -67,7 +68,8 @@ SENT = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 def resume(model, optimizer):
     """From what was gathered, behind steps in another direction."""
     states = xla.get_model_state_dict(model, options=GATHERED)
-    of_optimizer = xla.get_optimizer_state_dict(model, optimizer, options=GATHERED)
+    # Copied, for torch counts the optimizer's steps on the host, and hands that tensor out.
+    of_optimizer = copy.deepcopy(xla.get_optimizer_state_dict(model, optimizer, options=GATHERED))
     kept = xla.get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)

@@ -95,10 +95,9 @@ def set_model_state_dict(model: nn.Module, model_state_dict: Any, *, options: An
         >>> xla.set_model_state_dict(model, xla.get_model_state_dict(model))
         <All keys matched successfully>
     """
-    made = _make(model)
-    found = _torchs("set_model_state_dict")(model, model_state_dict, options=_for_one(options))
-    _check_made(made, found)
-    return found
+    _make(model, model_state_dict)
+    put = _torchs("set_model_state_dict")
+    return put(model, model_state_dict, options=_for_one(options))
 
 
 def set_optimizer_state_dict(
@@ -148,16 +147,14 @@ def set_state_dict(
         >>> xla.set_state_dict(model, optimizer, model_state_dict=states, optim_state_dict=of_optimizer)
         <All keys matched successfully>
     """
-    made = _make(model)
-    found = _torchs("set_state_dict")(
+    _make(model, model_state_dict)
+    return _torchs("set_state_dict")(
         model,
         optimizers,
         model_state_dict=model_state_dict,
         optim_state_dict=optim_state_dict,
         options=_for_one(options),
     )
-    _check_made(made, found)
-    return found
 
 
 def _torchs(name: str) -> Any:
@@ -192,17 +189,22 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _make(model: nn.Module) -> set[str]:
-    """Make on the device what a state dict fills; the names of what has been on "meta"."""
+def _make(model: nn.Module, given: Any) -> None:
+    """Make on the device what is on "meta" and gets a value now."""
     if not _is_alone():
-        return set()
+        return
     states = model.state_dict(keep_vars=True)
     on_meta = {name for name, value in states.items() if getattr(value, "is_meta", False)}
-    if on_meta:
-        filled = {id(value) for value in states.values()}
-        left = {id(buffer) for buffer in model.buffers() if id(buffer) not in filled}
-        model._apply(_Made(left))  # type: ignore[no-untyped-call]
-    return on_meta
+    if not on_meta:
+        return
+    missing = sorted(name for name in on_meta if name.replace("_orig_mod.", "") not in given)
+    if missing:
+        raise RuntimeError(
+            f"{', '.join(missing[:5])}: on 'meta', and not in the state dict; make them with "
+            "model.to_empty(device=xla.xla_device()), and give them values"
+        )
+    filled = {id(value) for value in states.values()}
+    model._apply(_Made({id(b) for b in model.buffers() if id(b) not in filled}))  # type: ignore[no-untyped-call]
 
 
 class _Made:
@@ -215,12 +217,3 @@ class _Made:
         if not tensor.is_meta or id(tensor) in self._left:
             return tensor
         return torch.empty_like(tensor, device=backend().device())
-
-
-def _check_made(made: set[str], found: Any) -> None:
-    missing = sorted(made.intersection(found.missing_keys))
-    if missing:
-        raise RuntimeError(
-            f"{', '.join(missing[:5])}: on 'meta', and not in the state dict; make them with "
-            "model.to_empty(device=xla.xla_device()), and give them values"
-        )

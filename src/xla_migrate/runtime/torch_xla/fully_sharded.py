@@ -288,8 +288,7 @@ def _check(
 def _on_device(module: nn.Module, split: bool) -> nn.Module:
     module.to(backend().device())
     if split:
-        for parameter in module.parameters():
-            spmd.shard(parameter)
+        sharded_modules.keep_split(module)
     return module
 
 

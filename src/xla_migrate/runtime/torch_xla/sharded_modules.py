@@ -83,6 +83,12 @@ def shard_module(module: nn.Module) -> None:
         if own not in _classes:
             _classes[own] = type(f"FSDP{own.__name__}", (ShardedModule, own), {})
         module.__class__ = _classes[own]
+    keep_split(module)
+
+
+def keep_split(module: nn.Module) -> None:
+    """Now, and when a state dict has been loaded."""
+    module.register_load_state_dict_post_hook(lambda loaded, keys: split_parameters(loaded))  # type: ignore[no-untyped-call]
     split_parameters(module)
 
 

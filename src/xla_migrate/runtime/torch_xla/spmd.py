@@ -11,6 +11,7 @@ import torch
 from .modules import torch_xla, xr
 
 _devices = 0
+_ON_ALL = "{replicated}"  # as torch_xla writes it
 
 
 def use() -> int:
@@ -41,11 +42,15 @@ def _spec(devices: int, dims: int) -> Any:
 def shard(tensor: torch.Tensor) -> None:
     """Split a parameter over the devices, along its longest dimension that they divide.
 
-    One without such a dimension stays on all of them, as does one that is split already.
+    One without such a dimension stays on all of them. One that was given the value of a tensor on the device
+    has that tensor's sharding, which is mostly none, and is split anew.
     """
     lengths = [n if n % _devices == 0 else 0 for n in tensor.shape]
-    if not any(lengths) or torch_xla._XLAC._get_xla_sharding_spec(tensor):
+    there = torch_xla._XLAC._get_xla_sharding_spec(tensor)
+    if not any(lengths) or there not in ("", _ON_ALL):
         return
+    if there == _ON_ALL:
+        _sharding().clear_sharding(tensor)
     longest = lengths.index(max(lengths))
     split = ["data" if dim == longest else None for dim in range(tensor.dim())]
     _sharding().mark_sharding(tensor, _mesh(_devices), tuple(split))
