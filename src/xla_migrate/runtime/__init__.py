@@ -59,6 +59,7 @@ from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 if TYPE_CHECKING:
     from .compat.accelerate import patch_accelerate
     from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
+    from .compat.accelerate_pipelines import prepare_pippy
     from .compat.apex import NovoGrad, cast_inputs, mixed_precision
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
@@ -199,6 +200,7 @@ __all__ = [
     "optimizer_step",
     "patch_accelerate",
     "patch_lightning",
+    "prepare_pippy",
     "profile",
     "put",
     "range_pop",
@@ -236,6 +238,7 @@ __all__ = [
 _LAZY = {
     "compat.accelerate": "patch_accelerate",
     "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",
+    "compat.accelerate_pipelines": "prepare_pippy",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",

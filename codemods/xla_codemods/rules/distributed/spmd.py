@@ -43,7 +43,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.nodes import walk
+from ...analysis.program_start import first_statement
 from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import InsertBefore
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA612", "spmd", severity=INFO)
 
-_HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
 
 @RULE.file(mentions=IN_TRAINING)
 def begun(script: Script) -> Iterator[Finding]:
@@ -64,7 +62,7 @@ def begun(script: Script) -> Iterator[Finding]:
     shards = is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
-    first = _first_statement(script.tree)
+    first = first_statement(script.tree, _goes_backward)
     if first is None or script.index.calls_of("use_spmd"):
         return
     shares = shards or is_of_replicas(script)
@@ -73,29 +71,5 @@ def begun(script: Script) -> Iterator[Finding]:
     yield RULE.finding(script, first, message, InsertBefore(first, text))
 
 
-def _first_statement(tree: ast.Module) -> ast.stmt | None:
-    """Where the program begins: under `if __name__ == "__main__":`, or at its first loop or call."""
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            return statement.body[0]
-    body = [s for s in tree.body if not isinstance(s, _HEAD) and not _is_text(s)]
-    return body[0] if _trains(tree, body) else None
-
-
-def _trains(tree: ast.Module, body: list[ast.stmt]) -> bool:
-    """True if these statements go backward, by themselves or in functions of the module that they call."""
-    functions = {
-        n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    waiting: list[ast.stmt] = list(body)
-    while waiting:
-        for node in walk(waiting.pop()):
-            if isinstance(node, ast.Attribute) and node.attr == "backward":
-                return True
-            if isinstance(node, ast.Name) and (called := functions.pop(node.id, None)) is not None:
-                waiting.append(called)
-    return False
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+def _goes_backward(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "backward"
