@@ -59,7 +59,10 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any], tolerance: floa
     assert all("devices=[" in spec for spec in split.values()), split
 
 
-@pytest.mark.parametrize("options", [("meta",), ("meta", "list", "accumulated"), ("checkpointed",)])
+@pytest.mark.parametrize(
+    "options",
+    [("meta",), ("meta", "list", "accumulated"), ("checkpointed",), ("meta", "loaded", "resumed")],
+)
 def test_training_is_torch_s(options: tuple[str, ...]) -> None:
     found, expected = (
         on_devices(*options),

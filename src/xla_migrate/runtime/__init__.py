@@ -59,6 +59,7 @@ from .step import mark_step, optimizer_step, reduce_gradients, synchronize
 if TYPE_CHECKING:
     from .compat.accelerate import patch_accelerate
     from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
+    from .compat.accelerate_pipelines import prepare_pippy
     from .compat.apex import NovoGrad, cast_inputs, mixed_precision
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
@@ -100,6 +101,14 @@ if TYPE_CHECKING:
     )
     from .replicas.single_process import DataParallel
     from .replicas.spmd import data_parallel_size, use_spmd
+    from .replicas.state_dicts import (
+        get_model_state_dict,
+        get_optimizer_state_dict,
+        get_state_dict,
+        set_model_state_dict,
+        set_optimizer_state_dict,
+        set_state_dict,
+    )
     from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
     from .torch_xla.lbfgs import LBFGS
@@ -157,8 +166,11 @@ __all__ = [
     "gather_lists",
     "gather_object",
     "generator",
+    "get_model_state_dict",
+    "get_optimizer_state_dict",
     "get_rng_state",
     "get_rng_state_all",
+    "get_state_dict",
     "inference_mode",
     "init_distributed_device",
     "init_process_group",
@@ -188,6 +200,7 @@ __all__ = [
     "optimizer_step",
     "patch_accelerate",
     "patch_lightning",
+    "prepare_pippy",
     "profile",
     "put",
     "range_pop",
@@ -208,8 +221,11 @@ __all__ = [
     "set_cudnn",
     "set_device",
     "set_float32_matmul_precision",
+    "set_model_state_dict",
+    "set_optimizer_state_dict",
     "set_rng_state",
     "set_rng_state_all",
+    "set_state_dict",
     "sparse",
     "supports_fused",
     "synchronize",
@@ -222,6 +238,7 @@ __all__ = [
 _LAZY = {
     "compat.accelerate": "patch_accelerate",
     "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",
+    "compat.accelerate_pipelines": "prepare_pippy",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
@@ -238,6 +255,8 @@ _LAZY = {
     "replicas.normalization": "convert_sync_batchnorm",
     "replicas.single_process": "DataParallel",
     "replicas.spmd": "data_parallel_size use_spmd",
+    "replicas.state_dicts": "get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+    "set_optimizer_state_dict set_state_dict",
     "sparse_matrices": "sparse",
 }
 _HOMES = {name: f".{home}" for home, names in _LAZY.items() for name in names.split()}

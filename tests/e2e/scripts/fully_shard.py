@@ -1,11 +1,13 @@
 """Trains with what `fully_shard` offers, on the devices of SPMD or in a process for each: `fully_shard.py FILE [OPTION...]`."""
 
+import copy
 import json
 import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -59,6 +61,26 @@ def fill(model):
         parameter.copy_(value)
 
 
+GATHERED = StateDictOptions(full_state_dict=True, cpu_offload=True)
+SENT = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+
+
+def resume(model, optimizer):
+    """From what was gathered, behind steps in another direction."""
+    states = xla.get_model_state_dict(model, options=GATHERED)
+    # Copied, for torch counts the optimizer's steps on the host, and hands that tensor out.
+    of_optimizer = copy.deepcopy(xla.get_optimizer_state_dict(model, optimizer, options=GATHERED))
+    kept = xla.get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+    if xla.rank() == 0:
+        assert all(torch.equal(states[name], value.cpu()) for name, value in kept.items())
+    xla.set_model_state_dict(model, states, options=SENT)
+    xla.set_optimizer_state_dict(model, optimizer, of_optimizer, options=SENT)
+
+
 def main(path, *asked):
     xla.use_spmd(batch_per_device=True)
     xla.init_process_group()
@@ -78,9 +100,15 @@ def main(path, *asked):
     for before, block in zip(model.blocks, model.blocks[1:]):
         before.set_modules_to_forward_prefetch([block])
         block.set_modules_to_backward_prefetch([before])
-    if "meta" in asked:
-        model.to_empty(device=xla.xla_device())
-    fill(model)
+    if "loaded" in asked:
+        whole = Model()
+        fill(whole)
+        states = whole.state_dict() if xla.rank() == 0 else {}
+        xla.set_model_state_dict(model, states, options=SENT)
+    else:
+        if "meta" in asked:
+            model.to_empty(device=xla.xla_device())
+        fill(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     tokens = torch.randint(0, 50, (32, 17), generator=torch.Generator().manual_seed(1))
     data = TensorDataset(tokens[:, :-1], tokens[:, 1:])
@@ -88,6 +116,8 @@ def main(path, *asked):
     window = 2 if "accumulated" in asked else 1
     losses = []
     for epoch in range(2):
+        if "resumed" in asked and epoch:
+            resume(model, optimizer)
         sampler.set_epoch(epoch)
         for i, (x, y) in enumerate(xla.MpDeviceLoader(DataLoader(data, 2, sampler=sampler))):
             last = (i + 1) % window == 0

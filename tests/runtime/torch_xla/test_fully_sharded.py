@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime.torch_xla import fully_sharded as sharded
 from xla_migrate.runtime.torch_xla import spmd as xla_spmd
 
+MIXED = fsdp.MixedPrecision(param_dtype=torch.bfloat16, buffer_dtype=torch.bfloat16)
 BF16 = fsdp.MixedPrecisionPolicy(torch.bfloat16, output_dtype=torch.float32)
 
 
@@ -107,7 +108,17 @@ def test_a_module_is_torch_s_fsdp_module_and_what_says_when_is_nothing(
 
 @pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_parts_that_run_again_compute_in_the_type_of_the_first_time(reentrant: bool) -> None:
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: xla.fully_shard(model, mp_policy=BF16),
+        lambda model: xla.FullyShardedDataParallel(model, mixed_precision=MIXED),
+    ],
+    ids=["fully_shard", "FSDP"],
+)
+def test_parts_that_run_again_compute_in_the_type_of_the_first_time(
+    wrap: Callable[[nn.Module], nn.Module], reentrant: bool
+) -> None:
     """Checkpointed in a module that is not called again; `scale` is its own."""
     seen = []
 
@@ -116,10 +127,11 @@ def test_parts_that_run_again_compute_in_the_type_of_the_first_time(reentrant: b
             super().__init__()
             self.linear, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
             self.scale = nn.Parameter(torch.ones(4))
+            self.register_buffer("shift", torch.zeros(4))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append((x.dtype, self.linear.weight.dtype, self.scale.dtype))
-            return self.norm(self.scale * self.linear(x))
+            seen.append((x.dtype, self.linear.weight.dtype, self.scale.dtype, self.shift.dtype))
+            return self.norm(self.scale * self.linear(x) + self.shift.to(x.dtype))
 
     class Around(nn.Module):
         def __init__(self) -> None:
@@ -129,13 +141,15 @@ def test_parts_that_run_again_compute_in_the_type_of_the_first_time(reentrant: b
         def forward(self, x: torch.Tensor) -> Any:
             return xla.checkpoint(self.inner, x, use_reentrant=reentrant)
 
-    model = Around()
-    xla.fully_shard(model, mp_policy=BF16)
+    model = wrap(Around())
     x = torch.ones(2, 4, device=xla.xla_device(), requires_grad=True)
     out = model(x)
-    assert out.dtype == torch.float32
+    whole = isinstance(model, xla.FullyShardedDataParallel)
+    assert out.dtype == (torch.bfloat16 if whole else torch.float32)
     out.square().sum().backward()
-    assert seen == [(torch.bfloat16,) * 3] * 2
+    buffer = torch.bfloat16 if whole else torch.float32
+    assert seen == [(*(torch.bfloat16,) * 3, buffer)] * 2
+    assert all(b.dtype == torch.float32 for b in model.buffers())
     assert all(p.dtype == torch.float32 for p in model.parameters())
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
 

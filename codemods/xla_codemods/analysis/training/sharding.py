@@ -55,6 +55,20 @@ OF_STATES = (
 ).split()
 
 
+# Torch's functions for state dicts of whatever is sharded, which the runtime has, too.
+GATHERING = tuple(
+    f"torch.distributed.checkpoint.state_dict.{name}"
+    for name in (
+        "get_model_state_dict",
+        "get_optimizer_state_dict",
+        "get_state_dict",
+        "set_model_state_dict",
+        "set_optimizer_state_dict",
+        "set_state_dict",
+    )
+)
+
+
 _SHARDS = Pattern(r"FullyShardedDataParallel|fully_shard|FSDPModule")
 
 
@@ -67,7 +81,7 @@ _OF_SHARDS = Pattern(
 # What tells that a script works with shards, or that its numbers are those of one process among several.
 _UNUSUAL = {
     "state dicts of torch's shards": Pattern(
-        r"distributed\.checkpoint\.state_dict\b|load_sharded_optimizer_state_dict|rekey_optim_state_dict"
+        r"_patch_(?:model|optimizer)_state_dict|load_sharded_optimizer_state_dict|rekey_optim_state_dict"
     ),
     _BY_HAND: _OF_SHARDS,
     "a device mesh": Pattern(r"init_device_mesh|DeviceMesh"),
@@ -81,8 +95,8 @@ _UNUSUAL = {
 
 
 _ON_META = Pattern(r"""["']meta["']|init_empty_weights|to_empty\(""")
-# A module's own method makes parameters that `fully_shard` splits; FSDP's class takes them apart before.
-_MADE = Pattern(r"\w\.to_empty\(")
+# What makes parameters that `fully_shard` splits; FSDP's class takes them apart before.
+_MADE = Pattern(r"\w\.to_empty\(|\bset_(?:model_)?state_dict\(")
 
 
 def is_sharded_by_the_runtime(script: Script) -> bool:
@@ -204,7 +218,7 @@ def unusual(script: Script) -> str | None:
 
 
 def _makes_what_is_on_meta(script: Script) -> bool:
-    """True if `fully_shard` alone shards here, and parameters are made by `to_empty` of a module."""
+    """True if `fully_shard` alone shards here, and parameters are made by `to_empty` or by a state dict."""
     text = script.source.text
     if "init_empty_weights" in text or not _MADE.search(text):
         return False

@@ -28,7 +28,7 @@ device, as before. Start it once, with `python train.py`. On CUDA both are torch
      main()
 ```
 
-State dicts are whole, whichever `StateDictType` is asked for, and are saved as before, with `torch.save` or
+State dicts are whole, whichever `StateDictType` or `StateDictOptions` is asked for, and are saved as before, with `torch.save` or
 `torch.distributed.checkpoint`; an optimizer's go by the names of parameters, as in torch's files. A module that only saves is
 rewritten with the one that shards.
 
@@ -74,6 +74,22 @@ split once `to_empty` has made them. Modules are `FSDPModule`s, whose methods th
      return model
 ```
 
+`torch.distributed.checkpoint.state_dict` has its functions in the runtime, too:
+
+```diff
+-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+-from torch.distributed.fsdp import fully_shard
++from torch.distributed.checkpoint.state_dict import StateDictOptions
++from xla_migrate import runtime as xla
+
+ def whole(model):
+-    fully_shard(model)
++    xla.fully_shard(model)
+     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+-    return get_model_state_dict(model, options=options)
++    return xla.get_model_state_dict(model, options=options)
+```
+
 What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules, hooks of
 reductions, parameters on meta that are made in another way,
 shards that are taken apart by hand (DTensors, ShardedTensors), and what would mean something else in one process: sums in place of means as losses, and numbers
@@ -113,6 +129,7 @@ from ...analysis.training.sharding import (
     CLASSES,
     FUNCTION,
     FUNCTIONS,
+    GATHERING,
     OF_STATES,
     is_sharded_by_the_runtime,
     is_sharded_elsewhere,
@@ -159,6 +176,23 @@ def of_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     """`FSDP.state_dict_type(...)`."""
     if isinstance(call.func, ast.Attribute):
         yield from _of_the_runtime(script, call.func.value, CLASS)
+
+
+@RULE.call(*GATHERING)
+def gathered(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`get_model_state_dict(model, options=...)`, which torch's function sends between processes."""
+    yield from _of_the_runtime(
+        script, call.func, (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    )
+
+
+@RULE.reference(*GATHERING)
+def gathers(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`functools.partial(get_model_state_dict, options=options)`."""
+    if not isinstance(script.parent(node), ast.Attribute):
+        yield from _of_the_runtime(
+            script, node, (script.dotted(node, scope) or "").rpartition(".")[2]
+        )
 
 
 def _of_the_runtime(script: Script, node: ast.expr, name: str) -> Iterator[Finding]:

@@ -56,7 +56,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.sharding import trainer_shards
-from ...analysis.nodes import walk
+from ...analysis.program_start import first_statement
 from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import InsertBefore
@@ -68,8 +68,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA612", "spmd", severity=INFO)
 
-_HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
 
 @RULE.file(mentions=IN_TRAINING)
 def begun(script: Script) -> Iterator[Finding]:
@@ -78,7 +76,7 @@ def begun(script: Script) -> Iterator[Finding]:
     shards = of_trainer or is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
-    first = _first_statement(script.tree, "train" if of_trainer else "backward")
+    first = first_statement(script.tree, _of_trainers if of_trainer else _goes_backward)
     if first is None or "use_spmd(" in script.source.text:
         return
     shares = shards or is_of_replicas(script)
@@ -87,29 +85,9 @@ def begun(script: Script) -> Iterator[Finding]:
     yield RULE.finding(script, first, message, InsertBefore(first, text))
 
 
-def _first_statement(tree: ast.Module, trains: str) -> ast.stmt | None:
-    """Where the program begins: under `if __name__ == "__main__":`, or at its first loop or call."""
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            return statement.body[0]
-    body = [s for s in tree.body if not isinstance(s, _HEAD) and not _is_text(s)]
-    return body[0] if _trains(tree, body, trains) else None
+def _goes_backward(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "backward"
 
 
-def _trains(tree: ast.Module, body: list[ast.stmt], name: str) -> bool:
-    """True if these statements call the method `name` that trains, by themselves or in functions of the module that they call."""
-    functions = {
-        n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    waiting: list[ast.stmt] = list(body)
-    while waiting:
-        for node in walk(waiting.pop()):
-            if isinstance(node, ast.Attribute) and node.attr == name:
-                return True
-            if isinstance(node, ast.Name) and (called := functions.pop(node.id, None)) is not None:
-                waiting.append(called)
-    return False
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+def _of_trainers(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "train"

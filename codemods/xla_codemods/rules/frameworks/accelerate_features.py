@@ -41,7 +41,29 @@ file is handed one, it stands before `LocalSGD`:
              local_sgd.step()
 ```
 
-Under SPMD there is one model for all devices, and `LocalSGD` raises still. Pipelines, float8 and hooks of DDP are CUDA's, the
+Under SPMD there is one model for all devices, and `LocalSGD` raises still.
+
+A pipeline's layers are on different devices so that a model fits that one device does not hold. On XLA one process splits its
+parameters over all of them; start it with `python`:
+
+```diff
+ import torch
+-from accelerate import PartialState, prepare_pippy
++from accelerate import PartialState
++from xla_migrate import runtime as xla
+
++xla.use_spmd(batch_per_device=True)
+ model = build()
+-model = prepare_pippy(model, split_points="auto", example_args=(x,))
++model = xla.prepare_pippy(model, split_points="auto", example_args=(x,))
+ with torch.no_grad():
+-    output = model(x.to("cuda:0"))
++    output = model(x.to(xla.xla_device()))
+ if PartialState().is_last_process:
+     print(output)
+```
+
+Pipelines that are trained, that loaders feed, or whose program counts processes, float8 and hooks of DDP are CUDA's, the
 profiler sees no XLA device, and what a class of your own makes of `LocalSGD` is not known. They are left to a person.
 
 ```python
@@ -53,7 +75,7 @@ class Weighted(LocalSGD):  # XLA810
         average(self.model.module)
 
 kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
-model = prepare_pippy(model, example_args=(x,))  # XLA810
+model = prepare_pippy(model, example_args=(x,), num_chunks=2 * state.num_processes)  # XLA810
 ```
 
 Other keyword arguments of these stay.
@@ -72,9 +94,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
+from ...analysis.program_start import first_statement
 from ...analysis.syntax import keyword
-from ...edits import Replace
+from ...edits import Edit, InsertBefore, Replace
 from ...finding import HIGH, INFO, LOW, MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -86,12 +110,16 @@ RULE = Rule("XLA810", "accelerate-features")
 _LOCAL_SGD = "accelerate.local_sgd.LocalSGD"
 _FLOAT8 = "float8 needs NVIDIA GPUs: use bfloat16"
 _FEATURES = {
-    "prepare_pippy": "pipelines over CUDA devices fail on XLA: shard with SPMD",
     "FP8RecipeKwargs": _FLOAT8,
     "TERecipeKwargs": _FLOAT8,
     "AORecipeKwargs": _FLOAT8,
     "MSAMPRecipeKwargs": _FLOAT8,
 }
+# What may count processes, goes through a pipeline's own parts, or puts batches of several devices together.
+_MORE_THAN_RUN = Pattern(
+    r"num_processes|world_size|WORLD_SIZE|device_count|pippy_stage|hf_split_points|_original_forward|_original_call"
+    r"|DataLoader|backward\(|init_process_group|torch\.distributed|split_between_processes|wait_for_everyone"
+)
 _HOMES = (
     "accelerate",
     "accelerate.utils",
@@ -109,6 +137,20 @@ def _dotted(*names: str) -> list[str]:
 def feature(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
     yield RULE.finding(script, call, _FEATURES[name], effort=HIGH)
+
+
+@RULE.call(*_dotted("prepare_pippy"))
+def pipeline(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """A model whose layers are split over devices, to be run."""
+    first = first_statement(script.tree, lambda node: node is call)
+    message = "pipelines over CUDA devices fail on XLA: shard with `xla.use_spmd()` and `xla.prepare_pippy`"
+    if first is None or _MORE_THAN_RUN.search(script.source.text):
+        yield RULE.finding(script, call, message, effort=HIGH)
+        return
+    edits: list[Edit] = [Replace(call.func, f"{script.xla}.prepare_pippy")]
+    if not script.index.calls_of("use_spmd"):
+        edits.append(InsertBefore(first, f"{script.xla}.use_spmd(batch_per_device=True)"))
+    yield RULE.finding(script, call, message, *edits)
 
 
 @RULE.call(_LOCAL_SGD)

@@ -8,26 +8,23 @@ needed. Every tensor is whole to the script: norms, state dicts and checkpoints 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch.distributed.utils import _apply_to_tensors
 
 from .._backend import backend
-from . import sharded_modules, sharded_states, spmd
+from . import sharded_casts, sharded_modules, sharded_states, spmd
 from .modules import xr
 
 Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
-_INNER = "_fsdp_wrapped_module."
+_INNER = f"{sharded_modules.WRAPPED}."
 # Torch's options that say how NCCL and CUDA are to be kept busy, or what holds here anyway.
 _WITHOUT_EFFECT = frozenset(
     "backward_prefetch device_id forward_prefetch limit_all_gathers reshard_after_forward "
     "shard_placement_fn sync_module_states use_orig_params".split()
 )
-_BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 
 class FullyShardedDataParallel(nn.Module):
@@ -71,7 +68,7 @@ class FullyShardedDataParallel(nn.Module):
                 f"FullyShardedDataParallel(sharding_strategy={strategy}) on XLA: the devices are "
                 "one mesh; take FULL_SHARD"
             )
-        self._casts = _Casts(mixed_precision, module)
+        _cast_in_forward(mixed_precision, module)
         self._fsdp_wrapped_module = _on_device(module, split=strategy != "NO_SHARD")
         for part in chosen(module, auto_wrap_policy):
             part.register_forward_hook(_split_output)
@@ -84,7 +81,7 @@ class FullyShardedDataParallel(nn.Module):
         return self._fsdp_wrapped_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        output = self._casts.run(self.module, args, kwargs)
+        output = self.module(*args, **kwargs)
         _split(output)
         return output
 
@@ -262,42 +259,14 @@ def shard_in_place(module: nn.Module, policy: Any = None, *, split: bool = True)
 
 def _cast_by_hooks(module: nn.Module, policy: Any) -> None:
     """What a ``MixedPrecisionPolicy`` says of one module."""
-    dtype = _type(getattr(policy, "param_dtype", None))
-    output = _type(getattr(policy, "output_dtype", None))
-    managed = list(sharded_modules.managed_modules(module))
-    if dtype is not None:
-        _refuse_batch_norms("fully_shard(mp_policy=...)", managed)
-        sharded_modules.Casts(functools.partial(_cast, dtype=dtype)).attach(managed)
-        if policy.cast_forward_inputs:
-            casts = _CastsInputs(dtype)
-            module.register_forward_pre_hook(casts, prepend=True, with_kwargs=True)
+    dtype = sharded_casts.computed(getattr(policy, "param_dtype", None))
+    output = sharded_casts.computed(getattr(policy, "output_dtype", None))
+    managed = sharded_modules.managed_modules(module)
+    sharded_casts.cast_states("fully_shard(mp_policy=...)", managed, dtype)
+    if dtype is not None and policy.cast_forward_inputs:
+        sharded_casts.cast_inputs(module, dtype)
     if output is not None:
-        module.register_forward_hook(_CastsOutput(output))
-
-
-class _CastsInputs:
-    """A forward pre-hook."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-
-    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        return _cast_all(args, self._dtype), _cast_all(kwargs, self._dtype)
-
-
-class _CastsOutput:
-    """A forward hook."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
-        return _cast_all(output, self._dtype)
-
-
-def _cast_all(value: Any, dtype: torch.dtype) -> Any:
-    """In whatever holds them: torch's own walk, which knows dataclasses and packed sequences."""
-    return _apply_to_tensors(functools.partial(_cast, dtype=dtype), value)
+        sharded_casts.cast_output(module, output)
 
 
 def _to_device(tensor: torch.Tensor) -> torch.Tensor:
@@ -325,9 +294,20 @@ def _check(
 def _on_device(module: nn.Module, split: bool) -> nn.Module:
     module.to(backend().device())
     if split:
-        for parameter in module.parameters():
-            spmd.shard(parameter)
+        sharded_modules.keep_split(module)
     return module
+
+
+def _cast_in_forward(policy: Any, module: nn.Module) -> None:
+    """What a ``MixedPrecision`` says of what is wrapped."""
+    dtype = sharded_casts.computed(getattr(policy, "param_dtype", None))
+    buffers = sharded_casts.computed(getattr(policy, "buffer_dtype", None))
+    managed = sharded_modules.managed_modules(module)
+    sharded_casts.cast_states(
+        "FullyShardedDataParallel(mixed_precision=...)", managed, dtype, buffers
+    )
+    if dtype is not None and getattr(policy, "cast_root_forward_inputs", True):
+        sharded_casts.cast_inputs(module, dtype)
 
 
 def chosen(module: nn.Module, policy: Any) -> Iterator[nn.Module]:
@@ -350,49 +330,6 @@ def _split(output: Any) -> None:
     elif isinstance(output, list | tuple):
         for item in output:
             _split(item)
-
-
-class _Casts:
-    """Torch's ``MixedPrecision``: what is computed in which type."""
-
-    def __init__(self, policy: Any, module: nn.Module) -> None:
-        self._parameters = _type(getattr(policy, "param_dtype", None))
-        self._buffers = _type(getattr(policy, "buffer_dtype", None))
-        self._inputs = bool(getattr(policy, "cast_root_forward_inputs", True))
-        if self._parameters or self._buffers:
-            what = "FullyShardedDataParallel(mixed_precision=...)"
-            _refuse_batch_norms(what, module.modules())
-
-    def run(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        if not (self._parameters or self._buffers):
-            return module(*args, **kwargs)
-        state = {n: _cast(p, self._parameters) for n, p in module.named_parameters()}
-        state |= {n: _cast(b, self._buffers) for n, b in module.named_buffers()}
-        if self._inputs:
-            args, kwargs = _cast(args, self._parameters), _cast(kwargs, self._parameters)
-        return torch.func.functional_call(module, state, args, kwargs)
-
-
-def _refuse_batch_norms(what: str, parts: Iterable[nn.Module]) -> None:
-    if any(isinstance(part, _BATCH_NORM) for part in parts):
-        raise NotImplementedError(
-            f"{what} of a model with batch norms on XLA: "
-            "leave it out, and run forward under xla.autocast()"
-        )
-
-
-def _type(dtype: torch.dtype | None) -> torch.dtype | None:
-    return None if dtype is None else backend().autocast_dtype(dtype)
-
-
-def _cast(value: Any, dtype: torch.dtype | None) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(dtype) if dtype is not None and value.is_floating_point() else value
-    if type(value) in (list, tuple):
-        return type(value)(_cast(item, dtype) for item in value)
-    if type(value) is dict:
-        return {key: _cast(item, dtype) for key, item in value.items()}
-    return value
 
 
 def _without_inner(module: nn.Module, state: Any, prefix: str, metadata: Any) -> None:

@@ -1,13 +1,12 @@
 """What ``fully_shard`` makes of a module on XLA: torch's ``FSDPModule``, by name and by its methods.
 
-Torch changes a module's class in place, and casts parameters by hooks. So does this: scripts ask
-``isinstance(module, FSDPModule)``, set what is fetched ahead, and build models on "meta", whose
-parameters can be split only when they are there.
+Torch changes a module's class in place. So does this: scripts ask ``isinstance(module, FSDPModule)``, set
+what is fetched ahead, and build models on "meta", whose parameters can be split only when they are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -16,9 +15,8 @@ from torch.distributed import fsdp
 from . import spmd
 
 _BASE: Any = getattr(fsdp, "FSDPModule", object)  # from torch 2.6 on
+WRAPPED = "_fsdp_wrapped_module"  # where FullyShardedDataParallel has what it wraps
 _classes: dict[type, type] = {}
-
-Cast = Callable[[Any], Any]
 
 
 class Handle:
@@ -85,6 +83,12 @@ def shard_module(module: nn.Module) -> None:
         if own not in _classes:
             _classes[own] = type(f"FSDP{own.__name__}", (ShardedModule, own), {})
         module.__class__ = _classes[own]
+    keep_split(module)
+
+
+def keep_split(module: nn.Module) -> None:
+    """Now, and when a state dict has been loaded."""
+    module.register_load_state_dict_post_hook(lambda loaded, keys: split_parameters(loaded))  # type: ignore[no-untyped-call]
     split_parameters(module)
 
 
@@ -95,70 +99,9 @@ def split_parameters(module: nn.Module) -> None:
             spmd.shard(parameter)
 
 
-class Casts:
-    """Torch's ``MixedPrecisionPolicy`` for some modules: computed in another type, kept in their own.
-
-    Parameters are exchanged for casts of them while a module runs. Each module does so for what is below it, where
-    it is not done yet: checkpointing runs parts of the modules again in the backward pass.
-    """
-
-    def __init__(self, cast: Cast) -> None:
-        self._cast = cast
-        self._active = False
-        self._kept: list[tuple[dict[str, Any], str, Any]] = []
-
-    def attach(self, managed: Iterable[nn.Module]) -> None:
-        """To all modules whose parameters these are."""
-        for module in managed:
-            begins = _Begins(self)
-            module.register_forward_pre_hook(begins, prepend=True)
-            module.register_forward_hook(_Ends(self, begins), always_call=True)
-
-    def begin(self, module: nn.Module) -> bool:
-        """True if it is this call that exchanges parameters."""
-        if self._active:
-            return False
-        self._active = True
-        for part in managed_modules(module):
-            for name, parameter in part._parameters.items():
-                if parameter is not None:
-                    self._kept.append((part._parameters, name, parameter))
-                    part._parameters[name] = self._cast(parameter)
-        return True
-
-    def end(self) -> None:
-        """Put the parameters back."""
-        while self._kept:
-            parameters, name, parameter = self._kept.pop()
-            parameters[name] = parameter
-        self._active = False
-
-
-class _Begins:
-    """A forward pre-hook; remembers for each call under way whether it exchanged parameters."""
-
-    def __init__(self, casts: Casts) -> None:
-        self._casts = casts
-        self.calls: list[bool] = []
-
-    def __call__(self, module: nn.Module, args: Any) -> None:
-        self.calls.append(self._casts.begin(module))
-
-
-class _Ends:
-    """A forward hook."""
-
-    def __init__(self, casts: Casts, begins: _Begins) -> None:
-        self._casts, self._begins = casts, begins
-
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
-        if self._begins.calls.pop():
-            self._casts.end()
-
-
 def managed_modules(module: nn.Module) -> Iterator[nn.Module]:
     """A module and those in it whose parameters it is to split: not those in modules that are split by themselves."""
     yield module
     for child in module.children():
-        if not isinstance(child, ShardedModule):
+        if not isinstance(child, ShardedModule) and WRAPPED not in child._modules:
             yield from managed_modules(child)

@@ -11,6 +11,7 @@ import torch
 from .modules import torch_xla, xr
 
 _devices = 0
+_ON_ALL = "{replicated}"  # as torch_xla writes it
 
 
 def use() -> int:
@@ -46,11 +47,14 @@ def _spec(devices: int, dims: int) -> Any:
 def shard(tensor: torch.Tensor) -> None:
     """Split a parameter over the devices, along its longest dimension that they divide.
 
-    One without such a dimension stays on all of them, as does one that is split already.
+    One without such a dimension stays on all of them. One that was given the value of a tensor on the device
+    has that tensor's sharding, which is mostly none, and is split anew.
     """
     lengths = [n if n % _devices == 0 else 0 for n in tensor.shape]
     if not any(lengths) or is_split(tensor):
         return
+    if torch_xla._XLAC._get_xla_sharding_spec(tensor) == _ON_ALL:
+        _sharding().clear_sharding(tensor)
     longest = lengths.index(max(lengths))
     split = ["data" if dim == longest else None for dim in range(tensor.dim())]
     _sharding().mark_sharding(tensor, _mesh(_devices), tuple(split))
@@ -58,7 +62,7 @@ def shard(tensor: torch.Tensor) -> None:
 
 def is_split(tensor: torch.Tensor) -> bool:
     """True if it is on the devices in some way that was asked for."""
-    return bool(torch_xla._XLAC._get_xla_sharding_spec(tensor))
+    return torch_xla._XLAC._get_xla_sharding_spec(tensor) not in ("", _ON_ALL)
 
 
 def split_activation(tensor: torch.Tensor) -> None:

@@ -102,6 +102,51 @@ def test_fully_shard_is_one_too() -> None:
     assert "xla.use_spmd(batch_per_device=True)" in text
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "get_model_state_dict(model, options=options)",
+        "get_optimizer_state_dict(model, optimizer)",
+        "get_state_dict(model, [optimizer])",
+        "set_model_state_dict(model, states, options=options)",
+        "set_optimizer_state_dict(model, optimizer, states)",
+        "set_state_dict(model, optimizer, model_state_dict=a, optim_state_dict=b)",
+    ],
+)
+def test_state_dicts_by_torch_s_functions(call: str) -> None:
+    name = call.partition("(")[0]
+    home = "torch.distributed.checkpoint.state_dict"
+    for before, spelled in (
+        (f"from {home} import {name}", call),
+        (f"from {home} import {name} as function", call.replace(name, "function", 1)),
+        ("import torch.distributed.checkpoint.state_dict as sd", f"sd.{call}"),
+        (f"import {home}", f"{home}.{call}"),
+    ):
+        source = SCRIPT.replace(
+            "    loss.backward()\n", f"    loss.backward()\n    x = {spelled}\n"
+        )
+        result = migrate(f"{before}\n{source}".encode())
+        assert not result.left
+        assert f"x = xla.{call}" in result.data.decode()
+    given = source.replace(spelled, f"functools.partial({home}.{name}, model)")
+    text = migrate(f"import functools, {home}\n{given}".encode()).data.decode()
+    assert f"functools.partial(xla.{name}, model)" in text
+    left = given.replace(CALL, "FSDP(m, **options)")
+    assert "xla.FullySh" not in migrate(f"import functools, {home}\n{left}".encode()).data.decode()
+    assert f"xla.{name}" not in migrate(f"import functools, {home}\n{left}".encode()).data.decode()
+
+
+def test_a_module_that_gathers_what_another_shards() -> None:
+    saves = """
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+def save(model, optimizer, path):
+    return get_model_state_dict(model)
+"""
+    found = after({"saves.py": saves, "main.py": MAIN})["saves.py"]
+    assert "return xla.get_model_state_dict(model)" in found
+
+
 IN_PARTS = """
 import torch
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard

@@ -36,7 +36,7 @@ LEFT = {
     "options in a dictionary": """
         def main(loader, args):
             model = nn.Linear(4, 4).cuda()
-            options = {"mp_policy": MixedPrecisionPolicy()} if args.mixed else {}
+            options = {"mp_policy": MixedPrecisionPolicy()} if args.mixed else vars(args)
             fully_shard(model, **options)
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         """,

@@ -26,6 +26,40 @@ def test_objects_are_gathered_by_the_runtime(spelled: str) -> None:
     assert findings(after) == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model, example_args=(x,))\n",
+        "from accelerate.inference import prepare_pippy as split\nmodel = split(model)\n",
+        "import accelerate\nx = accelerate.prepare_pippy(model, gather_output=True)\n",
+        "from accelerate import inference\nif __name__ == '__main__':\n    x = inference.prepare_pippy(model)\n",
+        "from accelerate import prepare_pippy\ndef main():\n    return prepare_pippy(build())\nmain()\n",
+    ],
+)
+def test_pipelines_that_are_run(source: str) -> None:
+    assert [code for _, code in findings(source)] == ["XLA810"]
+    after = migrated(source)
+    assert "xla.prepare_pippy(" in after
+    assert after.count("xla.use_spmd(batch_per_device=True)") == 1
+    assert after.index("use_spmd") < after.index("xla.prepare_pippy") or "def main" in after
+    assert findings(after) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from accelerate import prepare_pippy\ndef split(model):\n    return prepare_pippy(model)\n",
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model)\nx(y).sum().backward()\n",
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model)\nx.pippy_stage.step(y)\n",
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model)\nfor y in DataLoader(d): x(y)\n",
+        "from accelerate import prepare_pippy\nx = prepare_pippy(model, num_chunks=s.num_processes)\n",
+    ],
+)
+def test_pipelines_that_are_left(source: str) -> None:
+    assert "XLA810" in [code for _, code in findings(source)]
+    assert "xla.prepare_pippy" not in migrated(source, unsafe=True)
+
+
 LOOP = """\
 def train(accelerator, model, optimizer, loader):
     for epoch in range(3):
@@ -87,8 +121,6 @@ def test_a_class_of_ones_own_is_told(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from accelerate import prepare_pippy\nx = prepare_pippy(model)\n",
-        "from accelerate.inference import prepare_pippy\nx = prepare_pippy(model)\n",
         "from accelerate.utils import FP8RecipeKwargs\nx = FP8RecipeKwargs(backend='TE')\n",
         "import accelerate\nx = accelerate.DistributedDataParallelKwargs(comm_hook='fp16')\n",
         "from accelerate.utils import ProfileKwargs\nx = ProfileKwargs(activities=['cpu', 'cuda'])\n",
