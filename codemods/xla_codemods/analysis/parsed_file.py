@@ -29,6 +29,7 @@ from .inference.values import (
 from .nodes import walk
 from .projects.callers import Callers
 from .scopes import FunctionNode, Scope, resolve
+from .syntax import is_pure
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
@@ -310,6 +311,22 @@ class ParsedFile:
     def is_statement(self, node: ast.expr) -> bool:
         """True if `node` stands alone: its value is not used."""
         return isinstance(self.parents.get(node), ast.Expr)
+
+    def is_all_of_statement(self, node: ast.expr) -> bool:
+        """True if a statement does nothing but evaluate `node`, always or if something holds: `f() if cuda else None`."""
+        child: ast.AST = node
+        parent = self.parents.get(node)
+        match parent:
+            case ast.IfExp(test=test, body=body, orelse=orelse) if child is not test:
+                other = orelse if child is body else body
+                if not isinstance(other, ast.Constant) or not is_pure(test):
+                    return False
+                child, parent = parent, self.parents.get(parent)
+            case ast.BoolOp(values=[*tests, last]) if child is last:
+                if not all(map(is_pure, tests)):
+                    return False
+                child, parent = parent, self.parents.get(parent)
+        return isinstance(parent, ast.Expr)
 
     # What things are.
 

@@ -35,3 +35,21 @@ def test_averages_beside_frozen_layers(
         averages.append([t.cpu() for t in (*average.parameters(), *model.parameters())])
     for here, there in zip(*averages):
         torch.testing.assert_close(there, here, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_a_model_goes_on_beside_its_average(device: torch.device, use_buffers: bool) -> None:
+    """The average of an epoch, which nothing has changed since: it took the model's own memory."""
+    model = nn.BatchNorm1d(4).to(device)
+    model(torch.randn(8, 4).to(device))
+    xla.mark_step()
+    average = AveragedModel(model, device=device, use_buffers=use_buffers)
+    xla.mark_step()
+    average.update_parameters(model)
+    xla.mark_step()
+    for _ in range(2):
+        with torch.no_grad():
+            model(torch.randn(8, 4).to(device))
+            average(torch.randn(8, 4).to(device))
+        xla.mark_step()
+    assert all(torch.isfinite(t.cpu()).all() for t in (*model.buffers(), *average.buffers()))

@@ -49,6 +49,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import LOADER, TENSOR
+from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Replace, remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -75,25 +76,26 @@ def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
     owner = call.func.value
     if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
         return
-    statement = script.parent(call)
+    message = "pinned memory has no use on XLA, and fails without CUDA: leave it out"
+    whole = _with_its_choice(script, call, owner)
+    statement = script.parent(whole)
     if script.is_statement(call) or (
         isinstance(statement, ast.Assign)
         and [ast.unparse(target) for target in statement.targets] == [ast.unparse(owner)]
     ):
-        edit = remove(script.statement(call))
-        yield RULE.finding(
-            script,
-            call,
-            "pinned memory has no use on XLA, and fails without CUDA: leave it out",
-            edit,
-        )
+        yield RULE.finding(script, call, message, remove(script.statement(call)))
     else:
-        yield RULE.finding(
-            script,
-            call,
-            "pinned memory has no use on XLA, and fails without CUDA: leave it out",
-            Replace(call, "{0}", (owner,)),
-        )
+        yield RULE.finding(script, call, message, Replace(whole, "{0}", (owner,)))
+
+
+def _with_its_choice(script: Script, call: ast.Call, owner: ast.expr) -> ast.expr:
+    """`x.pin_memory() if cuda else x`, which is `x` either way; else the call alone."""
+    match script.parent(call):
+        case ast.IfExp(test=test, body=body, orelse=orelse) as choice if call is not test:
+            other = orelse if call is body else body
+            if ast.unparse(other) == ast.unparse(owner) and is_pure(test):
+                return choice
+    return call
 
 
 @RULE.node(ast.keyword, named=_ARGUMENTS)

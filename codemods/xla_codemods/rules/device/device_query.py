@@ -269,7 +269,8 @@ def device_name_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator
 @RULE.call("torch.cuda.init", "torch.cuda._lazy_init")
 def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
-    edit = remove(script.statement(call)) if script.is_statement(call) else Replace(call, "None")
+    alone = script.is_all_of_statement(call)
+    edit = remove(script.statement(call)) if alone else Replace(call, "None")
     yield RULE.finding(script, call, message, edit)
 
 

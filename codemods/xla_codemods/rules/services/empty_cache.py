@@ -85,7 +85,7 @@ def plan_cache(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding
 
 
 def _gone(script: Script, call: ast.Call, message: str, severity: str | None) -> Finding:
-    if script.is_statement(call):
+    if script.is_all_of_statement(call):
         edit = remove(script.statement(call))
         return RULE.finding(script, call, message, edit, severity=severity)
     return RULE.finding(script, call, message, Replace(call, "None"), severity=severity)

@@ -57,7 +57,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.values import PARAMETERS
+from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
 from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.unmoved_modules import is_as_made
@@ -78,12 +78,27 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     target, source = call.func.value, call.args[0]
     source_of = _without_clone(source)
-    if (_is_parameter(script, target, scope) or _is_fetched(target)) and (
-        _is_parameter(script, source_of, scope) or _is_kept(script, source_of)
-    ):
+    if _is_parameter(script, source_of, scope):
+        shares = not script.value(target, scope).has(HOST)
+    elif _is_kept(script, source_of):
+        shares = _is_parameter(script, target, scope) or _is_fetched(target)
+    else:
+        shares = _is_the_same_of_another(target, source_of)
+    if shares:
         message = "on XLA the copy shares the memory of its source, and fails after the next update: copy `source * 1`"
         edit = Replace(source, "{0} * 1", (source,))
         yield RULE.finding(script, call, message, edit)
+
+
+def _is_the_same_of_another(target: ast.expr, source: ast.expr) -> bool:
+    """`norm.running_mean.copy_(other.running_mean)`."""
+    match _bare(target), _bare(source):
+        case ast.Attribute(attr=one), ast.Attribute(attr=another):
+            return one == another and one in _OF_MODULES
+    return False
+
+
+_OF_MODULES = frozenset({"bias", "running_mean", "running_var", "weight"})
 
 
 def _is_being_made(script: Script, node: ast.AST) -> bool:

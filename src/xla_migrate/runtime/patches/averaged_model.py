@@ -1,8 +1,9 @@
 """``torch.optim.swa_utils.AveragedModel`` holds memory of its own.
 
 The fault: it begins with a copy of each weight, and keeps copies of buffers. On XLA a copy comes to
-share its source's memory (fact 3.12): where the source does not change, as in a frozen layer, the next
-average hands that memory to its own result, and whoever reads the source fails.
+share its source's memory (fact 3.12): where the source does not change, as in a frozen layer, or all
+weights while the average is evaluated, the next change of the average takes that memory for its own
+result, and whoever reads the source fails. So it is given weights that are no one else's.
 
 To see it: average a model with a frozen layer twice, then read that layer: "buffer ... is deleted".
 It can go when this fails: test_averages_take_the_memory_of_frozen_layers.
@@ -11,12 +12,13 @@ It can go when this fails: test_averages_take_the_memory_of_frozen_layers.
 from __future__ import annotations
 
 import functools
-import importlib
-from typing import Any
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch.optim.swa_utils import AveragedModel
 
+from .._backend import backend
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -31,9 +33,17 @@ def apply() -> None:
 
 @functools.wraps(_update_parameters)
 def _own_memory(self: AveragedModel, model: torch.nn.Module) -> None:
-    _update_parameters(self, model)
-    tensors = (*self.module.parameters(), *self.module.buffers())
-    copies = [tensor.detach() for tensor in tensors if tensor.device.type == "xla"]
-    if copies:
-        xm: Any = importlib.import_module("torch_xla.core.xla_model")
-        xm.optimization_barrier_(copies)
+    _update_parameters(self, cast(torch.nn.Module, _Apart(model)))
+
+
+class _Apart:
+    """What ``update_parameters`` asks of a model, in copies."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        return iter(backend().clones(list(self._model.parameters())))
+
+    def buffers(self) -> Iterator[torch.Tensor]:
+        return iter(backend().clones(list(self._model.buffers())))

@@ -115,3 +115,18 @@ def test_a_message_that_xla_has_too_is_no_finding() -> None:
         'try:\n    f()\nexcept RuntimeError as e:\n    if "out of memory" in str(e):\n        pass'
     )
     assert codes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.cuda.empty_cache() if torch.cuda.is_available() else None", ""),
+        ("None if not cuda else torch.cuda.ipc_collect()", ""),
+        ("torch.cuda.is_available() and torch.cuda.empty_cache()", ""),
+        ("cuda and step % 10 == 0 and torch.cuda.empty_cache()", ""),
+        ("torch.cuda.empty_cache() if ready() else None", "None if ready() else None"),
+        ("torch.cuda.empty_cache() if cuda else f()", "None if cuda else f()"),
+    ],
+)
+def test_a_statement_that_only_empties_the_cache_goes(before: str, after: str) -> None:
+    assert line(f"{before}\nx = 1") == (f"{after}\nx = 1" if after else "x = 1")

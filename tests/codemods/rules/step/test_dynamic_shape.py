@@ -301,3 +301,22 @@ def train(model, data, optimizer):
         optimizer.step()
 """
     assert ((4, "XLA504") in findings(source)) is found
+
+
+@pytest.mark.parametrize(("method", "found"), [("forward", False), ("generate", True)])
+def test_what_grows_within_a_forward_pass_is_one_graph(method: str, found: bool) -> None:
+    source = f"""
+import torch
+from torch import nn
+class Crops(nn.Module):
+    def {method}(self, x, sizes):
+        out = torch.empty(0).to(x[0].device)
+        for end in sizes:
+            out = torch.cat((out, self.backbone(x[end])))
+        return out
+def train(model, x, optimizer):
+    model.cuda()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+    assert ((8, "XLA504") in findings(source)) is found

@@ -32,8 +32,18 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
                     settled = _is_made_anew(script, call, loop.node) or _is_once(
                         script, call, loop.node
                     )
-                    if _is_on_device(script, call) and not settled:
+                    if (
+                        _is_on_device(script, call)
+                        and not settled
+                        and not _is_of_one_step(script, call)
+                    ):
                         yield call
+
+
+def _is_of_one_step(script: Script, call: ast.Call) -> bool:
+    """True in a module's own `forward`: all turns of its loops are part of one graph, the same in each step."""
+    function = script.function(call)
+    return function is not None and function.name == "forward" and script.is_in_a_module(function)
 
 
 def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
