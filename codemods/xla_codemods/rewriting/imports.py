@@ -223,9 +223,7 @@ def _needs_stars(tree: ast.Module) -> bool:
             bound.add(node.name)
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
-        elif isinstance(node, ast.ExceptHandler):
-            bound.add(node.name or "")
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
             bound.add(node.name or "")
         elif isinstance(node, ast.MatchMapping):
             bound.add(node.rest or "")

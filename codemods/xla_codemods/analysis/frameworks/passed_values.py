@@ -36,15 +36,15 @@ def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
     found: list[PassedValue] = []
     for argument in call.keywords:
         if argument.arg is None:
-            for entry in _entries(script, argument.value, name):
+            for entry in entries(script, argument.value, name):
                 found += _values(script, entry, True)
     return found
 
 
 def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[PassedValue]:
     """What the entry `name` of the dictionary `node` may be."""
-    entries = _entries(script, node, name) if node is not None else ()
-    return [one for entry in entries for one in _values(script, entry, True)]
+    found = entries(script, node, name) if node is not None else ()
+    return [one for entry in found for one in _values(script, entry, True)]
 
 
 def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
@@ -94,7 +94,7 @@ def _values(
         for default in script.cached(_defaults).get(node.attr, ()):
             yield from _values(script, default, False, hands - 1)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        for entry in _entries(script, node.value, str(node.slice.value)):
+        for entry in entries(script, node.value, str(node.slice.value)):
             yield from _values(script, entry, sure, hands - 1)
     elif hands and isinstance(node, ast.Subscript):
         for entry in _all_entries(script, node.value):
@@ -119,7 +119,7 @@ def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
     elif isinstance(call.func, ast.Attribute):
         key = call.args[0]
         if isinstance(key, ast.Constant):
-            yield from _entries(script, call.func.value, str(key.value))
+            yield from entries(script, call.func.value, str(key.value))
         else:
             yield from _all_entries(script, call.func.value)
         yield from call.args[1:2]
@@ -140,21 +140,21 @@ def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
         yield from node.values
 
 
-def _entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
+def entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
     """The entries `name` of a dictionary: of its literal, and those that are set by their own."""
     if isinstance(node, ast.Name):
         found = script.index.scope(node).find(node.id)
         for binding in found[1] if found else ():
             if binding.how == "assign" and binding.value is not None and not binding.path:
                 if not isinstance(binding.value, ast.Name):
-                    yield from _entries(script, binding.value, name)
+                    yield from entries(script, binding.value, name)
         yield from script.cached(_entries_set_later).get((node.id, name), ())
         return
     match node:
         case ast.IfExp(body=body, orelse=orelse):
             for branch in (body, orelse):
                 if not isinstance(branch, ast.Name):
-                    yield from _entries(script, branch, name)
+                    yield from entries(script, branch, name)
         case ast.Dict(keys=keys, values=values):
             for entry, value in zip(keys, values):
                 if isinstance(entry, ast.Constant) and entry.value == name:

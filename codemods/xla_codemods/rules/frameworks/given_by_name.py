@@ -68,7 +68,14 @@ from ...analysis.frameworks.lightning import (
     fault_of_strategy,
 )
 from ...analysis.frameworks.passed_values import PassedValue, field_value, given, given_in
-from ...analysis.frameworks.values import OF_ARGUMENTS, OF_FIELDS, OF_LOADING, OF_TRAINER, Fault
+from ...analysis.frameworks.values import (
+    HOST,
+    OF_ARGUMENTS,
+    OF_FIELDS,
+    OF_LOADING,
+    OF_TRAINER,
+    Fault,
+)
 from ...analysis.inference.values import SETTINGS
 from ...analysis.syntax import keyword
 from ...finding import ERROR, HIGH, INFO, WARNING, Finding
@@ -104,7 +111,9 @@ def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
     return lambda script, one: find(script, one.node)
 
 
-_OF_ARGUMENTS = _valued(OF_ARGUMENTS)
+# What is read where it is used, beside those.
+_OF_HOST = ("use_cpu", "no_cuda")
+_OF_ARGUMENTS = _valued({**OF_ARGUMENTS, **{name: OF_FIELDS[name] for name in _OF_HOST}})
 _OF_FIELDS: dict[str, Judge] = {
     **_valued(OF_FIELDS),
     "deepspeed": lambda script, one: for_trainer(script, [one.node]) if _plain(one) else "",
@@ -219,4 +228,5 @@ def _of_call(
 def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]:
     message = judge(script, one)
     if message:
-        yield RULE.finding(script, one.node, message, severity=ERROR if one.sure else WARNING)
+        fails = one.sure and message != HOST
+        yield RULE.finding(script, one.node, message, severity=ERROR if fails else WARNING)

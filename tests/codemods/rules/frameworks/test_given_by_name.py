@@ -211,3 +211,20 @@ def test_other_settings_are_nobody_s_business(call: str) -> None:
 def test_the_defaults_of_lightning_s_command_line() -> None:
     source = 'from lightning.pytorch.cli import LightningCLI\ndefaults = {\n    "accelerator": "gpu",\n    "strategy": "ddp",\n    "precision": 32,\n}\nLightningCLI(Model, trainer_defaults=defaults)\n'
     assert [line for line, code in findings(source) if code == "XLA812"] == [3, 4, 7]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'cpu = True\nx = TrainingArguments("o", optim="sgd", use_cpu=cpu)\n',
+        'd = {"use_cpu": True, "optim": "sgd"}\nx = TrainingArguments("o", **d)\n',
+        'p.add_argument("--no_cuda", action="store_true")\nx = TrainingArguments("o", optim="sgd", no_cuda=p.parse_args().no_cuda)\n',
+        'class A(TrainingArguments):\n    optim: str = "sgd"\n    use_cpu: bool = True\n',
+        'class A(TrainingArguments):\n    optim: str = "sgd"\n    no_cuda: bool = field(default=True)\n',
+    ],
+)
+def test_the_host_that_is_asked_for_by_name(source: str) -> None:
+    """The Trainer computes on XLA all the same."""
+    found = check(f"from transformers import TrainingArguments\n{source}".encode())
+    assert [(f.code, f.severity) for f in found] == [("XLA812", "warning")]
+    assert "USE_TORCH_XLA=0" in found[0].message
