@@ -5,7 +5,7 @@ line, and dictionaries that are handed on with `**`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
@@ -45,6 +45,57 @@ def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[Passe
     """What the entry `name` of the dictionary `node` may be."""
     found = entries(script, node, name) if node is not None else ()
     return [one for entry in found for one in _values(script, entry, True)]
+
+
+def is_only_given(
+    script: ParsedFile, node: ast.expr, name: str, takes: Callable[[ast.Call], bool]
+) -> bool:
+    """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` of calls
+    that are one of `takes`: changing it changes nothing else.
+    """
+    if node not in script.parents:  # on a line that nobody looks at
+        return False
+    child, parent = node, script.parent(node)
+    while isinstance(parent, ast.IfExp) and parent.test is not child:
+        child, parent = parent, script.parent(parent)
+    argument: str | None = name
+    match parent:
+        case ast.Dict() if any(
+            value is child and isinstance(key, ast.Constant) and key.value == name
+            for key, value in zip(parent.keys, parent.values)
+        ):
+            child, parent, argument = parent, script.parent(parent), None
+        case ast.keyword(arg=given) if given == name:
+            call = script.parent(parent)
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "dict" and not call.args:
+                child, parent, argument = call, script.parent(call), None
+    match parent:
+        case ast.keyword(arg=given) if given == argument:
+            call = script.parent(parent)
+            return isinstance(call, ast.Call) and takes(call)
+        case ast.Assign(targets=[ast.Name() as target], value=value) if value is child:
+            if isinstance(script.parents.get(parent), ast.ClassDef):
+                return False
+            return _is_only_read_there(script, target, argument, takes)
+    return False
+
+
+def _is_only_read_there(
+    script: ParsedFile, target: ast.Name, argument: str | None, takes: Callable[[ast.Call], bool]
+) -> bool:
+    """True if the name `target` is bound there alone in the file, and read as `argument` (None: `**`) of calls of `takes`."""
+    if script.is_imported_elsewhere(target.id):
+        return False
+    for node in walk(script.tree):
+        if not (isinstance(node, ast.Name) and node.id == target.id) or node is target:
+            continue
+        parent = script.parents.get(node)
+        if not (isinstance(parent, ast.keyword) and parent.arg == argument):
+            return False
+        call = script.parents.get(parent)
+        if not (isinstance(call, ast.Call) and takes(call)):
+            return False
+    return True
 
 
 def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:

@@ -187,10 +187,15 @@ def implementation(script: Script) -> Iterator[Finding]:
         return
     for node in chosen_attention(script, _is_flash):
         if not is_guarded(script, node, "flash_attn"):
-            quote = script.segment(node)[:1]
+            text = script.segment(node)
+            quote = text[:1]
             edit: Edit = Replace(node, f"{quote}sdpa{quote}")
             yield RULE.finding(
-                script, node, f"`{node.value}` fails without CUDA: use `sdpa`", edit, safety=SAFE
+                script,
+                node,
+                f"`{text.strip(quote)}` fails without CUDA: use `sdpa`",
+                edit,
+                safety=SAFE,
             )
     for call, _ in script.index.of(ast.Call):
         for argument in call.keywords:

@@ -228,3 +228,48 @@ def test_the_host_that_is_asked_for_by_name(source: str) -> None:
     found = check(f"from transformers import TrainingArguments\n{source}".encode())
     assert [(f.code, f.severity) for f in found] == [("XLA812", "warning")]
     assert "USE_TORCH_XLA=0" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('kind = "cuda"\nL.Trainer(accelerator=kind)\n', 'kind = "auto"'),
+        ('kind = "gpu" if x else "cpu"\nL.Trainer(accelerator=kind)\n', '"auto" if x else "cpu"'),
+        (
+            'kind = "gpu"\nL.Trainer(accelerator=kind)\nL.Fabric(accelerator=kind)\n',
+            'kind = "auto"',
+        ),
+        ('o = {"accelerator": "gpu", "devices": 2}\nL.Trainer(**o)\n', '"accelerator": "auto"'),
+        ('o = dict(accelerator="cuda", devices=2)\nL.Trainer(**o, max_epochs=1)\n', 'r="auto", d'),
+        ('L.Trainer(**{"accelerator": "gpu"})\n', '{"accelerator": "auto"}'),
+        (
+            'def f(x):\n    half = "16-mixed"\n    L.Trainer(accelerator="cpu", precision=half)\n',
+            'half = "bf16-mixed"',
+        ),
+        ('def f(x):\n    way = "ddp"\n    L.Trainer(strategy=way)\n', 'way = "auto"'),
+    ],
+)
+def test_what_goes_to_lightning_alone_is_rewritten(before: str, after: str) -> None:
+    new = migrated(f"{TRAINER}{before}")
+    assert after in new
+    assert findings(new) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'kind = "cuda"\nL.Trainer(accelerator=kind)\nprint(kind)\n',
+        'kind = "gpu"\nif y:\n    kind = "cpu"\nL.Trainer(accelerator=kind)\n',
+        'kind = "gpu"\nL.Trainer(accelerator=kind)\nmine(accelerator=kind)\n',
+        'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
+        'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
+        'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
+        'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
+        'def f(x):\n    half = "16-true"\n    L.Trainer(precision=half)\n',
+        'def f(x):\n    way = "deepspeed_stage_2"\n    L.Trainer(strategy=way)\n',
+    ],
+)
+def test_what_others_read_too_is_named_and_stays(source: str) -> None:
+    source = f"{TRAINER}{source}"
+    assert {code for _, code in findings(source)} == {"XLA812"}
+    assert migrated(source) == source
