@@ -89,6 +89,12 @@ def _is_only_read_there(
     for node in walk(script.tree):
         if not (isinstance(node, ast.Name) and node.id == target.id) or node is target:
             continue
+        if argument is not None:
+            if not isinstance(node.ctx, ast.Load) or not is_only_given(
+                script, node, argument, takes
+            ):
+                return False
+            continue
         parent = script.parents.get(node)
         if not (isinstance(parent, ast.keyword) and parent.arg == argument):
             return False

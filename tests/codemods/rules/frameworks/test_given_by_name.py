@@ -242,6 +242,7 @@ def test_the_host_that_is_asked_for_by_name(source: str) -> None:
         ('o = {"accelerator": "gpu", "devices": 2}\nL.Trainer(**o)\n', '"accelerator": "auto"'),
         ('o = dict(accelerator="cuda", devices=2)\nL.Trainer(**o, max_epochs=1)\n', 'r="auto", d'),
         ('L.Trainer(**{"accelerator": "gpu"})\n', '{"accelerator": "auto"}'),
+        ('a = "gpu"\nb = a\no = {"accelerator": b}\nL.Trainer(**o)\n', 'a = "auto"'),
         (
             'def f(x):\n    half = "16-mixed"\n    L.Trainer(accelerator="cpu", precision=half)\n',
             'half = "bf16-mixed"',
@@ -262,6 +263,8 @@ def test_what_goes_to_lightning_alone_is_rewritten(before: str, after: str) -> N
         'kind = "gpu"\nif y:\n    kind = "cpu"\nL.Trainer(accelerator=kind)\n',
         'kind = "gpu"\nL.Trainer(accelerator=kind)\nmine(accelerator=kind)\n',
         'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
+        'a = "gpu"\no = {"accelerator": a}\nL.Trainer(**o)\nsave(**o)\n',
+        'a = "gpu"\no = {"accelerator": a, "mine": a}\nL.Trainer(**o)\n',
         'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
         'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
         'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
