@@ -195,6 +195,21 @@ STAR_EXPORTS = {
     "torch.optim": frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "LBFGS", "RMSprop", "SGD"}),
     "torch.nn": frozenset({"DataParallel", "Module"}),
     "torch.utils.data": frozenset({"DataLoader", "Dataset", "IterableDataset"}),
+    "torch_xla.core.xla_model": frozenset(
+        "REDUCE_MAX REDUCE_MIN REDUCE_SUM add_step_closure all_gather all_reduce all_to_all broadcast_master_param "
+        "collective_broadcast get_local_ordinal get_memory_info get_ordinal get_rng_state get_xla_supported_devices "
+        "is_master_ordinal mark_step master_print mesh_reduce optimizer_step reduce_gradients reduce_scatter rendezvous save "
+        "send_cpu_data_to_device set_rng_state wait_device_ops xla_device xla_device_hw xla_real_devices xrt_world_size".split()
+    ),
+    "torch_xla.runtime": frozenset(
+        "device_type global_device_count global_ordinal global_runtime_device_count initialize_cache is_spmd local_ordinal "
+        "use_spmd world_size xla_device".split()
+    ),
+    "torch_xla.distributed.xla_multiprocessing": frozenset(
+        {"MpModelWrapper", "MpSerialExecutor", "spawn"}
+    ),
+    "torch_xla.distributed.parallel_loader": frozenset({"MpDeviceLoader", "ParallelLoader"}),
+    "torch_xla.distributed.spmd": frozenset({"Mesh", "mark_sharding"}),
 }
 # Those of which that is all there is.
 WHOLLY_KNOWN = frozenset({"torch.cuda.amp", "torch.amp"})

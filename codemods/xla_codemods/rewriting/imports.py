@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 
@@ -215,7 +216,28 @@ def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.Im
         for node in tree.body
         if isinstance(node, _IMPORTS)
         and script.origin in {n.partition(".")[0] for n in _homes(node)}
+        and (node.names[0].name != "*" or not _needs_stars(tree))
     ]
+
+
+def _needs_stars(tree: ast.Module) -> bool:
+    """True if a name is used that nothing in the file binds, or that a star import is known to bring."""
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)} | set(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, _IMPORTS):
+            bound |= {_bound(alias) for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            bound.add(node.name or "")
+        elif isinstance(node, ast.MatchMapping):
+            bound.add(node.rest or "")
+    used = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+    known = frozenset().union(*(v for k, v in STAR_EXPORTS.items() if k.startswith("torch_xla.")))
+    return bool(used - bound - {"__file__", "__name__", "__doc__"} or used & known)
 
 
 _DEVICES_BY_NAME = ("xla", "xla:0", "openxla")

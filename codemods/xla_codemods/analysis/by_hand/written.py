@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
 from ..nodes import walk
+from ..scopes import STAR_EXPORTS
 
 if TYPE_CHECKING:
     from ...finding import Finding
@@ -94,6 +95,10 @@ def _imports(nodes: list[ast.AST]) -> dict[str, str]:
                 elif alias.name == VENDORED:
                     homes[alias.asname or VENDORED] = RUNTIME
         elif isinstance(node, ast.ImportFrom) and not node.level:
+            if node.names[0].name == "*":
+                brought = STAR_EXPORTS.get(node.module or "", ())
+                homes.update((name, f"{node.module}.{name}") for name in brought)
+                continue
             for alias in node.names:
                 dotted = f"{node.module}.{alias.name}"
                 if dotted.startswith("torch_xla.") or dotted == RUNTIME:

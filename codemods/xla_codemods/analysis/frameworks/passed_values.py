@@ -5,7 +5,7 @@ line, and dictionaries that are handed on with `**`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
@@ -36,15 +36,72 @@ def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
     found: list[PassedValue] = []
     for argument in call.keywords:
         if argument.arg is None:
-            for entry in _entries(script, argument.value, name):
+            for entry in entries(script, argument.value, name):
                 found += _values(script, entry, True)
     return found
 
 
 def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[PassedValue]:
     """What the entry `name` of the dictionary `node` may be."""
-    entries = _entries(script, node, name) if node is not None else ()
-    return [one for entry in entries for one in _values(script, entry, True)]
+    found = entries(script, node, name) if node is not None else ()
+    return [one for entry in found for one in _values(script, entry, True)]
+
+
+def is_only_given(
+    script: ParsedFile, node: ast.expr, name: str, takes: Callable[[ast.Call], bool]
+) -> bool:
+    """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` of calls
+    that are one of `takes`: changing it changes nothing else.
+    """
+    if node not in script.parents:  # on a line that nobody looks at
+        return False
+    child, parent = node, script.parent(node)
+    while isinstance(parent, ast.IfExp) and parent.test is not child:
+        child, parent = parent, script.parent(parent)
+    argument: str | None = name
+    match parent:
+        case ast.Dict() if any(
+            value is child and isinstance(key, ast.Constant) and key.value == name
+            for key, value in zip(parent.keys, parent.values)
+        ):
+            child, parent, argument = parent, script.parent(parent), None
+        case ast.keyword(arg=given) if given == name:
+            call = script.parent(parent)
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "dict" and not call.args:
+                child, parent, argument = call, script.parent(call), None
+    match parent:
+        case ast.keyword(arg=given) if given == argument:
+            call = script.parent(parent)
+            return isinstance(call, ast.Call) and takes(call)
+        case ast.Assign(targets=[ast.Name() as target], value=value) if value is child:
+            if isinstance(script.parents.get(parent), ast.ClassDef):
+                return False
+            return _is_only_read_there(script, target, argument, takes)
+    return False
+
+
+def _is_only_read_there(
+    script: ParsedFile, target: ast.Name, argument: str | None, takes: Callable[[ast.Call], bool]
+) -> bool:
+    """True if the name `target` is bound there alone in the file, and read as `argument` (None: `**`) of calls of `takes`."""
+    if script.is_imported_elsewhere(target.id):
+        return False
+    for node in walk(script.tree):
+        if not (isinstance(node, ast.Name) and node.id == target.id) or node is target:
+            continue
+        if argument is not None:
+            if not isinstance(node.ctx, ast.Load) or not is_only_given(
+                script, node, argument, takes
+            ):
+                return False
+            continue
+        parent = script.parents.get(node)
+        if not (isinstance(parent, ast.keyword) and parent.arg == argument):
+            return False
+        call = script.parents.get(parent)
+        if not (isinstance(call, ast.Call) and takes(call)):
+            return False
+    return True
 
 
 def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
@@ -94,7 +151,7 @@ def _values(
         for default in script.cached(_defaults).get(node.attr, ()):
             yield from _values(script, default, False, hands - 1)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        for entry in _entries(script, node.value, str(node.slice.value)):
+        for entry in entries(script, node.value, str(node.slice.value)):
             yield from _values(script, entry, sure, hands - 1)
     elif hands and isinstance(node, ast.Subscript):
         for entry in _all_entries(script, node.value):
@@ -122,7 +179,7 @@ def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
     elif isinstance(call.func, ast.Attribute):
         key = call.args[0]
         if isinstance(key, ast.Constant):
-            yield from _entries(script, call.func.value, str(key.value))
+            yield from entries(script, call.func.value, str(key.value))
         else:
             yield from _all_entries(script, call.func.value)
         yield from call.args[1:2]
@@ -167,21 +224,21 @@ def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
         yield from node.values
 
 
-def _entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
+def entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
     """The entries `name` of a dictionary: of its literal, and those that are set by their own."""
     if isinstance(node, ast.Name):
         found = script.index.scope(node).find(node.id)
         for binding in found[1] if found else ():
             if binding.how == "assign" and binding.value is not None and not binding.path:
                 if not isinstance(binding.value, ast.Name):
-                    yield from _entries(script, binding.value, name)
+                    yield from entries(script, binding.value, name)
         yield from script.cached(_entries_set_later).get((node.id, name), ())
         return
     match node:
         case ast.IfExp(body=body, orelse=orelse):
             for branch in (body, orelse):
                 if not isinstance(branch, ast.Name):
-                    yield from _entries(script, branch, name)
+                    yield from entries(script, branch, name)
         case ast.Dict(keys=keys, values=values):
             for entry, value in zip(keys, values):
                 if isinstance(entry, ast.Constant) and entry.value == name:

@@ -31,6 +31,7 @@ OTHER_OPTIMIZERS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galor
 
 # Said of float16 wherever mixed precision is asked for by name.
 HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
+HOST = "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
 _QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 _MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
 
@@ -87,6 +88,12 @@ def fault_of_fsdp(value: object) -> str:
     return next((message for word, message in _FSDP.items() if word in text), "")
 
 
+def _attention(value: object) -> str:
+    if value in ("flash_attention_2", "flash_attention_3"):
+        return 'its kernels are CUDA\'s: use "sdpa"'
+    return 'flex_attention raises on XLA: use "sdpa"' if value == "flex_attention" else ""
+
+
 # Of transformers' TrainingArguments: rewritten in the call for some values only.
 OF_ARGUMENTS: dict[str, Fault] = {
     "optim": _optimizer,
@@ -105,6 +112,8 @@ OF_FIELDS: dict[str, Fault] = {
     "fsdp": fault_of_fsdp,
     "fsdp_config": fault_of_fsdp,
     "deepspeed": _set(instead(as_training_arguments, [])),
+    "use_cpu": _switch(HOST),
+    "no_cuda": _switch(HOST),
     "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
 }
 # Of `from_pretrained`.
@@ -112,9 +121,7 @@ OF_LOADING: dict[str, Fault] = {
     "device_map": _device_map,
     "load_in_8bit": _switch(_QUANTIZED),
     "load_in_4bit": _switch(_QUANTIZED),
-    "attn_implementation": _among(
-        ("flash_attention_2", "flash_attention_3"), 'its kernels are CUDA\'s: use "sdpa"'
-    ),
+    "attn_implementation": _attention,
 }
 # Of Lightning's Trainer and Fabric.
 OF_TRAINER: dict[str, Fault] = {

@@ -68,6 +68,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
+from ...analysis.frameworks.attention import chosen_attention
 from ...edits import Edit, Replace, remove
 from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
@@ -81,7 +82,6 @@ RULE = Rule("XLA904", "flash-attention")
 
 _HOMES = ("flash_attn", "flash_attn.flash_attn_interface", "flash_attn_interface")
 _NAMES = frozenset({"flash_attention_2", "flash_attention_3"})
-_KEY = "attn_implementation"
 
 # Parameters that torch's function has too, in flash_attn's order behind the tensors.
 _ORDER = ("dropout_p", "softmax_scale", "causal")
@@ -183,16 +183,19 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.file(mentions=IN_TRAINING)
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flash_attention_2"`, wherever it is written."""
-    if not script.source.mentions("flash_attention"):
+    if not script.source.mentions("flash"):
         return
-    for node, _ in script.index.of(ast.Constant):
-        if not (isinstance(node.value, str) and node.value in _NAMES):
-            continue
-        if _is_chosen(script, node) and not is_guarded(script, node, "flash_attn"):
-            quote = script.segment(node)[:1]
+    for node in chosen_attention(script, _is_flash):
+        if not is_guarded(script, node, "flash_attn"):
+            text = script.segment(node)
+            quote = text[:1]
             edit: Edit = Replace(node, f"{quote}sdpa{quote}")
             yield RULE.finding(
-                script, node, f"`{node.value}` fails without CUDA: use `sdpa`", edit, safety=SAFE
+                script,
+                node,
+                f"`{text.strip(quote)}` fails without CUDA: use `sdpa`",
+                edit,
+                safety=SAFE,
             )
     for call, _ in script.index.of(ast.Call):
         for argument in call.keywords:
@@ -207,57 +210,11 @@ def implementation(script: Script) -> Iterator[Finding]:
                 )
 
 
-def _is_chosen(script: Script, node: ast.Constant) -> bool:
-    """True if `node` is given as the implementation: to a parameter, key or variable of that name."""
-    child: ast.AST = node
-    parent = script.parent(node)
-    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
-        if isinstance(parent, ast.IfExp) and parent.test is child:
-            return False
-        child, parent = parent, script.parent(parent)
-    match parent:
-        case ast.keyword(arg=name):
-            call = script.parent(parent)
-            return _is_key(name) or (
-                name == "default" and isinstance(call, ast.Call) and _is_option(call)
-            )
-        case ast.Dict():
-            keys = [k for k, v in zip(parent.keys, parent.values) if v is child]
-            return any(isinstance(k, ast.Constant) and _is_key(k.value) for k in keys)
-        case ast.Assign(targets=targets):
-            return any(_is_key(_last(target)) for target in targets)
-        case ast.AnnAssign(target=target):
-            return _is_key(_last(target))
-        case ast.arguments():
-            return _is_default_of_one(parent, child)
-    return False
-
-
-def _is_key(name: object) -> bool:
-    return isinstance(name, str) and name.lower().replace("-", "_").strip("_").endswith(_KEY)
-
-
-def _is_option(call: ast.Call) -> bool:
-    """`add_argument("--attn_implementation", default=...)`."""
-    return any(isinstance(a, ast.Constant) and _is_key(a.value) for a in call.args)
-
-
-def _is_default_of_one(arguments: ast.arguments, default: ast.AST) -> bool:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults),
-    ]
-    return any(value is default and _is_key(parameter.arg) for parameter, value in pairs)
-
-
-def _last(target: ast.expr) -> str:
-    match target:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(key))):
-            return key
-    return ""
+def _is_flash(name: str) -> bool:
+    """Also "paged|flash_attention_2", and kernels of the Hub, as "kernels-community/flash-attn3"."""
+    return name.rpartition("|")[2] in _NAMES or (
+        name.startswith("kernels-community/") and "flash" in name
+    )
 
 
 def _is_true(node: ast.expr) -> bool:

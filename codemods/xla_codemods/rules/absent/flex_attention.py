@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.frameworks.attention import chosen_attention
 from ...edits import Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 RULE = Rule("XLA916", "flex-attention")
 
 _NAME = "flex_attention"
-_LIBRARIES = ("transformers.", "peft.", "trl.")
 
 
 @RULE.call(f"torch.nn.attention.flex_attention.{_NAME}")
@@ -58,12 +57,10 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message, effort=HIGH)
 
 
-@RULE.node(ast.Call, named=("from_pretrained", "from_config"))
-def chosen(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`attn_implementation="flex_attention"`."""
-    given = keyword(call, "attn_implementation")
-    if not isinstance(given, ast.Constant) or given.value != _NAME:
-        return
-    if (script.dotted(call.func, scope) or "").startswith(_LIBRARIES):
-        message = 'transformers\' flex_attention raises on XLA: use "sdpa"'
-        yield RULE.finding(script, given, message, Replace(given, '"sdpa"'))
+@RULE.file(mentions=(_NAME,))
+def implementation(script: Script) -> Iterator[Finding]:
+    """`attn_implementation="flex_attention"`, wherever it is written."""
+    message = 'transformers\' flex_attention raises on XLA: use "sdpa"'
+    for node in chosen_attention(script, lambda name: name.rpartition("|")[2] == _NAME):
+        quote = script.segment(node)[:1]
+        yield RULE.finding(script, node, message, Replace(node, f"{quote}sdpa{quote}"))

@@ -1,6 +1,6 @@
 """An argument that a library fails on may come from elsewhere: a variable, a field, an option of the command line.
 
-Where it is written out in the call other rules rewrite it. Where it comes by a name, others may read that, too: it is
+Where it is written out in the call other rules rewrite it. Where it comes by a name, others may read that, too: then it is
 named where it stands, for a person to change.
 
 ```python
@@ -24,6 +24,19 @@ xla.patch_lightning()
 strategy = "deepspeed_stage_2"  # XLA812
 options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
 trainer = lightning.Trainer(**options)
+print(options)
+```
+
+What goes to Lightning alone is rewritten:
+
+```diff
+ import lightning
+ from xla_migrate import runtime as xla
+
+ xla.patch_lightning()
+-accelerator = "cuda"
++accelerator = "auto"
+ trainer = lightning.Trainer(accelerator=accelerator)
 ```
 
 Where a file of settings decides, a note says what it must say on XLA; in a folder, YAML files are read themselves (XLA959):
@@ -63,15 +76,30 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.arguments import ARGUMENTS
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
+    PLAIN_STRATEGIES,
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
 )
-from ...analysis.frameworks.passed_values import PassedValue, field_value, given, given_in
-from ...analysis.frameworks.values import OF_ARGUMENTS, OF_FIELDS, OF_LOADING, OF_TRAINER, Fault
+from ...analysis.frameworks.passed_values import (
+    PassedValue,
+    field_value,
+    given,
+    given_in,
+    is_only_given,
+)
+from ...analysis.frameworks.values import (
+    HOST,
+    OF_ARGUMENTS,
+    OF_FIELDS,
+    OF_LOADING,
+    OF_TRAINER,
+    Fault,
+)
 from ...analysis.inference.values import SETTINGS
 from ...analysis.syntax import keyword
-from ...finding import ERROR, HIGH, INFO, WARNING, Finding
+from ...edits import Edit, Replace
+from ...finding import ERROR, HIGH, INFO, SAFE, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -104,7 +132,9 @@ def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
     return lambda script, one: find(script, one.node)
 
 
-_OF_ARGUMENTS = _valued(OF_ARGUMENTS)
+# What is read where it is used, beside those.
+_OF_HOST = ("use_cpu", "no_cuda")
+_OF_ARGUMENTS = _valued({**OF_ARGUMENTS, **{name: OF_FIELDS[name] for name in _OF_HOST}})
 _OF_FIELDS: dict[str, Judge] = {
     **_valued(OF_FIELDS),
     "deepspeed": lambda script, one: for_trainer(script, [one.node]) if _plain(one) else "",
@@ -184,8 +214,30 @@ def of_arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 @RULE.call(*_LIGHTNINGS)
 def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _of_call(script, call, _OF_LIGHTNING)
+    for name, judge in _OF_LIGHTNING.items():
+        for one in given(script, call, name):
+            for finding in _judged(script, one, judge):
+                edits = _edits(script, one.node, name)
+                yield finding._replace(edits=edits, safety=SAFE) if edits else finding
     yield from _of_settings(script, call, _OF_LIGHTNING, _LIGHTNING_SAYS)
+
+
+def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
+    """What Lightning is to be told in place of `node`, where nobody else is told of it."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if value not in _AS_IN_THE_CALL.get(name, ()) or isinstance(value, bool):
+        return ()
+    if not is_only_given(script, node, name, lambda call: script.dotted(call.func) in _LIGHTNINGS):
+        return ()
+    return (Replace(node, '"bf16-mixed"' if name == "precision" else '"auto"'),)
+
+
+# What XLA803 rewrites where it stands in the call.
+_AS_IN_THE_CALL: dict[str, tuple[object, ...]] = {
+    "accelerator": ("gpu", "cuda"),
+    "strategy": tuple(PLAIN_STRATEGIES),
+    "precision": (16, "16", "16-mixed"),
+}
 
 
 @RULE.node(ast.Call, named=("from_pretrained", "from_config", "_from_config"))
@@ -219,4 +271,5 @@ def _of_call(
 def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]:
     message = judge(script, one)
     if message:
-        yield RULE.finding(script, one.node, message, severity=ERROR if one.sure else WARNING)
+        fails = one.sure and message != HOST
+        yield RULE.finding(script, one.node, message, severity=ERROR if fails else WARNING)

@@ -1,8 +1,8 @@
 """transformers 5 has removed arguments of `TrainingArguments`; it raises a TypeError for each.
 
 transformers 4 and 5 both run on torch_xla 2.9. A script that was written for 4 fails with 5 before its first step, on
-every device. What is named here stood in 4.57.6 and is gone in 5.23.0; `docs/bench/transformers_arguments.py` compares
-the two. The finding fails no check, because the version that will run is not known. Remove the argument, or pin
+every device. What is named here stood in 4.57.6 and is gone in 5.23.0, by `docs/bench/transformers_arguments.py`, which
+compares the two; `evaluation_strategy`, which many scripts still give, went with 4.46. The finding fails no check, because the version that will run is not known. Remove the argument, or pin
 `transformers<5`.
 
 ```python
@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS, keyword_argument
+from ...analysis.frameworks.passed_values import entries
 from ...finding import INFO, LOW, Finding
 from ...rule import Rule
 
@@ -54,9 +55,10 @@ _REMOVED = frozenset(
     push_to_hub_organization push_to_hub_token ray_scope save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores
     use_legacy_prediction_loop use_mps_device warmup_ratio
     """.split()
-)
+) | {"evaluation_strategy"}  # gone since 4.46
 # What stands for it in 5.
 _INSTEAD = {
+    "evaluation_strategy": "give `eval_strategy`",
     "adafactor": 'give `optim="adafactor"`',
     "warmup_ratio": "give `warmup_steps`",
     "per_gpu_train_batch_size": "give `per_device_train_batch_size`",
@@ -71,7 +73,18 @@ def removed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     for name in sorted(_REMOVED):
         given = keyword_argument(call, name)
-        if given is not None:
-            advice = _INSTEAD.get(name, "remove it")
-            message = f"transformers 5 has no argument `{name}` and raises TypeError: {advice}"
-            yield RULE.finding(script, given.value, message, severity=INFO, effort=LOW)
+        values = [given.value] if given is not None else []
+        if not values:
+            values = [
+                entry
+                for argument in call.keywords
+                if argument.arg is None
+                for entry in entries(script, argument.value, name)
+            ]
+        yield from (_finding(script, value, name) for value in values)
+
+
+def _finding(script: Script, node: ast.expr, name: str) -> Finding:
+    advice = _INSTEAD.get(name, "remove it")
+    message = f"transformers 5 has no argument `{name}` and raises TypeError: {advice}"
+    return RULE.finding(script, node, message, severity=INFO, effort=LOW)

@@ -116,11 +116,7 @@ from ...analysis.frameworks.arguments import (
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
-from ...analysis.frameworks.values import (
-    OPTIMIZERS,
-    OTHER_OPTIMIZERS,
-    needs_more_memory,
-)
+from ...analysis.frameworks.values import HOST, OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
 from ...analysis.syntax import keyword
 from ...edits import (
     AddArgument,
@@ -286,8 +282,7 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
     for name in ("use_cpu", "no_cuda"):
         given = keyword(call, name)
         if given is not None and is_true(given):
-            message = "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
-            yield RULE.finding(script, given, message, severity=WARNING)
+            yield RULE.finding(script, given, HOST, severity=WARNING)
     for name in ("gradient_checkpointing", "activation_checkpointing"):
         given = keyword(call, name)
         if given is not None and (is_true(given) or _may_be_true(script, call, name)):

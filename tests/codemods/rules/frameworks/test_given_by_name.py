@@ -211,3 +211,68 @@ def test_other_settings_are_nobody_s_business(call: str) -> None:
 def test_the_defaults_of_lightning_s_command_line() -> None:
     source = 'from lightning.pytorch.cli import LightningCLI\ndefaults = {\n    "accelerator": "gpu",\n    "strategy": "ddp",\n    "precision": 32,\n}\nLightningCLI(Model, trainer_defaults=defaults)\n'
     assert [line for line, code in findings(source) if code == "XLA812"] == [3, 4, 7]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'cpu = True\nx = TrainingArguments("o", optim="sgd", use_cpu=cpu)\n',
+        'd = {"use_cpu": True, "optim": "sgd"}\nx = TrainingArguments("o", **d)\n',
+        'p.add_argument("--no_cuda", action="store_true")\nx = TrainingArguments("o", optim="sgd", no_cuda=p.parse_args().no_cuda)\n',
+        'class A(TrainingArguments):\n    optim: str = "sgd"\n    use_cpu: bool = True\n',
+        'class A(TrainingArguments):\n    optim: str = "sgd"\n    no_cuda: bool = field(default=True)\n',
+    ],
+)
+def test_the_host_that_is_asked_for_by_name(source: str) -> None:
+    """The Trainer computes on XLA all the same."""
+    found = check(f"from transformers import TrainingArguments\n{source}".encode())
+    assert [(f.code, f.severity) for f in found] == [("XLA812", "warning")]
+    assert "USE_TORCH_XLA=0" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('kind = "cuda"\nL.Trainer(accelerator=kind)\n', 'kind = "auto"'),
+        ('kind = "gpu" if x else "cpu"\nL.Trainer(accelerator=kind)\n', '"auto" if x else "cpu"'),
+        (
+            'kind = "gpu"\nL.Trainer(accelerator=kind)\nL.Fabric(accelerator=kind)\n',
+            'kind = "auto"',
+        ),
+        ('o = {"accelerator": "gpu", "devices": 2}\nL.Trainer(**o)\n', '"accelerator": "auto"'),
+        ('o = dict(accelerator="cuda", devices=2)\nL.Trainer(**o, max_epochs=1)\n', 'r="auto", d'),
+        ('L.Trainer(**{"accelerator": "gpu"})\n', '{"accelerator": "auto"}'),
+        ('a = "gpu"\nb = a\no = {"accelerator": b}\nL.Trainer(**o)\n', 'a = "auto"'),
+        (
+            'def f(x):\n    half = "16-mixed"\n    L.Trainer(accelerator="cpu", precision=half)\n',
+            'half = "bf16-mixed"',
+        ),
+        ('def f(x):\n    way = "ddp"\n    L.Trainer(strategy=way)\n', 'way = "auto"'),
+    ],
+)
+def test_what_goes_to_lightning_alone_is_rewritten(before: str, after: str) -> None:
+    new = migrated(f"{TRAINER}{before}")
+    assert after in new
+    assert findings(new) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'kind = "cuda"\nL.Trainer(accelerator=kind)\nprint(kind)\n',
+        'kind = "gpu"\nif y:\n    kind = "cpu"\nL.Trainer(accelerator=kind)\n',
+        'kind = "gpu"\nL.Trainer(accelerator=kind)\nmine(accelerator=kind)\n',
+        'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
+        'a = "gpu"\no = {"accelerator": a}\nL.Trainer(**o)\nsave(**o)\n',
+        'a = "gpu"\no = {"accelerator": a, "mine": a}\nL.Trainer(**o)\n',
+        'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
+        'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
+        'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
+        'def f(x):\n    half = "16-true"\n    L.Trainer(precision=half)\n',
+        'def f(x):\n    way = "deepspeed_stage_2"\n    L.Trainer(strategy=way)\n',
+    ],
+)
+def test_what_others_read_too_is_named_and_stays(source: str) -> None:
+    source = f"{TRAINER}{source}"
+    assert {code for _, code in findings(source)} == {"XLA812"}
+    assert migrated(source) == source

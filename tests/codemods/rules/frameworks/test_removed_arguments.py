@@ -18,6 +18,22 @@ def test_they_are_told_and_stay(name: str) -> None:
     assert migrated(source, unsafe=True) == source
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'd = {"warmup_ratio": 0.1}\nx = TrainingArguments("o", **d)\n',
+        'd = dict(warmup_ratio=0.1)\nx = TrainingArguments("o", **d)\n',
+        'd = {}\nd["warmup_ratio"] = 0.1\nx = TrainingArguments("o", **d)\n',
+        'd = {}\nd.update(warmup_ratio=0.1)\nx = TrainingArguments("o", **d)\n',
+        'x = TrainingArguments("o", **{"warmup_ratio": 0.1})\n',
+        'x = TrainingArguments("o", optim="sgd", evaluation_strategy="epoch")\n',
+    ],
+)
+def test_they_are_told_in_dictionaries_too(source: str) -> None:
+    source = f"from transformers import TrainingArguments\n{source}"
+    assert [code for _, code in findings(source) if code == "XLA813"] == ["XLA813"]
+
+
 def test_the_installed_version_has_none_of_them_and_what_stands_for_them() -> None:
     transformers = pytest.importorskip("transformers")
     if int(transformers.__version__.split(".")[0]) < 5:

@@ -250,3 +250,49 @@ def test_seeds_of_their_own_stay_apart() -> None:
         """
     )
     assert "xla.manual_seed(s + rank, device_only=True)\n    torch.manual_seed(s)" in new
+
+
+STARS = """\
+from torch_xla.core.xla_model import *
+from torch_xla.distributed.xla_multiprocessing import *
+import torch
+
+
+def run(index, model, optimizer, batches):
+    device = xla_device()
+    for x in batches:
+        model(x.to(device)).sum().backward()
+        optimizer_step(optimizer, barrier=True)
+    master_print(get_ordinal())
+
+
+spawn(run)
+"""
+
+
+def test_what_star_imports_bring_is_rewritten() -> None:
+    new = text(STARS)
+    for gone in ("torch_xla", " xla_device()", " optimizer_step(", " get_ordinal(", "\nspawn("):
+        assert gone not in new
+    assert "xla.launch(run)" in new
+    assert "xla.master_print(xla.rank())" in new
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(get_stablehlo([x]))",  # no rule knows it
+        "torch_xla._XLAC._xla_get_devices()",  # the star import brings the package, too
+        "reduce_scatter('sum', x, 1.0, 0, 0, 1)",  # which stays
+    ],
+)
+def test_a_star_import_stays_where_something_may_be_of_it(line: str) -> None:
+    new = text(STARS.replace("    master_print", f"    {line}\n    master_print"))
+    assert new.count("from torch_xla.core.xla_model import *\n") == 1
+    assert line in new
+
+
+def test_a_script_with_star_imports_is_left_without_the_option() -> None:
+    done = migrate(STARS.encode())
+    assert done.data == STARS.encode()
+    assert {f.code for f in done.left} >= {"XLA010", "XLA011"}

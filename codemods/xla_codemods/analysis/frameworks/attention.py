@@ -1,0 +1,74 @@
+"""Where a model of transformers is told by a name which attention to use."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+_KEY = "attn_implementation"
+
+
+def chosen_attention(script: ParsedFile, wanted: Callable[[str], bool]) -> Iterator[ast.Constant]:
+    """The names that are `wanted`, wherever they are given as the implementation."""
+    for node, _ in script.index.of(ast.Constant):
+        if isinstance(node.value, str) and wanted(node.value) and _is_chosen(script, node):
+            yield node
+
+
+def _is_chosen(script: ParsedFile, node: ast.Constant) -> bool:
+    """True if `node` is given as the implementation: to a parameter, key or variable of that name."""
+    child: ast.AST = node
+    parent = script.parent(node)
+    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        if isinstance(parent, ast.IfExp) and parent.test is child:
+            return False
+        child, parent = parent, script.parent(parent)
+    match parent:
+        case ast.keyword(arg=name):
+            call = script.parent(parent)
+            return _is_key(name) or (
+                name == "default" and isinstance(call, ast.Call) and _is_option(call)
+            )
+        case ast.Call(func=ast.Attribute(attr="set_attn_implementation"), args=[first, *_]):
+            return first is child
+        case ast.Dict():
+            keys = [k for k, v in zip(parent.keys, parent.values) if v is child]
+            return any(isinstance(k, ast.Constant) and _is_key(k.value) for k in keys)
+        case ast.Assign(targets=targets):
+            return any(_is_key(_last(target)) for target in targets)
+        case ast.AnnAssign(target=target):
+            return _is_key(_last(target))
+        case ast.arguments():
+            return _is_default_of_one(parent, child)
+    return False
+
+
+def _is_key(name: object) -> bool:
+    return isinstance(name, str) and name.lower().replace("-", "_").strip("_").endswith(_KEY)
+
+
+def _is_option(call: ast.Call) -> bool:
+    """`add_argument("--attn_implementation", default=...)`."""
+    return any(isinstance(a, ast.Constant) and _is_key(a.value) for a in call.args)
+
+
+def _is_default_of_one(arguments: ast.arguments, default: ast.AST) -> bool:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults),
+    ]
+    return any(value is default and _is_key(parameter.arg) for parameter, value in pairs)
+
+
+def _last(target: ast.expr) -> str:
+    match target:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return key
+    return ""
