@@ -55,7 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.sharding import trainer_shards
+from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.nodes import walk
 from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
@@ -75,7 +75,8 @@ _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
     of_trainer = trainer_shards(script)
-    shards = of_trainer or is_sharded_by_the_runtime(script)
+    of_accelerate = accelerator_shards(script)
+    shards = of_trainer or of_accelerate or is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
     first = _first_statement(script.tree, "train" if of_trainer else "backward")

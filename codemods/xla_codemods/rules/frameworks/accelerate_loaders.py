@@ -81,7 +81,7 @@ from ...analysis.frameworks.arguments import (
     makes_trainer,
     parses_arguments,
 )
-from ...analysis.frameworks.sharding import begins_with, trainer_shards
+from ...analysis.frameworks.sharding import PLUGINS, begins_with, trainer_shards
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA814", "accelerate-loaders")
 
 _ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
-_MADE = TRAINERS.union(_ACCELERATORS)
+_MADE = TRAINERS.union(_ACCELERATORS, PLUGINS)
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
 _SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
 _PRINTS = (

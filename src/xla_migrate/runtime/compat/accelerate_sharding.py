@@ -53,7 +53,9 @@ def _taking_the_plugin(init: Any) -> Any:
             _check(fsdp_plugin)
             _begin()
             self.__dict__[_PLUGIN] = fsdp_plugin
-            os.environ["ACCELERATE_USE_FSDP"] = "false"  # `clip_grad_norm_` would ask the model for it
+            os.environ["ACCELERATE_USE_FSDP"] = (
+                "false"  # `clip_grad_norm_` would ask the model for it
+            )
             self.gather_for_metrics = _gathering(self, self.gather_for_metrics)
         init(self, *args, **kwargs)
 
@@ -159,7 +161,7 @@ def _counting_devices(step: Any) -> Any:
 
     @functools.wraps(step)
     def stepped(*args: Any, **kwargs: Any) -> None:
-        states = importlib.import_module("accelerate.state").AcceleratorState._shared_state
+        states = importlib.import_module("accelerate.state").PartialState._shared_state
         processes = states.get("num_processes", 1)
         states["num_processes"] = processes * batches_at_once()
         try:
