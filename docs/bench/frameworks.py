@@ -71,6 +71,30 @@ print("trains on", xr.global_runtime_device_count(), "devices, weights",
       torch_xla._XLAC._get_xla_sharding_spec(weight))
 """
 )
+PATCHED = """
+import transformers
+from xla_migrate import runtime as xla
+xla.patch_accelerate()
+"""
+SPLIT = """
+weight = trainer.model.model.embed_tokens.weight
+print("trains on", xla.data_parallel_size(), "devices, weights", torch_xla._XLAC._get_xla_sharding_spec(weight))
+"""
+PLUGGED = """
+import torch, torch_xla
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from xla_migrate import runtime as xla
+{}
+accelerator = Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin())
+model = torch.nn.Linear(4, 4)
+data = torch.utils.data.DataLoader(torch.ones(16, 4), batch_size=4)
+model, optimizer, data = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), data)
+for x in data:
+    accelerator.backward(model(x).sum())
+    optimizer.step()
+    optimizer.zero_grad()
+print("trains in", len(data), "steps, weights", torch_xla._XLAC._get_xla_sharding_spec(model.weight) or "on one device")
+"""
 ACCUMULATED = """
 import torch
 from accelerate import Accelerator
@@ -232,11 +256,29 @@ CASES = [
     ),
     (
         "Trainer: `fsdp` with FSDPv2 in `fsdp_config`",
-        "XLA801",
+        "XLA814",
         SHARDED.replace("{}", "fsdp='full_shard', " + XLA_FSDP),
         2,
     ),
     ("Trainer: FSDPv2 in `fsdp_config` alone", "", SHARDED.replace("{}", XLA_FSDP), 2),
+    (
+        'Trainer: `fsdp="full_shard"` after `xla.patch_accelerate()`',
+        "",
+        PATCHED + LLAMA + TRAINER.format("fsdp='full_shard', optim='adamw_torch', ") + SPLIT,
+        2,
+    ),
+    (
+        "accelerate: an FSDP plugin",
+        "XLA814",
+        PLUGGED.replace("{}", ""),
+        2,
+    ),
+    (
+        "the same after `xla.patch_accelerate()` and `xla.use_spmd(batch_per_device=True)`",
+        "",
+        PLUGGED.replace("{}", "xla.use_spmd(batch_per_device=True); xla.patch_accelerate()"),
+        2,
+    ),
     (
         "accelerate: a window of 3, 10 batches, 2 epochs",
         "XLA814",

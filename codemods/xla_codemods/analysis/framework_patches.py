@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from ..edits import Edit, InsertBefore
 from .flow import has_run
 from .frameworks.arguments import TRAINERS
+from .frameworks.sharding import PLUGINS
 
 if TYPE_CHECKING:
     from .script import Script
 
 # What is made with accelerate, and so after `patch_accelerate`.
-MADE_WITH_ACCELERATE = TRAINERS | {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
+MADE_WITH_ACCELERATE = (
+    TRAINERS | PLUGINS | {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
+)
 
 
 def patched_before(

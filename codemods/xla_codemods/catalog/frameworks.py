@@ -221,6 +221,10 @@ FRAMEWORKS: tuple[Row, ...] = (
                 "xla.save_state(accelerator, folder)",
                 "fails on the wrapped loader",
             ),
+            "FullyShardedDataParallelPlugin": (
+                "xla.use_spmd(batch_per_device=True), and xla.patch_accelerate()",
+                "accelerate ignores it on XLA; the runtime shards over all devices of one process",
+            ),
         },
         rule="XLA802",
         torch="any",
@@ -233,7 +237,6 @@ FRAMEWORKS: tuple[Row, ...] = (
         RAISES,
         {
             "DeepSpeedPlugin": ENGINE,
-            "FullyShardedDataParallelPlugin": "torch's FSDP knows no XLA devices: use FSDPv2 under SPMD",
             "MegatronLMPlugin": MEGATRON,
         },
         rule="XLA802",

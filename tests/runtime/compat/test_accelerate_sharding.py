@@ -1,9 +1,10 @@
-"""FSDP of the Trainer over two and four devices of the CPU trains as the same Trainer does on one."""
+"""FSDP of the Trainer, and of accelerate, over two and four devices of the CPU trains as the same does on one."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,6 +130,96 @@ def test_everything_is_split(runs: dict[str, dict[str, Any]], how: str) -> None:
     assert runs[how]["loaded"] == runs[how]["again"][1]
     for spec in runs[how]["batch"]:
         assert spec.startswith("{devices=[2," if how == "two" else "{devices=[4,")
+
+
+ACCELERATED = r"""
+import os
+import torch
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate.utils import set_seed
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from xla_migrate import runtime as xla
+
+sharded = os.environ["HOW"] == "two"
+if sharded:
+    xla.use_spmd(batch_per_device=True)
+xla.patch_accelerate()
+options = {}
+if sharded:
+    options["fsdp_plugin"] = FullyShardedDataParallelPlugin(
+        sync_module_states=True, cpu_ram_efficient_loading=True, auto_wrap_policy="size_based_wrap", min_num_params=10)
+accelerator = Accelerator(gradient_accumulation_steps=2, **options)
+set_seed(0)
+x = torch.randn(48, 8)
+data = TensorDataset(x, (x.sum(1) > 0).long())
+size = 4 if sharded else 8
+loader = DataLoader(data, batch_size=size, drop_last=True)
+test = DataLoader(torch.utils.data.Subset(data, range(43)), batch_size=size)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+# As long as the batches of one process: accelerate takes as many of the schedule's steps as there are processes.
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=len(loader) * 3)
+model, optimizer, loader, test, schedule = accelerator.prepare(model, optimizer, loader, test, schedule)
+losses, rates, norms = [], [], []
+
+def epoch():
+    model.train()
+    for a, b in loader:
+        with accelerator.accumulate(model):
+            loss = nn.functional.cross_entropy(model(a), b)
+            accelerator.backward(loss)
+            if accelerator.sync_gradients:
+                norms.append(float(accelerator.clip_grad_norm_(model.parameters(), 0.1)))
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+        losses.append(accelerator.gather(loss.repeat(4)).mean().item())
+        rates.append(schedule.get_last_lr()[0])
+
+epoch()
+folder = os.environ["FOLDER"]
+xla.save_state(accelerator, folder)
+epoch()
+xla.load_state(accelerator, folder)
+epoch()
+report("losses", losses)
+report("rates", rates)
+report("norms", norms)
+seen = []
+model.eval()
+for a, b in test:
+    with torch.no_grad():
+        guess = model(a).argmax(1)
+    guess, b = accelerator.gather_for_metrics((guess, b))
+    assert len(guess) == len(b)
+    seen += b.tolist()
+report("seen", [seen, data.tensors[1][:43].tolist()])
+report("mean", accelerator.reduce(torch.full((2,), 3.0, device=accelerator.device), "mean").tolist())
+report("states", {k: v.cpu().flatten().tolist() for k, v in accelerator.get_state_dict(model).items()})
+if sharded:
+    import torch_xla
+    spec = torch_xla._XLAC._get_xla_sharding_spec
+    report("split", [spec(p) for p in model.parameters()])
+    report("moments", [spec(s["exp_avg"]) for s in optimizer.optimizer.state.values()])
+"""
+
+
+@pytest.mark.e2e
+def test_accelerate_trains_as_on_one_device(tmp_path: Path) -> None:
+    """Losses, norms, the schedule, samples of an evaluation, and what is saved and loaded."""
+    alone = {"USE_TORCH_XLA": "0", "XLA_MIGRATE_BACKEND": "eager", "HOW": "one"}
+    one = rehearsal.run(ACCELERATED, 1, FOLDER=str(tmp_path / "one"), **alone)[0]
+    env = {"CPU_NUM_DEVICES": "2", "HOW": "two", "XLA_FLAGS": rehearsal.QUICK_COMPILES}
+    two = rehearsal.run(ACCELERATED, 1, FOLDER=str(tmp_path / "two"), **env)[0]
+    assert two["rates"] == pytest.approx(one["rates"])
+    assert two["losses"][6:12] == two["losses"][12:], "from the checkpoint on"
+    for name in ("losses", "norms", "mean"):
+        assert two[name] == pytest.approx(one[name], abs=1e-4), name
+    for name, values in one["states"].items():
+        assert two["states"][name] == pytest.approx(values, abs=1e-4), name
+    assert two["seen"][0] == two["seen"][1]
+    assert all(spec.endswith("]0,1}") for spec in (*two["split"], *two["moments"]))
 
 
 def test_a_step_takes_what_the_processes_of_accelerate_take() -> None:

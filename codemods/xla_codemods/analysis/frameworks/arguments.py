@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..inference.library_types import RUNTIME
@@ -77,19 +78,23 @@ def keyword_argument(call: ast.Call, name: str) -> ast.keyword | None:
     return next((k for k in call.keywords if k.arg == name), None)
 
 
+def calls_of_any(script: ParsedFile, names: Collection[str]) -> list[ast.Call]:
+    """The calls of what has one of these dotted names, whatever it is called here."""
+    return [c for c, scope in script.index.of(ast.Call) if script.dotted(c.func, scope) in names]
+
+
 def makes_trainer(script: ParsedFile) -> bool:
     """True if this file makes one of `TRAINERS`, or an object of a class of its own that derives from one."""
-    own = {
+    return script.cached(_makes_trainer)
+
+
+def _makes_trainer(script: ParsedFile) -> bool:
+    own = (
         node.name
         for node, scope in script.index.of(ast.ClassDef)
         if any(script.dotted(base, scope) in TRAINERS for base in node.bases)
-    }
-    names = {dotted.rpartition(".")[2] for dotted in TRAINERS}
-    return any(
-        script.dotted(call.func, scope) in TRAINERS
-        for name in names
-        for call, scope in script.index.calls_of(name)
-    ) or any(script.index.calls_of(name) for name in own)
+    )
+    return any(map(script.index.calls_of, own)) or bool(calls_of_any(script, TRAINERS))
 
 
 def is_true(node: ast.expr) -> bool:

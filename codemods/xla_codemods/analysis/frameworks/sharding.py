@@ -1,17 +1,55 @@
-"""FSDP of transformers' Trainer: where a file asks for it, and whether the runtime shards as it says."""
+"""FSDP of transformers' Trainer and of accelerate: where a file asks for it, and whether the runtime shards as it says."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..syntax import keyword
-from .arguments import ARGUMENTS, makes_trainer
+from .arguments import ARGUMENTS, calls_of_any, makes_trainer
 from .passed_values import given
-from .values import fault_of_fsdp
+from .values import HYBRID, OFFLOAD, fault_of_fsdp
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+
+
+# accelerate's plugin.
+PLUGINS = frozenset(
+    f"accelerate.{home}FullyShardedDataParallelPlugin"
+    for home in ("", "utils.", "utils.dataclasses.")
+)
+_STRATEGIES = ("sharding_strategy", "reshard_after_forward")
+_UNLIKE = {
+    "cpu_offload": OFFLOAD,
+    "activation_checkpointing_offload": OFFLOAD,
+    "ignored_modules": "each parameter is split on XLA, and this raises: leave it out",
+    "mixed_precision_policy": 'this raises on XLA: give the Accelerator `mixed_precision="bf16"`',
+}
+
+
+def faults_of_plugin(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    """Arguments of accelerate's plugin that the runtime refuses, and why."""
+    for argument in call.keywords:
+        text = ast.unparse(argument.value)
+        if argument.arg in _STRATEGIES and "hybrid" in text.lower():
+            yield argument.value, HYBRID
+        elif argument.arg in _UNLIKE and text not in ("None", "False"):
+            if "offload_params=False" not in text:
+                yield argument.value, _UNLIKE[argument.arg]
+
+
+def accelerator_shards(script: ParsedFile) -> bool:
+    """True if the file makes accelerate's plugin for FSDP, in a way that the runtime takes."""
+    return script.cached(_makes_plugin)
+
+
+def _makes_plugin(script: ParsedFile) -> bool:
+    if not script.source.mentions("fullyshardeddataparallelplugin"):
+        return False
+    calls = calls_of_any(script, PLUGINS)
+    return bool(calls) and not any(True for call in calls for _ in faults_of_plugin(call))
 
 
 def asked_for(script: ParsedFile, call: ast.Call) -> list[ast.expr]:
@@ -53,12 +91,7 @@ def trainer_shards(script: ParsedFile) -> bool:
 def _shards(script: ParsedFile) -> bool:
     if not script.source.mentions("fsdp"):
         return False
-    calls = {
-        call
-        for dotted in ARGUMENTS
-        for call, scope in script.index.calls_of(dotted.rpartition(".")[2])
-        if script.dotted(call.func, scope) in ARGUMENTS
-    }
+    calls = calls_of_any(script, ARGUMENTS)
     said = [node for call in calls for node in _surely(script, call)]
     return bool(said) and not any(map(fault, said))
 

@@ -71,10 +71,10 @@ def _among(values: tuple[object, ...], message: str) -> Fault:
     return lambda value: message if value in values else ""
 
 
-_FSDP = {
-    "offload": "XLA devices hold shards themselves, and offloading raises: leave it out",
-    "hybrid": 'the devices are one mesh on XLA, and hybrid strategies raise: use "full_shard"',
-}
+# Of FSDP, wherever it is asked for.
+OFFLOAD = "XLA devices hold the shards themselves, and offloading raises: leave it out"
+HYBRID = 'the devices are one mesh on XLA, and hybrid strategies raise: use "full_shard"'
+_FSDP = {"offload": OFFLOAD, "hybrid": HYBRID}
 
 
 def fault_of_fsdp(value: object) -> str:

@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.sharding import trainer_shards
+from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.inference.values import DEVICE_LOADER, LOADER
 from ...analysis.loops import BACKWARD
 from ...analysis.training import world_sizes
@@ -75,7 +75,7 @@ def one_process(script: Script) -> Iterator[Finding]:
         if not is_of_replicas(script):
             return
     elif not is_sharded_by_the_runtime(script):
-        if trainer_shards(script):  # has loops of its own
+        if trainer_shards(script) or accelerator_shards(script):  # has loops of its own
             yield from _counted(script)
         return
     yield from _counted(script)

@@ -55,7 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.sharding import trainer_shards
+from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.program_start import first_statement
 from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
@@ -73,7 +73,8 @@ RULE = Rule("XLA612", "spmd", severity=INFO)
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
     of_trainer = trainer_shards(script)
-    shards = of_trainer or is_sharded_by_the_runtime(script)
+    of_accelerate = accelerator_shards(script)
+    shards = of_trainer or of_accelerate or is_sharded_by_the_runtime(script)
     if script.parallel != "spmd" and not shards:
         return
     first = first_statement(script.tree, _of_trainers if of_trainer else _goes_backward)

@@ -41,7 +41,44 @@ by way of the host:
 +xla.save_state(accelerator, output_dir="checkpoint")
 ```
 
-DeepSpeed's, Megatron's and torch's FSDP plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those
+With a plugin for FSDP the Accelerator splits parameters, gradients and the optimizer's state over all devices, from one
+process, under `xla.use_spmd(batch_per_device=True)`: start it once, with `python train.py`. A step takes a batch for each device, the
+schedule is that of CUDA, and all that is saved is whole. Numbers of processes are those of XLA613.
+
+```diff
+ from accelerate import Accelerator, FullyShardedDataParallelPlugin
++from xla_migrate import runtime as xla
+
+ def main(model, optimizer, loader):
++    xla.patch_accelerate()
+     plugin = FullyShardedDataParallelPlugin(auto_wrap_policy="transformer_based_wrap")
+     accelerator = Accelerator(fsdp_plugin=plugin)
+     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+     for batch in loader:
+         accelerator.backward(model(**batch).loss)
+         accelerator.clip_grad_norm_(model.parameters(), 1.0)
+         optimizer.step()
+         optimizer.zero_grad()
+-    accelerator.save_state("checkpoint")
++    xla.save_state(accelerator, "checkpoint")
+
+ if __name__ == "__main__":
++    xla.use_spmd(batch_per_device=True)
+     main()
+```
+
+Offloading, hybrid strategies, ignored modules and precisions of its own have no counterpart:
+
+```python
+from accelerate import FullyShardedDataParallelPlugin
+from torch.distributed.fsdp import CPUOffload
+from xla_migrate import runtime as xla
+
+xla.patch_accelerate()
+plugin = FullyShardedDataParallelPlugin(cpu_offload=CPUOffload(offload_params=True))  # XLA802
+```
+
+DeepSpeed's and Megatron's plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those
 are left to a person, and checkpoints of scripts that use such a plugin:
 
 ```python
@@ -100,6 +137,7 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import is_true, keyword_argument
 from ...analysis.frameworks.configurations import for_accelerator
 from ...analysis.frameworks.passed_values import given
+from ...analysis.frameworks.sharding import PLUGINS, accelerator_shards, faults_of_plugin
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
@@ -119,7 +157,6 @@ RULE = Rule("XLA802", "accelerate")
 _HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
 _PLUGINS = {
     "DeepSpeedPlugin": "",  # `for_accelerator`
-    "FullyShardedDataParallelPlugin": "torch's FSDP fails on XLA devices: shard with FSDPv2 under SPMD",
     "MegatronLMPlugin": "Megatron needs NCCL and fails on XLA: shard with SPMD",
     "TorchTensorParallelPlugin": "torch's tensor parallelism fails on XLA devices: shard with SPMD",
 }
@@ -188,13 +225,21 @@ def plugin(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, _PLUGINS[name] or for_accelerator(script, call), effort=HIGH)
 
 
+@RULE.call(*PLUGINS)
+def sharding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for node, message in faults_of_plugin(call):
+        yield RULE.finding(script, node, message, effort=HIGH)
+
+
 @RULE.method("save_state", "load_state", "save_model")
 def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if not script.value(call.func.value, scope).has(ACCELERATOR):
         return
     name = call.func.attr
-    if any(script.index.calls_of(plugin) for plugin in _PLUGINS):
+    shards = "FullyShardedDataParallelPlugin" in script.source.text
+    left = any(script.index.calls_of(plugin) for plugin in _PLUGINS)
+    if left or (shards and not accelerator_shards(script)):
         advice = (
             "save `get_state_dict(model)` with `accelerator.save`, and load it with `torch.load`"
         )

@@ -161,7 +161,7 @@ def _counting_devices(step: Any) -> Any:
 
     @functools.wraps(step)
     def stepped(*args: Any, **kwargs: Any) -> None:
-        states = importlib.import_module("accelerate.state").AcceleratorState._shared_state
+        states = importlib.import_module("accelerate.state").PartialState._shared_state
         processes = states.get("num_processes", 1)
         states["num_processes"] = processes * batches_at_once()
         try:

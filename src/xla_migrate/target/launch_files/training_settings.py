@@ -48,7 +48,7 @@ _OPTIMIZER = frozenset("lr learning_rate betas weight_decay momentum eps amsgrad
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
-    "FSDP": "accelerate's FSDP fails on XLA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "FSDP": "accelerate shards on XLA where the script gives the Accelerator a `FullyShardedDataParallelPlugin`, and not by this",
     "MEGATRON_LM": "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
 }
 # Where none of these keys stands, a file is not parsed.

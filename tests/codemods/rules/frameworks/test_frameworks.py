@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings, migrated
 
 
@@ -49,7 +51,12 @@ def test_accelerators_that_stay(call: str) -> None:
         ('Accelerator(mixed_precision="fp8")', "XLA802"),
         ("Accelerator(cpu=True)", "XLA802"),
         ("DeepSpeedPlugin(zero_stage=2)", "XLA802"),
-        ("FullyShardedDataParallelPlugin()", "XLA802"),
+        ("FullyShardedDataParallelPlugin(cpu_offload=CPUOffload(offload_params=True))", "XLA802"),
+        ("FullyShardedDataParallelPlugin(cpu_offload=True)", "XLA802"),
+        ("FullyShardedDataParallelPlugin(sharding_strategy='HYBRID_SHARD')", "XLA802"),
+        ("FullyShardedDataParallelPlugin(reshard_after_forward=S.HYBRID_SHARD)", "XLA802"),
+        ("FullyShardedDataParallelPlugin(ignored_modules=[head])", "XLA802"),
+        ("FullyShardedDataParallelPlugin(mixed_precision_policy=policy)", "XLA802"),
     ],
 )
 def test_accelerate_left_to_a_person(call: str, code: str) -> None:
@@ -283,3 +290,61 @@ LIGHTNING = "import lightning as L\n\n"
 )  # fmt: skip
 def test_lightning_is_patched_on_every_way_to_a_trainer(source: str, calls: int) -> None:
     assert migrated(LIGHTNING + source).count("xla.patch_lightning()") == calls
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        "",
+        "fsdp_version=2, reshard_after_forward=True",
+        "cpu_offload=False, sharding_strategy='FULL_SHARD', sync_module_states=True",
+        "cpu_offload=CPUOffload(offload_params=False), mixed_precision_policy=None",
+        "state_dict_config=FullStateDictConfig(offload_to_cpu=True, rank0_only=True)",
+    ],
+)
+def test_accelerate_shards_in_one_process(plugin: str) -> None:
+    """Its numbers of processes are those of devices where that is meant."""
+    source = f"""
+        from accelerate import Accelerator
+        from accelerate.utils import FullyShardedDataParallelPlugin as Plugin
+
+        def main(args, model, optimizer, loader, get_scheduler):
+            plugin = Plugin({plugin})
+            accelerator = Accelerator(fsdp_plugin=plugin)
+            steps = args.max_train_steps * accelerator.num_processes
+            scheduler = get_scheduler("linear", optimizer, num_training_steps=steps)
+            total_batch_size = args.batch_size * accelerator.num_processes
+            model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
+            total_loss = 0
+            for batch in loader:
+                loss = model(**batch).loss
+                accelerator.backward(loss)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+                total_loss += accelerator.reduce(loss.detach()) / accelerator.num_processes
+            accelerator.load_state("x")
+
+        if __name__ == "__main__":
+            main()
+        """
+    after = migrated(source)
+    assert "    xla.use_spmd(batch_per_device=True)\n    main()" in after
+    assert "    xla.patch_accelerate()\n    plugin = Plugin(" in after
+    assert "args.max_train_steps * xla.data_parallel_size()" in after
+    assert "args.batch_size * xla.data_parallel_size()" in after
+    assert "accelerator.reduce(loss.detach()) / accelerator.num_processes" in after
+    assert "xla.load_state(accelerator, " in after
+    assert not [f for f in check(after.encode()) if f.severity == "error"]
+
+
+def test_a_loss_that_accelerate_is_to_average_is_named() -> None:
+    source = """\
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+accelerator = Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin())
+for batch in loader:
+    loss = model(**batch).sum() / count
+    loss = loss * accelerator.num_processes
+    accelerator.backward(loss)
+"""
+    assert (5, "XLA613") in findings(source)
