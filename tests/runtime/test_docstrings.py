@@ -110,6 +110,7 @@ def test_examples_that_are_not_run_need_what_is_not_here() -> None:
         "fully_shard",
         "init_distributed_device",
         "load_state",
+        "prepare_pippy",
         "save_model",
         "save_state",
         "save_pretrained",

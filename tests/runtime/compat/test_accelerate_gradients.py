@@ -49,12 +49,16 @@ accelerator = Accelerator()
 x = torch.randn(44, 3, generator=torch.Generator().manual_seed(1))
 rank = accelerator.process_index
 
-def made(lr=0.1):
-    set_seed(0)
+def made(lr=0.1, seed=0):
+    set_seed(seed)
     model = Two()
+    model.register_buffer("shift", torch.randn(2))
+    model.register_buffer("mask", torch.rand(4) > 0.5)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     loader = torch.utils.data.DataLoader(x, batch_size=2)
-    return accelerator.prepare(model, optimizer, loader)
+    prepared = accelerator.prepare(model, optimizer, loader)
+    assert prepared[1].param_groups[0]["params"][2] is accelerator.unwrap_model(prepared[0]).second.weight
+    return prepared
 
 def values(model):
     return [float(v) for p in model.parameters() for v in p.detach().cpu().flatten()]
@@ -110,6 +114,8 @@ train("values clipped", clip="value_", enabled=False)
 train("raises", raises=4, after=2)
 train("left early", batches=4, after=2)
 train("nested", nested=True, after=1)
+models = [made(seed=accelerator.process_index + 1)[0]]
+report("started", [values(models[0]), [b.cpu().double().tolist() for b in models[0].buffers()]])
 """
 SEVERAL = """
 def pair(name, clip, local_one, first):

@@ -36,6 +36,7 @@ def patch_accelerate() -> None:
       and ``accelerator.print``, loggers and progress bars print nothing.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
     - Clipping sees gradients that are averaged over the processes, those of every optimizer.
+    - Prepared models start with the weights of the first process. Unseeded, each process would train its own.
 
     Call it before the ``Accelerator`` is made, and before the Trainer's arguments where they ask for FSDP.
     It changes nothing where torch_xla is not the backend, and a second call does nothing.

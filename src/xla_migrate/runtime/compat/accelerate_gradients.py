@@ -2,7 +2,7 @@
 
 On XLA accelerate wraps no model: its optimizers reduce gradients when they step, and ``clip_grad_norm_`` before them, but
 there of one optimizer alone, so that others clip and step with gradients of their own replica. ``clip_grad_value_`` reduces none.
-LocalSGD, for which the wrapper leaves gradients alone, raises.
+LocalSGD, for which the wrapper leaves gradients alone, raises. Nor are weights those of the first process from the start.
 Tried with accelerate 1.15 and torch_xla 2.9.
 """
 
@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from .._backend import backend
 
@@ -30,10 +33,45 @@ def patch_gradients() -> None:
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         clip = getattr(accelerator, name)
         setattr(accelerator, name, _after_reducing(clip, lambda clipping: clipping._optimizers))
+    accelerator.prepare_model = _of_the_first(accelerator.prepare_model)
     local: Any = importlib.import_module("accelerate.local_sgd").LocalSGD
     local.__init__ = _init(local.__init__)
     local.__enter__ = _enter(local.__enter__)
     local._sync_and_avg_model_params = _average(local._sync_and_avg_model_params)
+
+
+def _of_the_first(prepare: Any) -> Any:
+    """``prepare_model``, where each process has drawn weights of its own, if it has not been seeded."""
+    signature = inspect.signature(prepare)
+
+    @functools.wraps(prepare)
+    def prepared(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = signature.bind(self, *args, **kwargs).arguments
+        known = getattr(asked["model"], "_is_accelerate_prepared", False)
+        model = prepare(self, *args, **kwargs)
+        if known or asked.get("evaluation_mode") or not _is_on_xla(self) or _shards():
+            return model
+        if self.num_processes > 1 and any(p.requires_grad for p in model.parameters()):
+            _send([t.data for t in (*model.parameters(), *model.buffers())])
+        return model
+
+    return prepared
+
+
+@torch.no_grad()
+def _send(tensors: list[torch.Tensor]) -> None:
+    """They become those of the first process: the sum of its own and zeros, since all have to run the same graph."""
+    from ..torch_xla.modules import xm, xr
+
+    backend().mark_step()
+    sends = torch.tensor(xr.global_ordinal() == 0).to(backend().device())
+    there = [t for t in tensors if t.device.type == "xla"]
+    summed = [torch.where(sends, t, torch.zeros_like(t)) for t in there]
+    summed = [t.to(torch.uint8) if t.dtype == torch.bool else t for t in summed]
+    xm.all_reduce(xm.REDUCE_SUM, summed)
+    for tensor, value in zip(there, summed, strict=True):
+        tensor.copy_(value)
+    backend().mark_step()
 
 
 def _is_on_xla(state: Any) -> bool:
