@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..lines import line
+from ..lines import codes, line
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,21 @@ from ..lines import line
 def test_a_wait_for_kernels_stays_with_them(test: str, stays: bool) -> None:
     after = line(f"{test}\n    torch.cuda.synchronize()")
     assert ("torch.cuda.synchronize()" in after) is stays
+
+
+@pytest.mark.parametrize(
+    ("source", "stays"),
+    [
+        ("if x.is_cuda:\n    torch.cuda.current_stream(x.device).synchronize()", True),
+        ("if x.device.type == 'cuda':\n    torch.cuda.current_stream().synchronize()", True),
+        ("if torch.cuda.is_available():\n    torch.cuda.default_stream().synchronize()", True),
+        ("if x[0].is_cuda:\n    torch.cuda.current_stream(x[0].device).synchronize()", True),
+        ("if x.is_cuda and fresh:\n    torch.cuda.current_stream().synchronize()", True),
+        ("if x.is_cuda:\n    torch.cuda.synchronize()", False),
+        ("if x.is_cuda:\n    torch.cuda.current_stream().synchronize()\n    y = x.cuda()", False),
+    ],
+)
+def test_an_order_between_streams_is_cudas_affair(source: str, stays: bool) -> None:
+    assert (line(source) == source) is stays
+    if stays:
+        assert codes(source) == []
