@@ -185,7 +185,7 @@ RULE = Rule(
 )
 
 # Methods that tensors alone have, and that fetch.
-_METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
+_METHODS = frozenset({"item", "tolist", "cpu"})
 # Builtins that look at the value of a tensor.
 _BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
