@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -14,6 +15,7 @@ from ..lines import codes, line
         ("fast = HAS_CUPY and x.device.type == 'cuda'\nif fast:\n    y = cupy.asarray(x)", True),
         ("use_triton = torch.cuda.is_available()\nif use_triton:\n    kernel(x)", True),
         ("if torch.cuda.is_available():\n    y = flash_attn_func(x)", True),
+        ("fast = ready and x.device.type == 'cuda'\nif fast:\n    y = cupy.asarray(x)", True),
         ("fast = x.is_cuda\nif fast and big:\n    y = cupy.asarray(x)", False),
         ("if torch.cuda.is_available() and timed:\n    print(1)", False),
         ("timed = torch.cuda.is_available()\nif timed:\n    print(1)", False),
@@ -40,3 +42,12 @@ def test_an_order_between_streams_is_cudas_affair(source: str, stays: bool) -> N
     assert (line(source) == source) is stays
     if stays:
         assert codes(source) == []
+
+
+def test_a_wait_stays_where_a_person_decides_on_the_test() -> None:
+    source = (
+        "import torch\nfrom lib import optional, to_cupy\n\ndef transform(x, y):\n    edt, found = optional('cucim', 'cupy')\n"
+        "    fast = found and x.device.type == 'cuda'\n    if fast:\n        edt(to_cupy(x))\n        torch.cuda.synchronize()\n"
+        "    return y\n"
+    )
+    assert migrated(source) == source
