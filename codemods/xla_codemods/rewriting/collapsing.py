@@ -89,7 +89,10 @@ class _Collapsing:
         """What is left of `node`, of which a block may be empty."""
         if isinstance(node, ast.If):
             if self._empty(node.body) and not self._empty(node.orelse):
-                if not (_is_chain(node.orelse) and is_elif(node, self.script.parents)):
+                chained = is_elif(node, self.script.parents)
+                if not chained and _are_others(node.test, node.orelse):
+                    yield Unwrap(node, "orelse")
+                elif not (_is_chain(node.orelse) and chained):
                     yield DropBranch(node, "body")
             elif node.orelse and self._empty(node.orelse):
                 yield DropBranch(node, "orelse")
@@ -118,6 +121,28 @@ def _only_yields(node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="enumerate" | "range" | "reversed" | "zip"), args=given):
             return all(map(_only_yields, given))
     return is_pure(node)
+
+
+def _are_others(test: ast.expr, block: list[ast.stmt]) -> bool:
+    """True if `block` does nothing where `test` holds: `elif kind == "mps": ...` behind `if kind == "cuda":`."""
+    match test, block:
+        case (
+            ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=one)]),
+            [
+                ast.If(
+                    test=ast.Compare(
+                        left=also, ops=[ast.Eq()], comparators=[ast.Constant(value=two)]
+                    )
+                ) as other
+            ],
+        ):
+            rest = all(isinstance(s, ast.Pass) for s in other.orelse) or _are_others(
+                test, other.orelse
+            )
+            return (
+                one != two and ast.unparse(asked) == ast.unparse(also) and is_pure(asked) and rest
+            )
+    return False
 
 
 def _is_chain(block: list[ast.stmt]) -> bool:

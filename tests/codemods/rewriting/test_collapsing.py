@@ -191,3 +191,31 @@ def test_a_test_that_calls_what_only_answers_goes(test: str, goes: bool) -> None
     result = migrated(_ASKED.format(test=test))
     assert "empty_cache" not in result
     assert (f"if {test}:" not in result) is goes
+
+
+BY_KIND = """import torch
+def empty_cache(device, kind, x):
+    {head}
+        torch.cuda.empty_cache()
+    {rest}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "rest", "left"),
+    [
+        ("if device.type == 'cuda':", "elif device.type == 'mps':\n        f()", "    if device.type == 'mps':\n        f()\n"),
+        ("if device.type == 'cuda':", "elif device.type == 'mps':\n        f()\n    else:\n        pass",
+         "    if device.type == 'mps':\n        f()\n    else:\n        pass\n"),
+        ("if device.type == 'cuda':", "elif device.type == 'mps':\n        f()\n    elif device.type == 'xpu':\n        g()",
+         "    if device.type == 'mps':\n        f()\n    elif device.type == 'xpu':\n        g()\n"),
+        ("if x.device.type == 'cuda':", "elif x.device.type == 'mps':\n        f()", "    if x.device.type == 'mps':\n        f()\n"),
+        # where something else is done, it is done for CUDA as well
+        ("if device.type == 'cuda':", "elif device.type == 'mps':\n        f()\n    else:\n        g()", "not xla.is_accelerator(device)"),
+        ("if device.type == 'cuda':", "elif x:\n        f()", "not xla.is_accelerator(device) and x"),
+        ("if device.type == 'cuda':", "elif x.device.type == 'mps':\n        f()", "not xla.is_accelerator(device) and"),
+        ("if device.type == 'cuda':", "elif device.type == 'mps':\n        f()\n    elif x:\n        g()", "not xla.is_accelerator(device)"),
+    ],
+)  # fmt: skip
+def test_tests_for_other_kinds_stand_for_themselves(head: str, rest: str, left: str) -> None:
+    assert left in migrated(BY_KIND.format(head=head, rest=rest))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
-from .kernels import answers_no, chooses_kernels, leaves_the_rest
+from .kernels import answers_no, chooses_kernels, is_among_kernels, leaves_the_rest
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -250,10 +250,17 @@ def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
         )
     return any(
         (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
-        or (_asks_for_cuda(script, part) and chooses_kernels(script, part))
+        or (_asks_for_cuda(script, part) and _stays(script, part))
         for part in walk(test)
         if isinstance(part, ast.expr)
     )
+
+
+def _stays(script: ParsedFile, test: ast.expr) -> bool:
+    """True if no rule asks the runtime in the place of `test`."""
+    if chooses_kernels(script, test):
+        return True
+    return not isinstance(test, ast.Call) and is_among_kernels(script, test)
 
 
 def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:

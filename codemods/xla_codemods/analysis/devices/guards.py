@@ -51,9 +51,15 @@ def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
 
 def complaints(script: ParsedFile, package: str) -> Iterator[ast.If | ast.Assert]:
     """Statements that do nothing but raise where `package` is missing, by a flag: `if fp16 and not HAS_APEX: raise ...`."""
-    for name, scope in script.index.of(ast.Name):
-        if not isinstance(name.ctx, ast.Load) or not _is_flag(script, scope.find(name.id), package):
+    for node, scope in script.index.of(ast.Name):
+        if not isinstance(node.ctx, ast.Load):
             continue
+        name: ast.expr = node
+        if not _is_flag(script, scope.find(node.id), package):
+            asked = _asked_by_name(script, node, scope, package)
+            if asked is None:
+                continue
+            name = asked
         statement = script.statement(name)
         match statement:
             case ast.Assert(test=test) if _asks_for(test, name):
@@ -61,6 +67,41 @@ def complaints(script: ParsedFile, package: str) -> Iterator[ast.If | ast.Assert
             case ast.If(test=test, body=[ast.Raise()], orelse=[]) if _asks_whether_not(test, name):
                 if not is_elif(statement, script.parents):
                     yield statement
+
+
+def _asked_by_name(
+    script: ParsedFile, node: ast.Name, scope: Scope, package: str
+) -> ast.expr | None:
+    """The question whether there is `package`, which another module answers: `is_apex_available()`, `has_apex`."""
+    if package not in node.id.lower():
+        return None
+    found = scope.find(node.id)
+    elsewhere = found is None or all(b.how == "import" for b in found[1])
+    call = script.parent(node)
+    if isinstance(call, ast.Call) and call.func is node:
+        return call if elsewhere and not call.args and _QUESTION.search(node.id) else None
+    if elsewhere and _FLAG.search(node.id):
+        return node
+    values = [b.value for b in found[1]] if found is not None else []
+    asks = [isinstance(v, ast.Call) and _asks_for_package(v, package) for v in values]
+    return node if asks and all(asks) else None
+
+
+_QUESTION = re.compile(r"^(?:is|has)_\w+_(?:available|installed)$")
+_FLAG = re.compile(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)
+
+
+def _asks_for_package(call: ast.Call, package: str) -> bool:
+    """`is_apex_available()`, `bool(importlib.util.find_spec("apex"))`."""
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if not call.args:
+        return package in last and _QUESTION.search(last) is not None
+    match call.args:
+        case [ast.Constant(value=value)]:
+            return last == "find_spec" and value == package
+        case [ast.Call() as inner]:
+            return last == "bool" and _asks_for_package(inner, package)
+    return False
 
 
 def _is_flag(script: ParsedFile, found: tuple[Scope, list[Binding]] | None, package: str) -> bool:
@@ -97,7 +138,7 @@ def _imports(statement: ast.stmt, package: str) -> bool:
     return False
 
 
-def _asks_for(test: ast.expr, name: ast.Name, denied: frozenset[str] = frozenset()) -> bool:
+def _asks_for(test: ast.expr, name: ast.expr, denied: frozenset[str] = frozenset()) -> bool:
     """True if `test` holds wherever the flag does: `HAS_APEX`, `not fp16 or HAS_APEX`, `not fp16 or fp16 and HAS_APEX`.
 
     `denied`: what is asked beside an `or`, whether it is not so.
@@ -116,7 +157,7 @@ def _asks_for(test: ast.expr, name: ast.Name, denied: frozenset[str] = frozenset
     return test is name
 
 
-def _asks_whether_not(test: ast.expr, name: ast.Name) -> bool:
+def _asks_whether_not(test: ast.expr, name: ast.expr) -> bool:
     """`not HAS_APEX`, alone or joined by `and` with what only asks."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):

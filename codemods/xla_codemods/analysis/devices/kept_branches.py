@@ -29,11 +29,17 @@ _WORDS = (
 )
 # What a branch for XLA begins with where a test says nothing: `if args.tpu: import torch_xla`.
 _IMPORTED = "torch_xla"
+_MAKES = ("xpu", "npu", "hpu", "mps", "mlu", "musa")
+_OF_A_MAKE = Pattern(
+    r"(?:^|_)(?:xpu|npu|hpu|mps|mlu|musa)(?:_|$)|^(?:XPU|NPU|HPU|MPS|MLU|MUSA)(?=[A-Z]|$)"
+)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
+    if found and script.source.mentions(*_MAKES):
+        found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
     if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
         return found
     text = script.source.text
@@ -43,6 +49,16 @@ def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
     if not asks and _IMPORTED not in text:
         return found
     return [finding for finding in found if not _is_kept(script, finding.node)]
+
+
+def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:
+    """True in `def _xpu_barrier():`, a function or class for accelerators of another make, by its name."""
+    return any(
+        isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and _OF_A_MAKE.search(around.name) is not None
+        and "cuda" not in around.name.lower()
+        for around in script.ancestors(node)
+    )
 
 
 def _is_kept(script: ParsedFile, node: ast.AST) -> bool:

@@ -177,11 +177,21 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
     text = _without_helpers(script, parts)
     if _is_kernel_code(text):
         return True
+    if parts and all(_orders_streams(script, part) for part in parts):
+        return True
     if "import " in text and any(_imports_kernels(script, part) for part in parts):
         return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
     return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+
+
+def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
+    """`torch.cuda.current_stream(device).synchronize()`: between streams of CUDA's, which XLA has not."""
+    match part:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=made)))):
+            return script.dotted(made) in {"torch.cuda.current_stream", "torch.cuda.default_stream"}
+    return False
 
 
 def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:

@@ -72,6 +72,8 @@ class Callers:
             )
             if any(_is_in_a_loop(call, index) for call, _ in calls):
                 return True
+            if owner and any(_is_in_a_loop(c, index) for c in handed_to(function.name, index)):
+                return True
         return False
 
     def _speaks_of(self, name: str, other: str) -> bool:
@@ -109,6 +111,14 @@ class Callers:
                 found = self.modules.defined(dotted, other) if dotted else None
                 if found is not None and found[1] == self.path and _name(found[0]) == name:
                     yield Call(node, scope, index)
+
+
+def handed_to(method: str, index: Index) -> Iterator[ast.Call]:
+    """The calls that are handed `method` of an object, to call it: `retry(trainer.train_step, batch)`."""
+    for node, scope in index.of(ast.Attribute):
+        call = index.parents.get(node) if node.attr == method else None
+        if isinstance(call, ast.Call) and node in call.args and resolve(node, scope) is None:
+            yield call
 
 
 def _is_of_an_object(call: ast.Call, scope: Scope) -> bool:

@@ -11,6 +11,7 @@ from ...patterns import Pattern
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
+from ..projects.callers import handed_to
 from ..scopes import FunctionNode
 from ..syntax import walk_body
 from .acting import unmarked_evaluations
@@ -87,11 +88,9 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
 
 
 def _is_called_in_a_loop(script: Script, name: str) -> bool:
-    return any(
-        isinstance(ancestor, _LOOPS)
-        for call, _ in script.index.calls_of(name)
-        for ancestor in script.ancestors(call)
-    )
+    calls = [call for call, _ in script.index.calls_of(name)]
+    calls += handed_to(name, script.index)
+    return any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call))
 
 
 def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) -> bool:

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.syntax import keyword
 from ...fallback import leftovers
-from ...finding import HIGH, Finding
+from ...finding import HIGH, LOW, WARNING, Finding
 from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 RULE = Rule("XLA911", "nccl", effort=HIGH)
 
 
+_ASKED = (
+    "no process group of XLA devices has this backend, so that this test is False: ask `xla.is_available()` where it "
+    "means the accelerator"
+)
 _MESHES = tuple(
     f"torch.distributed.{name}"
     for name in (
@@ -71,4 +75,10 @@ def mesh(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.fallback
 def nccl(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
+    for finding in leftovers(RULE, script, unhandled, HIGH):
+        around = script.parent(finding.node)
+        if isinstance(around, (ast.Tuple, ast.List, ast.Set)):
+            around = script.parent(around)
+        if isinstance(around, ast.Compare):
+            finding = finding._replace(message=_ASKED, severity=WARNING, effort=LOW)
+        yield finding

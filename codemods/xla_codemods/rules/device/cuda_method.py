@@ -101,6 +101,8 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     if _has_its_own(script, owner, scope) or call in script.training.moves_left_to_loops:
         return  # the latter is XLA405's: it does not belong there at all
     if not _takes_torchs_arguments(call):
+        if _hands_on(call):
+            yield RULE.finding(script, call, _FUNCTION)
         return
     if _is_storage(script, owner, scope):
         if isinstance(scope.node, ast.Lambda) and isinstance(
@@ -233,6 +235,12 @@ def _inherits_it(script: Script, definition: ast.AST | None) -> bool:
         isinstance(parent, ast.ClassDef) and script.inference.method(parent, "cuda") is not None
         for parent in parents
     )
+
+
+def _hands_on(call: ast.Call) -> bool:
+    """`self.network.cuda(*args, **kwargs)`: whoever calls the function says where to."""
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    return (starred or any(k.arg is None for k in call.keywords)) and len(call.args) <= 1
 
 
 def _takes_torchs_arguments(call: ast.Call) -> bool:

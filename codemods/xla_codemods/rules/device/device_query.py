@@ -79,6 +79,7 @@ _AVAILABLE = (
     "accelerate.utils.is_cuda_available",
     "accelerate.utils.imports.is_cuda_available",
 )
+_FLAGS = ("torch.has_cuda", "torch.cuda._initialized")
 _COUNTS = ("torch.cuda.device_count", "torch.accelerator.device_count")
 _INDICES = (
     "torch.cuda.current_device",
@@ -124,13 +125,13 @@ def _pins(script: Script, call: ast.Call) -> bool:
     )
 
 
-@RULE.reference(*_AVAILABLE, "torch.has_cuda")
+@RULE.reference(*_AVAILABLE, *_FLAGS)
 def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The function handed on, or (as a flag) tested without being called."""
     if chooses_kernels(script, node) or not isinstance(getattr(node, "ctx", None), ast.Load):
         script.settled.add(node)
         return
-    called = "()" if script.dotted(node, scope) == "torch.has_cuda" else ""
+    called = "()" if script.dotted(node, scope) in _FLAGS else ""
     edit = Replace(node, f"{script.xla}.is_available{called}")
     yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
 

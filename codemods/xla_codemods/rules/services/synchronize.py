@@ -67,5 +67,9 @@ def synchronize_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator
 @RULE.method("synchronize")
 def of_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
+    if is_guarded(script, call):
+        if isinstance(call.func.value, ast.Call):
+            script.settled.add(call.func.value.func)
+        return
     if script.value(call.func.value, scope).has(STREAM):
         yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{script.xla}.synchronize()"))

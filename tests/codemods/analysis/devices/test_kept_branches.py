@@ -43,3 +43,22 @@ EMPTY = "torch.cuda.empty_cache()"
 )  # fmt: skip
 def test_branches(source: str, kept: bool) -> None:
     assert bool(findings(HEAD + source)) is not kept
+
+
+@pytest.mark.parametrize(
+    ("name", "is_anothers"),
+    [
+        ("def _xpu_barrier(x):", True),
+        ("def setup_npu(x):", True),
+        ("def move_to_hpu_device(x):", True),
+        ("async def mps(x):", True),
+        ("class XPUStrategy:\n  def go(self, x):", True),
+        ("def xpu_or_cuda(x):", False),
+        ("def maps(x):", False),
+        ("def simps_rule(x):", False),
+        ("def input(x):", False),
+    ],
+)
+def test_a_function_for_another_make_is_left_to_it(name: str, is_anothers: bool) -> None:
+    source = f"import torch\nimport torch.distributed as dist\n{name}\n        dist.barrier()\n        return x.cuda()\n"
+    assert (findings(source) == []) is is_anothers

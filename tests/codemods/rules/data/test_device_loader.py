@@ -70,3 +70,22 @@ def train(model, optimizer, loader, bar):
     after = migrated(before)
     assert "for step in bar:\n" in after
     assert "xla.mark_step()\n" in after
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        "with trange(steps) as bar:",
+        "with tqdm.trange(steps, disable=quiet) as bar:",
+        "with tqdm(range(steps)) as bar:",
+        "with tqdm.tqdm(range(1, steps)) as bar:",
+        "bar = trange(steps)\n    if True:",
+    ],
+)
+def test_a_bar_over_numbers_is_no_loader(bar: str) -> None:
+    source = (
+        f"import torch\nimport tqdm\nfrom tqdm import trange\n\n@torch.no_grad()\ndef predict(model, loader, steps, quiet):\n    {bar}\n"
+        "        for _, x in zip(bar, loader):\n            model(x[0].cuda())\n"
+    )
+    text = migrated(source)
+    assert "zip(bar, xla.MpDeviceLoader(loader))" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 from ..lines import codes, line
 
 
@@ -88,3 +88,20 @@ def test_classes_with_a_cuda_of_their_own_or_without_any_keep_theirs(made: str) 
 def test_a_class_may_take_the_name_of_what_it_derives_from(classes: str) -> None:
     source = f"import torch\nfrom lib import Trainer\n{classes}\nTrainer().cuda()\n"
     assert migrated(source).endswith("\nTrainer().to(xla.xla_device())\n")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "self.network.cuda(*args, **kwargs)",
+        "return super().cuda(*args, **kwargs)",
+        "x = x.cuda(*args)",
+        "self.weight = self.weight.cuda(**kwargs)",
+        "return [m.cuda(*args, **kwargs) for m in self.models]",
+        "self.net.cuda(args[0], **kwargs)",
+    ],
+)
+def test_arguments_that_are_handed_on_are_for_a_person(call: str) -> None:
+    source = f"import torch\n\nclass Wrapper(torch.nn.Module):\n    def cuda(self, x, *args, **kwargs):\n        {call}\n"
+    assert migrated(source) == source
+    assert [code for _, code in findings(source)] == ["XLA101"]

@@ -21,6 +21,8 @@ from ..lines import codes, line
         ("if torch.accelerator.is_available(): f()", "if xla.is_available(): f()"),
         ("a = torch.cuda.is_initialized()", "a = xla.is_available()"),
         ("a = torch.backends.cuda.is_built()", "a = xla.is_available()"),
+        ("if torch.cuda._initialized: f()", "if xla.is_available(): f()"),
+        ("a = f and torch.cuda._initialized", "a = f and xla.is_available()"),
         ("n = torch.cuda.device_count()", "n = xla.device_count()"),
         ("n = torch.accelerator.device_count()", "n = xla.device_count()"),
         ("a = torch.cuda.device_count() > 1", "a = xla.device_count() > 1"),

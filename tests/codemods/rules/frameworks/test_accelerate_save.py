@@ -134,3 +134,12 @@ def test_the_step_is_marked_before_what_one_process_does(behind: str, marked: bo
     assert ("xla.mark_step()" in lines) is marked
     if marked:
         assert lines[lines.index("xla.mark_step()") - 1] == "optimizer.zero_grad()"
+
+
+def test_fabric_marks_its_own_steps() -> None:
+    source = (
+        "import lightning as L\nimport torch\n\ndef fit(model, optimizer, loader):\n    fabric = L.Fabric()\n"
+        "    model, optimizer = fabric.setup(model, optimizer)\n    for x in loader:\n        fabric.backward(model(x).mean())\n"
+        "        optimizer.step()\n        optimizer.zero_grad()\n        if fabric.global_rank == 0:\n            keep(model)\n"
+    )
+    assert "mark_step" not in migrated(source)

@@ -185,3 +185,36 @@ def test_the_parameters_are_taken_from_the_optimizer() -> None:
     source = "import torch\nfrom apex import amp\np = list(amp.master_params(optimizer))\nloss.backward()\n"
     (message,) = [f.message for f in check(source.encode()) if f.line == 3]
     assert message.endswith("take the parameters from the optimizer")
+
+
+ELSEWHERE = """
+import importlib.util
+import torch
+from .tools import *
+from .tools import has_apex, is_apex_available, HAS_WANDB
+from apex import amp
+USE_APEX = is_apex_available()
+FOUND_APEX = importlib.util.find_spec("apex")
+APEX_WANTED = wanted()
+def main(args, model, optimizer):
+    {line}
+    model, optimizer = amp.initialize(model, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "goes"),
+    [
+        ("if not has_apex: raise ImportError('apex')", True),
+        ("if args.fp16 and not is_apex_available(): raise ImportError('apex')", True),
+        ("assert not args.fp16 or is_apex_available(), 'apex'", True),
+        ("if not USE_APEX: raise ImportError('apex')", True),
+        ("assert FOUND_APEX", True),
+        ("if not _has_apex: raise ImportError('apex')", True),  # of the star
+        ("if not APEX_WANTED: raise ImportError('apex')", False),
+        ("if not HAS_WANDB: raise ImportError('wandb')", False),
+        ("if not is_apex_available(): args.fp16 = False", False),
+    ],
+)
+def test_what_another_module_says_of_apex(line: str, goes: bool) -> None:
+    assert (line not in migrated(ELSEWHERE.format(line=line))) is goes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ..lines import line
+from ...helpers import migrated
+from ..lines import codes, line
 
 
 @pytest.mark.parametrize(
@@ -14,6 +15,7 @@ from ..lines import line
         ("fast = HAS_CUPY and x.device.type == 'cuda'\nif fast:\n    y = cupy.asarray(x)", True),
         ("use_triton = torch.cuda.is_available()\nif use_triton:\n    kernel(x)", True),
         ("if torch.cuda.is_available():\n    y = flash_attn_func(x)", True),
+        ("fast = ready and x.device.type == 'cuda'\nif fast:\n    y = cupy.asarray(x)", True),
         ("fast = x.is_cuda\nif fast and big:\n    y = cupy.asarray(x)", False),
         ("if torch.cuda.is_available() and timed:\n    print(1)", False),
         ("timed = torch.cuda.is_available()\nif timed:\n    print(1)", False),
@@ -22,3 +24,30 @@ from ..lines import line
 def test_a_wait_for_kernels_stays_with_them(test: str, stays: bool) -> None:
     after = line(f"{test}\n    torch.cuda.synchronize()")
     assert ("torch.cuda.synchronize()" in after) is stays
+
+
+@pytest.mark.parametrize(
+    ("source", "stays"),
+    [
+        ("if x.is_cuda:\n    torch.cuda.current_stream(x.device).synchronize()", True),
+        ("if x.device.type == 'cuda':\n    torch.cuda.current_stream().synchronize()", True),
+        ("if torch.cuda.is_available():\n    torch.cuda.default_stream().synchronize()", True),
+        ("if x[0].is_cuda:\n    torch.cuda.current_stream(x[0].device).synchronize()", True),
+        ("if x.is_cuda and fresh:\n    torch.cuda.current_stream().synchronize()", True),
+        ("if x.is_cuda:\n    torch.cuda.synchronize()", False),
+        ("if x.is_cuda:\n    torch.cuda.current_stream().synchronize()\n    y = x.cuda()", False),
+    ],
+)
+def test_an_order_between_streams_is_cudas_affair(source: str, stays: bool) -> None:
+    assert (line(source) == source) is stays
+    if stays:
+        assert codes(source) == []
+
+
+def test_a_wait_stays_where_a_person_decides_on_the_test() -> None:
+    source = (
+        "import torch\nfrom lib import optional, to_cupy\n\ndef transform(x, y):\n    edt, found = optional('cucim', 'cupy')\n"
+        "    fast = found and x.device.type == 'cuda'\n    if fast:\n        edt(to_cupy(x))\n        torch.cuda.synchronize()\n"
+        "    return y\n"
+    )
+    assert migrated(source) == source

@@ -787,3 +787,24 @@ def test_a_size_is_needed_in_every_step(read: str, advice: str) -> None:
     said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
     assert said
     assert said[0].endswith(f": {advice}")
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ("n = h.detach().numpy()", False),
+        ("n = h.detach().numpy().sum()", False),
+        ("n = h.data.numpy().item()", False),
+        ("self.n += h.mean().detach().numpy()", False),
+        ("n = np.mean(h.detach().numpy())", False),
+        ("n = h.detach().cpu().numpy()", True),
+        ("n = h.detach().to('cpu').numpy()", True),
+    ],
+)
+def test_what_becomes_an_array_by_itself_is_on_the_host(read: str, found: bool) -> None:
+    """A tensor of CUDA's raises there, as one of XLA's does."""
+    source = HEAD.replace("{forward}", read).replace("{called}", "pass") + (
+        "        loss = model(x.to(device)).sum()\n        loss.backward()\n        optimizer.step()\n"
+    )
+    line = next(k for k, text in enumerate(source.splitlines(), 1) if read in text)
+    assert ((line, "XLA503") in findings(source)) is found

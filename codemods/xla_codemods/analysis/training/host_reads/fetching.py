@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 # Methods that tensors alone have, and that fetch.
-_METHODS = frozenset({"item", "tolist", "numpy", "cpu"})
+_METHODS = frozenset({"item", "tolist", "cpu"})
 # Builtins that look at the value of a tensor.
 _BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
@@ -34,7 +34,7 @@ _FETCHING = frozenset(
 )
 
 
-class Read(NamedTuple):
+class Fetch(NamedTuple):
     """Something that fetches in each turn: what it is, in words, and what becomes of it."""
 
     node: ast.AST
@@ -43,19 +43,19 @@ class Read(NamedTuple):
     in_a_step: bool  # not only in an evaluation
 
 
-def reads_in_turns(script: Script) -> list[Read]:
+def reads_in_turns(script: Script) -> list[Fetch]:
     """What fetches from the device in every turn of the loops that train or evaluate, in a program that has one."""
     return script.cached(_reads_in_turns)
 
 
-def _reads_in_turns(script: Script) -> list[Read]:
+def _reads_in_turns(script: Script) -> list[Fetch]:
     if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in reads_of(script, node)]
     planned = plan(script, dict(reads), always) if reads else {}
-    return [Read(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+    return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
 
 
 def made_later(script: Script) -> frozenset[ast.AST]:
