@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
+_DEFERRING = frozenset(rule.code for rule in RULES if rule.defers)
 _FIRST = frozenset(rule.code for rule in RULES if rule.first)
 _MORE = 3  # rewritings behind the first
 
@@ -188,7 +189,7 @@ def _with_fixes(
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
     source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
-    later = options.selects("XLA503")
+    later = all(map(options.selects, _DEFERRING))
     return Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
 
 

@@ -56,6 +56,7 @@ class Rule:
         behind: Behind | None = None,
         origin: str = "",
         of_step: str = "",
+        defers: bool = False,
         first: bool = False,
     ) -> None:
         """A rule.
@@ -78,9 +79,11 @@ class Rule:
                 looked at.
             of_step: what it finds of a training step, which stays where the sharding of the step's model is left: "step", "mark",
                 "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
+            defers: True where it has what loops read read later, so that no mark has to stand before it.
             first: True where a finding that is an error ends the attempt: it is listed before all others of its file.
         """
         self.of_step = of_step
+        self.defers = defers
         self.first = first
         self.about = about
         self.origin = origin

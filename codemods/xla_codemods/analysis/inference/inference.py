@@ -166,8 +166,11 @@ class Inference:
     ) -> Value:
         """The join of what `function` returns (or, for a generator, an iterable of what it yields).
 
-        `by`: the call, of whose arguments it may hand one back: `default(device, self.device)`.
+        `by`: the call, of whose arguments it may hand one back: `default(device, self.device)`. Not of a method, which may
+        be called of its class and of an object.
         """
+        if isinstance(scope.node, ast.ClassDef):
+            by = None
         inner = self.inner(function, scope)
         returns: list[Value] = []
         yields: list[Value] = []

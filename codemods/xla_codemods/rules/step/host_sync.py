@@ -169,6 +169,7 @@ RULE = Rule(
     "XLA503",
     "host-sync",
     of_step="turn",
+    defers=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
