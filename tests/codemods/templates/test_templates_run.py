@@ -35,6 +35,8 @@ ELSEWHERE = {
     "xla.use_spmd(\0)": "runtime/replicas/test_spmd.py",
     "xla.on_cpu(\0)": "runtime/compat/test_export.py",
     "xla.gather_lists": "runtime/compat/test_accelerate_checkpoints.py",
+    "xla.prepare_pippy": "runtime/compat/test_accelerate_pipelines.py",
+    "xla.use_spmd(batch_per_device=True)": "runtime/replicas/test_spmd.py",
 }
 
 
