@@ -30,7 +30,7 @@ from ._versions import Versions
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 _torch_batch_norm = functional.batch_norm
-_momentum: Any = WeakTensorKeyDictionary()  # the last one, by running variance
+_momentum: Any = WeakTensorKeyDictionary()  # type: ignore[no-untyped-call]  # the last, by running variance
 
 
 def apply() -> None:
