@@ -78,27 +78,25 @@ def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     target, source = call.func.value, call.args[0]
     source_of = _without_clone(source)
+    known = _is_parameter(script, target, scope) or _is_fetched(target)
     if _is_parameter(script, source_of, scope):
-        shares = not script.value(target, scope).has(HOST)
-    elif _is_kept(script, source_of):
-        shares = _is_parameter(script, target, scope) or _is_fetched(target)
+        shares = known or _is_an_entry(script, target, scope)
     else:
-        shares = _is_the_same_of_another(target, source_of)
+        shares = known and _is_kept(script, source_of)
     if shares:
         message = "on XLA the copy shares the memory of its source, and fails after the next update: copy `source * 1`"
         edit = Replace(source, "{0} * 1", (source,))
         yield RULE.finding(script, call, message, edit)
 
 
-def _is_the_same_of_another(target: ast.expr, source: ast.expr) -> bool:
-    """`norm.running_mean.copy_(other.running_mean)`."""
-    match _bare(target), _bare(source):
-        case ast.Attribute(attr=one), ast.Attribute(attr=another):
-            return one == another and one in _OF_MODULES
+def _is_an_entry(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """`shadow[name]`, a whole entry of a collection that is no module's state: of tensors beside the parameters."""
+    match _bare(node):
+        case ast.Subscript(value=collection, slice=index):
+            part_of_it = isinstance(index, (ast.Slice, ast.Tuple))
+            of_state = _owner_of_state(collection, scope) is not None
+            return not part_of_it and not of_state and not script.value(node, scope).has(HOST)
     return False
-
-
-_OF_MODULES = frozenset({"bias", "running_mean", "running_var", "weight"})
 
 
 def _is_being_made(script: Script, node: ast.AST) -> bool:

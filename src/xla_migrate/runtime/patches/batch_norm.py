@@ -6,11 +6,14 @@ small. So what it has added is made up for. And frozen batch norms (``bn.eval()`
 train) have no backward in torch_xla: "The size of mean should be compatible with feature count". They
 are computed as what they are, a product and a sum. Under CUDA's autocast a batch norm has a bfloat16 input and float32
 weights; torch_xla's then returns float32 values, and gradients, that call themselves bfloat16, at which a later
-operation fails to compile ("mixed precision is disallowed"). They are computed in float32 and cast back.
+operation fails to compile ("mixed precision is disallowed"). They are computed in float32 and cast back. And the
+momentum is part of torch_xla's graph: one that changes, as the 1/k of ``update_bn``, compiles the model in every
+step. Where it does, it is a number that is handed to the graph.
 
 To see it: compare ``running_var`` after one training forward with the CPU's.
 It can go when these fail: test_batch_norms_keep_the_biased_variance,
-test_torch_xla_has_no_backward_of_a_frozen_norm, test_torch_xla_mixes_types_in_a_batch_norm.
+test_torch_xla_has_no_backward_of_a_frozen_norm, test_torch_xla_mixes_types_in_a_batch_norm,
+test_the_momentum_is_part_of_torch_xlas_graph.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 _torch_batch_norm = functional.batch_norm
+_momentum: Any = WeakTensorKeyDictionary()  # type: ignore[no-untyped-call]  # the last, by running variance
 
 
 def apply() -> None:
@@ -53,12 +58,35 @@ def _batch_norm(
         return _frozen(input, running_mean, running_var, weight, bias, eps)
     if not training or running_var is None or running_var.device.type != "xla":
         return _torch_batch_norm(input, running_mean, running_var, *rest)
+    if _momentum.setdefault(running_var, momentum) != momentum:
+        assert running_mean is not None
+        _momentum[running_var] = None  # from now on it is no part of the graph
+        return _averaged(input, running_mean, running_var, weight, bias, momentum, eps)
     before = running_var.detach() * (1 - momentum)
     output = _torch_batch_norm(input, running_mean, running_var, *rest)
     count = input.numel() // input.size(1)
     # Backward is handed the running variance, and does not look at it in training.
     with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[attr-defined]
         running_var.add_((running_var - before) / (count - 1))
+    return output
+
+
+def _averaged(
+    input: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
+    """The same with this batch's mean and variance, averaged by a number that is data."""
+    mean, variance = torch.zeros_like(running_mean), torch.zeros_like(running_var)
+    output = _torch_batch_norm(input, mean, variance, weight, bias, True, 1.0, eps)
+    count = input.numel() // input.size(1)
+    with torch.no_grad():
+        running_mean.lerp_(mean, momentum)
+        running_var.lerp_(variance * (count / (count - 1)), momentum)
     return output
 
 

@@ -1,4 +1,4 @@
-"""Copies of a module's own tensors, wherever they go (XLA511)."""
+"""Copies of a module's own tensors, to what is kept beside it (XLA511)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ def train(net, x):
     ("line", "after"),
     [
         ("for n, p in a.named_parameters(): shadow[n].copy_(p.data)", "shadow[n].copy_(p.data * 1)"),
-        ("for p, old in zip(a.parameters(), kept): old.copy_(p)", "old.copy_(p * 1)"),
+        ("for i, p in enumerate(a.parameters()): kept[i].copy_(p)", "kept[i].copy_(p * 1)"),
         ("for n, t in a.state_dict().items(): state['model'][n].copy_(t)", "state['model'][n].copy_(t * 1)"),
-        ("b.running_mean.copy_(a.running_mean)", "b.running_mean.copy_(a.running_mean * 1)"),
-        ("b.weight.data.copy_(a.weight.data)", "b.weight.data.copy_(a.weight.data * 1)"),
+        ("for n, p in a.named_parameters(): shadow[n].data.copy_(p.detach())", "shadow[n].data.copy_(p.detach() * 1)"),
     ],
 )  # fmt: skip
-def test_a_copy_of_a_parameter_to_anywhere(line: str, after: str) -> None:
+def test_a_copy_of_a_parameter_to_an_entry(line: str, after: str) -> None:
     assert after + "\n" in migrated(SOURCE.format(line=line))
 
 
@@ -36,7 +35,8 @@ def test_a_copy_of_a_parameter_to_anywhere(line: str, after: str) -> None:
     "line",
     [
         "b.images.copy_(a.images)",
-        "b.weight.copy_(a.bias)",
+        "b.weight.copy_(a.weight)",
+        "for n, p in a.named_parameters(): shadow[n][:2].copy_(p)",
         "for n, p in a.named_parameters(): shadow[n].copy_(shadow[n] * 0.9 + p * 0.1)",
         "for n, p in a.named_parameters(): p.copy_(state[n])",
     ],
