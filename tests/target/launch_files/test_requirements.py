@@ -214,3 +214,13 @@ def test_addresses_of_cuda_wheels(line: str, new: str) -> None:
 def test_packages_that_are_built_for_cuda(name: str) -> None:
     assert codes(f"{name}\n", "requirements.txt") == ["XLA953"]
     assert rewritten(f"{name}\n", "requirements.txt") == f"{name}\n"
+
+
+def test_pyproject_with_long_words_is_read_at_once() -> None:
+    """A line that begins with a long name and has no `=` is no key, and took for ever to tell."""
+    words = "\n".join(f"a-long.name_{k}-{'x' * 60}" for k in range(20))
+    text = f'[tool.docs]\nintro = """\n{words}\n"""\n[project]\ndependencies = ["flash-attn"]\n'
+    assert codes(text, "pyproject.toml") == codes(PYPROJECT_OF_ONE, "pyproject.toml")
+
+
+PYPROJECT_OF_ONE = '[project]\ndependencies = ["flash-attn"]\n'

@@ -27,6 +27,8 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     named = set(_requirements(table))
     for string in _STRING.finditer(text):
         value, begin = string[0][1:-1], string.start() + 1
+        if value not in named and not _is_index(table, value):
+            continue
         if _in_comment(text, string.start()):
             continue
         table_name, key = _place(text, string.start())
@@ -59,7 +61,7 @@ def _is_index(table: dict[str, Any], value: str) -> bool:
 
 
 _HEADER = re.compile(r"^[ \t]*\[\[?[ \t]*([^\]\n]+?)[ \t]*\]", re.MULTILINE)
-_KEY = re.compile(r"^[ \t]*((?:[\w.-]+|\"[^\"\n]*\"|'[^'\n]*')+)[ \t]*=(?!=)", re.MULTILINE)
+_KEY = re.compile(r"^[ \t]*((?:[\w.-]|\"[^\"\n]*\"|'[^'\n]*')+)[ \t]*=(?!=)", re.MULTILINE)
 
 
 def _place(text: str, place: int) -> tuple[str, str]:
@@ -67,7 +69,7 @@ def _place(text: str, place: int) -> tuple[str, str]:
     headers = [
         found
         for found in _HEADER.finditer(text, 0, place)
-        if text[found.end() :][:1] in "\r\n \t#]"
+        if text[found.end() : found.end() + 1] in "\r\n \t#]"
     ]
     first = headers[-1].end() if headers else 0
     keys = _KEY.findall(text, first, place)
