@@ -92,6 +92,8 @@ def test_without_a_machine_what_depends_on_it_stays() -> None:
         ("module load gcc cuda/12.1", ["XLA957"]),
         ("deepspeed --num_gpus 4 train.py", ["XLA956"]),
         ("accelerate launch --multi_gpu train.py", ["XLA956"]),
+        ("accelerate launch --use_fsdp --fsdp_sharding_strategy 1 train.py", ["XLA956"]),
+        ("accelerate launch --use-deepspeed train.py", ["XLA956"]),
         ("accelerate config", []),
         ("torchrun --nproc-per-node gpu t.py", ["XLA956"]),
         ("python -m torch.distributed.run --nproc_per_node=auto t.py", ["XLA956"]),

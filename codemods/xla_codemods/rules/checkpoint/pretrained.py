@@ -83,7 +83,13 @@ _MODEL = Pattern(
     r"model|(?:^|_)(?:net|unet|vae|lora|adapter|controlnet|transformer|(?:text_)?encoder|decoder|pipe|pipeline)(?:_|\d|$)",
     re.IGNORECASE,
 )
-_MADE = frozenset({"from_pretrained", "from_config", "get_peft_model", "unwrap_model", "unwrap"})
+_MADE = frozenset(
+    "from_pretrained from_config get_peft_model unwrap_model unwrap merge_and_unload unload get_base_model".split()
+)
+# Methods that give the model itself.
+_SAME = frozenset({"eval", "train", "cuda", "requires_grad_", "bfloat16", "float", "half"})
+_LIBRARIES = ("transformers.", "peft.", "diffusers.", "trl.")
+_CLASS_OF_MODEL = Pattern(r"(?:Model|For[A-Z]\w+|Pipeline)$")
 
 
 @RULE.method("save_pretrained")
@@ -187,12 +193,42 @@ def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         if name in {"cpu", "to"} and isinstance(func, ast.Attribute):
             return name == "to" and _is_model(script, func.value, scope)
+        if name in _SAME and isinstance(func, ast.Attribute):
+            return _is_model(script, func.value, scope)
+        if _CLASS_OF_MODEL.search(name) and not _has_no_tensors(name):
+            return (script.dotted(func, scope) or "").startswith(_LIBRARIES)
         owner = last_name(func.value) if isinstance(func, ast.Attribute) else None
         return name in _MADE and not _has_no_tensors(owner or "")
     name = last_name(node)
     if name == "module" and isinstance(node, ast.Attribute):
         return True
-    return name is not None and _MODEL.search(name) is not None and not _has_no_tensors(name)
+    if name is None or _has_no_tensors(name):
+        return False
+    return _MODEL.search(name) is not None or _is_made_by_a_library(script, node, scope)
+
+
+def _is_made_by_a_library(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """`merged = model.merge_and_unload()`, `policy = AutoModelForCausalLM.from_pretrained("gpt2")`: nothing else it is."""
+    found = scope.find(node.id) if isinstance(node, ast.Name) else None
+    bindings = found[1] if found is not None else []
+    return bool(bindings) and all(
+        b.how == "assign"
+        and not b.path
+        and isinstance(b.value, ast.Call)
+        and _makes_a_model(script, b.value, scope)
+        for b in bindings
+    )
+
+
+def _makes_a_model(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True for calls whose library is known, or whose method only peft's models have."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and (func.attr in _SAME or func.attr == "to"):
+        return isinstance(func.value, ast.Call) and _makes_a_model(script, func.value, scope)
+    if isinstance(func, ast.Attribute) and func.attr == "merge_and_unload":
+        return True
+    is_known = (script.dotted(func, scope) or "").startswith(_LIBRARIES)
+    return is_known and _is_model(script, call, scope)
 
 
 def _has_no_tensors(name: str) -> bool:

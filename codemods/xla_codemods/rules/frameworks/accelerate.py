@@ -184,6 +184,15 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         yield RULE.finding(script, cpu, message, severity=WARNING)
 
 
+@RULE.call("accelerate.notebook_launcher", "accelerate.launchers.notebook_launcher")
+def launched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`notebook_launcher(train, mixed_precision="fp16")`, which the Accelerators of its processes take over."""
+    precision = keyword(call, "mixed_precision")
+    if isinstance(precision, ast.Constant) and precision.value == "fp16":
+        yield RULE.finding(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
+    yield from _half_by_name(script, call)
+
+
 def _half_by_name(script: Script, call: ast.Call) -> Iterator[Finding]:
     """`mixed_precision="fp16" if ... else "no"`, and what a variable, a dictionary or a field says."""
     for one in given(script, call, "mixed_precision"):

@@ -215,7 +215,7 @@ def _told_of_configurations(script: Script) -> Iterator[Finding]:
         of_file = list(asked(found.table))
         for call in calls if of_file else ():
             first = max(of_file, key=lambda one: one.is_refused)
-            names = ", ".join(f"`{one.keys[-1]}`" for one in of_file)
+            names = ", ".join(f"`{'.'.join(one.keys)}`" for one in of_file)
             node = keyword(call, "config") or keyword(call, "args") or call
             message = f"{first.message} ({names} of `{found.name}`)"
             yield _told(script, node, message, first.is_refused, may_be_another)

@@ -316,6 +316,13 @@ def _as_torchrun(words: list[Word], wanted: Wanted) -> str:
     return ""
 
 
+_OF_GPUS = frozenset(
+    f"--{name.replace('_', joint)}"
+    for name in ("multi_gpu", "gpu_ids", "use_deepspeed", "use_fsdp", "use_megatron_lm")
+    for joint in "_-"
+)
+
+
 def _accelerate(words: list[Word]) -> Iterator[Found]:
     for k, word in enumerate(words):
         name, _, value = word.plain.partition("=")
@@ -327,7 +334,7 @@ def _accelerate(words: list[Word]) -> Iterator[Found]:
                 edits = (Edit(start, start + 4, "bf16"),)
                 message = "float16 needs a GradScaler, which reads from the device at every step"
                 yield Found(GPU_LAUNCHER, start, start + 4, message, edits, WARNING)
-        elif name in ("--multi_gpu", "--multi-gpu", "--gpu_ids", "--gpu-ids", "--use_deepspeed"):
+        elif name in _OF_GPUS:
             message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
             yield Found(GPU_LAUNCHER, word.start, word.end, message, effort="medium")
 

@@ -83,3 +83,42 @@ def save(model, folder, scale):
 )
 def test_a_repository_is_no_model(owner: str) -> None:
     assert "XLA708" not in {code for _, code in findings(f"{HEAD}{owner}.push_to_hub()\n")}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "peft_model.merge_and_unload()",
+        "PeftModel.from_pretrained(b, 'a').merge_and_unload().eval()",
+        "AutoModelForCausalLM.from_pretrained('gpt2').to(0)",
+        "AutoModelForCausalLM.from_pretrained('gpt2')",
+        "GPT2LMHeadModel(config)",
+        "transformers.BertForMaskedLM(config).cuda()",
+    ],
+)
+def test_what_a_library_makes_whatever_it_is_called(made: str) -> None:
+    head = (
+        "import torch\nimport transformers\nfrom peft import PeftModel\n"
+        "from transformers import AutoModelForCausalLM, GPT2LMHeadModel\nx = torch.ones(2).cuda()\n"
+    )
+    new = migrated(f'{head}policy = {made}\npolicy.save_pretrained("out")\n')
+    assert new.endswith('xla.save_pretrained(policy, "out")\n')
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "AutoTokenizer.from_pretrained('gpt2')",
+        "GenerationConfig.from_pretrained('gpt2')",
+        "GPT2Config()",
+        "mylib.Policy.from_pretrained('a')",
+        "make(config)",
+    ],
+)
+def test_what_is_no_model_for_sure_is_saved_as_it_was(made: str) -> None:
+    head = (
+        "import mylib\nimport torch\nfrom transformers import AutoTokenizer, GenerationConfig, GPT2Config\n"
+        "x = torch.ones(2).cuda()\n"
+    )
+    new = migrated(f'{head}policy = {made}\npolicy.save_pretrained("out")\n')
+    assert new.endswith('\npolicy.save_pretrained("out")\n')

@@ -77,3 +77,19 @@ def test_the_default_of_an_option_is_reported_once() -> None:
         "a = Accelerator(mixed_precision=args.mixed_precision)\n"
     )
     assert found(source) == [5]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'notebook_launcher(train, mixed_precision="fp16")',
+        'notebook_launcher(train, (), num_processes=2, mixed_precision="fp16" if half else "no")',
+        'accelerate.launchers.notebook_launcher(function=train, mixed_precision="fp16")',
+    ],
+)
+def test_a_launcher_of_notebooks(call: str) -> None:
+    head = "import accelerate\nfrom accelerate import notebook_launcher\n\n"
+    assert (
+        migrate(f"{head}{call}\n".encode()).data.decode()
+        == head + call.replace("fp16", "bf16") + "\n"
+    )
