@@ -23,12 +23,14 @@ The compiler is for GPUs, and XLA compiles by itself:
 +texts = xla.gather_lists(texts)
 ```
 
-`LocalSGD` raises; pipelines, float8 and hooks of DDP are CUDA's; and the profiler sees no XLA device. They
+`LocalSGD` and meshes of devices raise; pipelines, float8 and hooks of DDP are CUDA's; and the profiler sees no XLA device. They
 are left to a person.
 
 ```python
 from accelerate import DistributedDataParallelKwargs, prepare_pippy
+from accelerate.utils import ParallelismConfig
 
+mesh = ParallelismConfig(dp_shard_size=2, tp_size=4)  # XLA810
 kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
 model = prepare_pippy(model, example_args=(x,))  # XLA810
 ```
@@ -62,6 +64,7 @@ RULE = Rule("XLA810", "accelerate-features")
 _FLOAT8 = "float8 needs NVIDIA GPUs: use bfloat16"
 _FEATURES = {
     "LocalSGD": "`LocalSGD` raises on XLA: average gradients in every step",
+    "ParallelismConfig": "accelerate's meshes of devices raise on XLA: shard with a `FullyShardedDataParallelPlugin` alone",
     "prepare_pippy": "pipelines over CUDA devices fail on XLA: shard with SPMD",
     "FP8RecipeKwargs": _FLOAT8,
     "TERecipeKwargs": _FLOAT8,
@@ -75,6 +78,7 @@ _HOMES = (
     "accelerate.utils.dataclasses",
     "accelerate.inference",
     "accelerate.local_sgd",
+    "accelerate.parallelism_config",
 )
 
 
