@@ -41,12 +41,14 @@ def faults_of_plugin(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
 
 
 def accelerator_shards(script: ParsedFile) -> bool:
-    """True if the file makes accelerate's plugin for FSDP, in a way that the runtime takes."""
+    """True if the file makes accelerate's plugin for FSDP, in a way that the runtime takes, and no mesh beside it."""
     return script.cached(_makes_plugin)
 
 
 def _makes_plugin(script: ParsedFile) -> bool:
     if not script.source.mentions("fullyshardeddataparallelplugin"):
+        return False
+    if "ParallelismConfig(" in script.source.text:
         return False
     calls = calls_of_any(script, PLUGINS)
     return bool(calls) and not any(True for call in calls for _ in faults_of_plugin(call))

@@ -63,17 +63,19 @@ parameters over all of them; start it with `python`:
      print(output)
 ```
 
-Pipelines that are trained, that loaders feed, or whose program counts processes, float8 and hooks of DDP are CUDA's, the
+Pipelines that are trained, that loaders feed, or whose program counts processes, float8, meshes of devices and hooks of DDP are CUDA's, the
 profiler sees no XLA device, and what a class of your own makes of `LocalSGD` is not known. They are left to a person.
 
 ```python
 from accelerate import DistributedDataParallelKwargs, prepare_pippy
 from accelerate.local_sgd import LocalSGD
+from accelerate.utils import ParallelismConfig
 
 class Weighted(LocalSGD):  # XLA810
     def _sync_and_avg_model_params(self):
         average(self.model.module)
 
+mesh = ParallelismConfig(dp_shard_size=2, tp_size=4)  # XLA810
 kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
 model = prepare_pippy(model, example_args=(x,), num_chunks=2 * state.num_processes)  # XLA810
 ```
@@ -110,6 +112,7 @@ RULE = Rule("XLA810", "accelerate-features")
 _LOCAL_SGD = "accelerate.local_sgd.LocalSGD"
 _FLOAT8 = "float8 needs NVIDIA GPUs: use bfloat16"
 _FEATURES = {
+    "ParallelismConfig": "accelerate's meshes of devices raise on XLA: shard with a `FullyShardedDataParallelPlugin` alone",
     "FP8RecipeKwargs": _FLOAT8,
     "TERecipeKwargs": _FLOAT8,
     "AORecipeKwargs": _FLOAT8,
@@ -126,6 +129,7 @@ _HOMES = (
     "accelerate.utils.operations",
     "accelerate.utils.dataclasses",
     "accelerate.inference",
+    "accelerate.parallelism_config",
 )
 
 

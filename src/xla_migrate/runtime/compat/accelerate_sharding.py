@@ -5,6 +5,7 @@ Tried with accelerate 1.15, transformers 5.23 and torch_xla 2.9.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import importlib
@@ -53,9 +54,8 @@ def _taking_the_plugin(init: Any) -> Any:
             _check(fsdp_plugin)
             _begin()
             self.__dict__[_PLUGIN] = fsdp_plugin
-            os.environ["ACCELERATE_USE_FSDP"] = (
-                "false"  # `clip_grad_norm_` would ask the model for it
-            )
+            # With it `clip_grad_norm_` asks the model, as one that torch's FSDP has wrapped.
+            os.environ["ACCELERATE_USE_FSDP"] = "false"
             self.gather_for_metrics = _gathering(self, self.gather_for_metrics)
         init(self, *args, **kwargs)
 
@@ -80,19 +80,22 @@ def _gathering(accelerator: Any, gather: Any) -> Any:
 
 def _check(plugin: Any) -> None:
     offload = plugin.cpu_offload
-    strategies = {str(value) for value in (plugin.sharding_strategy, plugin.reshard_after_forward)}
+    asked = ("sharding_strategy", "reshard_after_forward")
+    strategies = {str(getattr(plugin, name, None)) for name in asked}
     without = {
         # FSDP1's says whether; of FSDP2's there is one for each.
         "cpu_offload": getattr(offload, "offload_params", "CPU" in type(offload).__name__),
         "a hybrid strategy": any("HYBRID" in strategy for strategy in strategies),
         "ignored_modules": plugin.ignored_modules,
-        "activation_checkpointing_offload": plugin.activation_checkpointing_offload,
-        'mixed_precision_policy (give the Accelerator `mixed_precision="bf16"`)': (
-            plugin.mixed_precision_policy
+        "activation_checkpointing_offload": getattr(
+            plugin, "activation_checkpointing_offload", False
+        ),
+        'mixed_precision_policy (give the Accelerator `mixed_precision="bf16"`)': getattr(
+            plugin, "mixed_precision_policy", None
         ),
     }
-    for what, asked in without.items():
-        if asked:
+    for what, is_asked in without.items():
+        if is_asked:
             raise NotImplementedError(f"FSDP with {what} has no counterpart on XLA: leave it out")
 
 
@@ -246,12 +249,18 @@ class _Batches:
 
 
 def _patch_trainer() -> None:
-    arguments: Any = importlib.import_module("transformers.training_args").TrainingArguments
-    trainer: Any = importlib.import_module("transformers.trainer").Trainer
-    arguments.__post_init__ = _beginning(arguments.__post_init__)
-    trainer.get_total_train_batch_size = _of_all_devices(trainer.get_total_train_batch_size)
-    create = trainer.create_accelerator_and_postprocess
-    trainer.create_accelerator_and_postprocess = _on_one_device(create)
+    with contextlib.suppress(ImportError):  # transformers without what its Trainer needs
+        arguments: Any = importlib.import_module("transformers.training_args").TrainingArguments
+        trainer: Any = importlib.import_module("transformers.trainer").Trainer
+        # Before 5 the plugin was made of environment variables: there FSDP raises as it did.
+        if hasattr(arguments, "_process_fsdp_args"):
+            arguments.__post_init__ = _beginning(arguments.__post_init__)
+            total, create = (
+                trainer.get_total_train_batch_size,
+                trainer.create_accelerator_and_postprocess,
+            )
+            trainer.get_total_train_batch_size = _of_all_devices(total)
+            trainer.create_accelerator_and_postprocess = _on_one_device(create)
 
 
 def _beginning(init: Any) -> Any:

@@ -161,3 +161,19 @@ def test_what_is_the_same(source: str) -> None:
 def test_remote_calls_and_pipelines(source: str) -> None:
     assert [line for line, _ in findings(source)] == [2]
     assert migrated(source) == source
+
+
+@pytest.mark.parametrize(
+    "home", ["accelerate", "accelerate.utils", "accelerate.parallelism_config"]
+)
+def test_meshes_of_devices(home: str) -> None:
+    """Beside a plugin for FSDP, too, which is not made to shard then."""
+    source = f"""\
+from {home} import ParallelismConfig
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+mesh = ParallelismConfig(tp_size=2)
+x = Accelerator(parallelism_config=mesh, fsdp_plugin=FullyShardedDataParallelPlugin())
+x.backward(loss)
+"""
+    assert (3, "XLA810") in findings(source)
+    assert "use_spmd" not in migrated(source)
