@@ -46,9 +46,16 @@ _WORDS = (
     b"fused",
 )
 
-# Of JSON, in names of files of settings, and in all of DeepSpeed's.
-_NAMES_OF_SETTINGS = ("ds", "deepspeed", "zero", "stage", "conf", "offload", "z1", "z2", "z3")
-_IN_SETTINGS = (b"zero_optimization", b"train_batch_size", b"train_micro_batch_size_per_gpu")
+# Of JSON, in names of files of settings, and in those that concern us: DeepSpeed's, and others.
+_NAMES_OF_SETTINGS = (
+    *("ds", "deepspeed", "zero", "stage", "conf", "offload", "z1", "z2", "z3"),
+    *("args", "param", "recipe", "setting", "train"),
+)
+_IN_SETTINGS = (
+    *(b"zero_optimization", b"train_batch_size", b"train_micro_batch_size_per_gpu"),
+    *(b'"fp16"', b'"fused"', b'"mixed_precision"', b'"precision"', b'"accelerator"', b'"strategy"'),
+    *(b'"optim"', b'"tf32"', b'"device_map"', b'"fsdp"', b'"gradient_checkpointing"'),
+)
 
 _LIMIT = 1 << 20  # bytes
 _ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".yml", ".yaml", ".dockerfile")

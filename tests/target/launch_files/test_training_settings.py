@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.frameworks.configurations import parsed
+
 from .helpers import codes, rewritten, verdict
 
 RECIPE = """\
@@ -214,8 +216,30 @@ def test_a_configuration_of_deepspeeds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (
+            '{"optimizer": {"_target_": "torch.optim.AdamW", "lr": 1e-3, "fused": true}}',
+            '{"optimizer": {"_target_": "torch.optim.AdamW", "lr": 1e-3, "fused": false}}',
+        ),
+        ('{\n\t"adam": {"betas": [0.9, 0.99], "fused": true},\n}', '"fused": false}'),
+        ('{"output_dir": "a", "learning_rate": 1e-3, "fp16": true}', '"fp16": true'),
+        ('{"accelerator": "gpu", "max_epochs": 3}', '"accelerator": "gpu"'),
+        ('{"output_dir": "a", "save_steps": 3, "optim": "paged_adamw_8bit"}', "paged_adamw_8bit"),
+    ],
+)
+def test_settings_in_json(text: str, after: str) -> None:
+    assert codes(text, "train_config.json") == ["XLA959"]
+    new = rewritten(text, "train_config.json")
+    assert after in new
+    assert parsed(new) is not None
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        '{"fused": true, "layers": 3}',  # of whom?
+        '{"model_type": "gpt2", "torch_dtype": "float16", "use_cache": true}',
         '{"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3}}',
         '{"train_batch_size": "auto", "wandb": {"enabled": true}}',  # which a trainer fills in: told where it is named
         '{"wandb": {"enabled": true}, "amp": {"enabled": true}}',  # of whom?

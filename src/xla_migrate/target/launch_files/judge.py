@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from ...results import Diagnostic, FileVerdict
 from . import (
     conda,
-    deepspeed_settings,
     dockerfile,
+    json_settings,
     manifests,
     pyproject,
     requirements,
@@ -34,7 +34,7 @@ def check_of(name: str, text: str) -> Check | None:
     if name.endswith((".sh", ".bash", ".sbatch", ".slurm")):
         return shell.check
     if name.endswith(".json"):
-        return deepspeed_settings.check
+        return json_settings.check
     if not name.endswith((".yml", ".yaml")):
         return dockerfile.check
     if re.search(r"^dependencies:", text, re.MULTILINE) and re.search(
