@@ -82,6 +82,8 @@ group = xla.new_group([1])
 x = mine(2)
 if rank == 1:
     xla.all_reduce(x, group=group)
+    assert xla.barrier(group=group) is None
+    assert xla.barrier(group, True).wait() is not False
 report("group of one", x.tolist())
 both = xla.new_group([0, 1])
 in_place("group of both", lambda x: xla.all_reduce(x, group=both), mine(2))

@@ -357,7 +357,7 @@ def all_to_all_single(
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
-    """Wait until every replica is here. All of them have to call it.
+    """Wait until every replica of the group is here. All of them have to call it.
 
     Args:
         group: As for torch; all replicas by default.
@@ -370,6 +370,8 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     Example:
         >>> xla.barrier()
     """
+    if world_size() > 1 and group is not None and group is not dist.group.WORLD:
+        return _several("barrier", group=group, async_op=async_op)
     rendezvous("barrier")
     return _done(async_op)
 

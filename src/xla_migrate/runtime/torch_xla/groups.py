@@ -204,7 +204,12 @@ def _accelerator_group() -> Any:
             return NAME
 
         def barrier(self, opts: Any = None) -> Any:
-            xm.rendezvous("xla_migrate.barrier")  # torch_xla's group does nothing here
+            if self.size() == xr.world_size():
+                xm.rendezvous("xla_migrate.barrier")  # torch_xla's group does nothing here
+            else:
+                mark()
+                xm.wait_device_ops()
+                self.host.barrier()
             return _done(None)
 
         def collective(self, name: str, first: Any, *rest: Any) -> Any:
