@@ -189,7 +189,8 @@ def _with_fixes(
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
     source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
-    later = all(map(options.selects, _DEFERRING))
+    # What a person has written for torch_xla is read where they read it: launches stay.
+    later = not options.origin and all(map(options.selects, _DEFERRING))
     return Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
 
 

@@ -54,7 +54,7 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in reads_of(script, node)]
-    planned = plan(script, dict(reads), always) if reads else {}
+    planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
 
 
