@@ -1,7 +1,8 @@
 """Which tests xdist's workers take together, and in which order: `pytest -n 2`.
 
 A file's tests share results of its fixtures, so a file is what is given away. The runtime's tests share more: its
-patches, process groups and chosen backends belong to a process, and they run in the order of their folders, in one.
+patches, process groups and chosen backends belong to a process, and they run in the order of their folders, in one. Before them
+come the tests that compute on XLA, too: in a process that has gone backward on the CPU before, backward on XLA fails.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/runtime/",)
+_RUNTIME = "tests/runtime/"
+TOGETHER = (_RUNTIME, "tests/codemods/rules/test_torch_xla.py")
 
 
 def room(test: str) -> str:
     """What the test of this id goes with."""
-    return next((folder for folder in TOGETHER if test.startswith(folder)), test.partition("::")[0])
+    return _RUNTIME if test.startswith(TOGETHER) else test.partition("::")[0]
 
 
 def longest_first(items: list[pytest.Item]) -> None:
@@ -25,7 +27,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[bool, bool]:
         own = room(item.nodeid)
-        return own not in TOGETHER, own not in train
+        return own != _RUNTIME, own not in train
 
     items.sort(key=place)
 

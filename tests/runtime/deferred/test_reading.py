@@ -331,6 +331,7 @@ def test_nothing_is_lost_at_exit_or_at_an_exception() -> None:
 def test_nothing_is_lost_at_control_c() -> None:
     body = """
     import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # `nohup` has it ignored
     try:
         step(0)
         os.kill(os.getpid(), signal.SIGINT)
