@@ -1,14 +1,11 @@
 """How fast migrated scripts train on XLA:CPU, beside the same scripts written by hand for torch_xla.
 
-    python docs/bench/training.py [--processors] [--default] [FIXTURE ...]
+    python docs/bench/training.py [--processors] [FIXTURE ...]
 
 Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, under the same taps.
 So is the script migrated with `--unsafe`, where that is another one: it keeps running sums on the device. A step's time
 is the median over the steps after warm-up; of several runs the best counts. Prints the ratios hand-written / migrated
 (1.00 is as fast, more is faster), and how often a step reads from the device. It needs what the tests need.
-
-The tests' arguments are short, with an epoch's end and its evaluation in every fourth step, and log at each. With `--default`
-scripts log as often as they do by default, and train for as long as they do by default.
 
 With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes, all threads
 counted, evaluation included, from the third optimizer step to the last: on a machine that does other work, too, that is the same in each run to a few
@@ -38,31 +35,13 @@ WARMUP = 6
 
 
 KINDS = ("migrated", "unsafe", "hand")
-# By these the tests make runs short, or log at each step.
-_SHORTER = frozenset(
-    "--epochs --images --log-every --train-size --print-freq --train-words --valid-words --log-interval --niter --numImages --num-steps".split()
-)
-
-
-def arguments(fixture: Fixture, place: Path) -> list[str]:
-    """What the scripts are run with."""
-    words = fixture.args("float32", place)
-    if "--default" not in sys.argv:
-        return words
-    kept = []
-    for word in words:
-        if word.startswith("-"):
-            keep = word not in _SHORTER
-        if keep:
-            kept.append(word)
-    return kept
 
 
 def observe(fixture: Fixture, kind: str) -> ObservedRun:
     with tempfile.TemporaryDirectory() as place:
         return run(
             fixture.hand if kind == "hand" else fixture.script,
-            arguments(fixture, Path(place)),
+            fixture.args("float32", Path(place)),
             side="target",
             steps=None,
             precision="float32",
@@ -105,7 +84,7 @@ def processors(fixture: Fixture, kind: str) -> float:
                 Path(place, name).write_bytes(data if isinstance(data, bytes) else data.encode())
             script = Path(place, fixture.script.name)
         done = subprocess.run(
-            [sys.executable, "-c", _METERED, str(script), *arguments(fixture, Path(place))],
+            [sys.executable, "-c", _METERED, str(script), *fixture.args("float32", Path(place))],
             cwd=place,
             env={**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": f"{ROOT}/src:{ROOT}/codemods"},
             capture_output=True,
@@ -128,7 +107,7 @@ def compare_processors(fixture: Fixture) -> None:
 
 
 def main() -> None:
-    chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
+    chosen = [word for word in sys.argv[1:] if word != "--processors"]
     for fixture in SINGLE:
         if (chosen and fixture.name not in chosen) or fixture.missing():
             continue
