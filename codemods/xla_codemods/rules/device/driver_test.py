@@ -1,0 +1,103 @@
+"""A test for the driver's files or tools is False on an XLA host, and the script goes on without an accelerator.
+
+An XLA host has no `nvidia-smi`, no `nvcc` and no `/dev/nvidia0`. Nothing fails: the branch for the CPU is taken.
+`xla.is_available()` answers for the accelerator that there is. The test is left to a person, who knows whether it asks
+for an accelerator or for a tool.
+
+```python
+import os
+import shutil
+from pathlib import Path
+
+def train(model, batch):
+    has_gpu = shutil.which("nvidia-smi") is not None  # XLA118
+    has_driver = os.path.exists("/dev/nvidia0") or Path("/proc/driver/nvidia/version").exists()  # XLA118
+    model(batch).sum().backward()
+    return has_gpu or has_driver
+```
+
+Other files and tools, and a text that speaks of one, ask for nothing of NVIDIA's.
+
+```python
+import os
+import shutil
+from pathlib import Path
+
+def train(model, batch):
+    if os.path.exists("/data/nvidia0") and Path("/dev/shm").exists() and shutil.which("git"):
+        print("run nvidia-smi to see what is used")
+    model(batch).sum().backward()
+```
+
+Where nothing is trained, it is not reported.
+
+```python
+import shutil
+
+print(shutil.which("nvidia-smi"))
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.syntax import keyword
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA118", "driver-test", severity=WARNING)
+
+_TOOLS = {"nvidia-smi", "nvcc"}
+_FILES = ("/dev/nvidia", "/proc/driver/nvidia")
+_PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.PurePosixPath"}
+_MENTIONS = ("nvidia", "nvcc")
+
+
+@RULE.call("shutil.which", mentions=_MENTIONS)
+def tool(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    asked = call.args[0] if call.args else keyword(call, "cmd")
+    if isinstance(asked, ast.Constant) and asked.value in _TOOLS:
+        yield from _found(script, call, f"`{asked.value}`")
+
+
+@RULE.call("os.path.exists", "os.path.isfile", "os.path.isdir", mentions=_MENTIONS)
+def file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    asked = call.args[0] if call.args else keyword(call, "path") or keyword(call, "s")
+    if _is_of_the_driver(script, asked):
+        yield from _found(script, call, "file of NVIDIA's driver")
+
+
+@RULE.method("exists", "is_file", "is_dir", "is_char_device", mentions=_MENTIONS)
+def path(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    assert isinstance(call.func, ast.Attribute)
+    asked = call.func.value
+    if isinstance(asked, ast.Call) and _is_of_the_driver(script, asked):
+        yield from _found(script, call, "file of NVIDIA's driver")
+
+
+def _is_of_the_driver(script: Script, node: ast.expr | None) -> bool:
+    """`"/dev/nvidia0"`, `f"/dev/nvidia{index}"`, `Path("/dev/nvidia0")`."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text.startswith(_FILES)
+        case ast.JoinedStr(values=[first, *_]):
+            return _is_of_the_driver(script, first)
+        case ast.Call(func=function, args=[first]):
+            return script.dotted(function) in _PATHS and _is_of_the_driver(script, first)
+    return False
+
+
+def _found(script: Script, call: ast.Call, missing: str) -> Iterator[Finding]:
+    # Not `is_trained`: helpers that ask for the driver need not import torch.
+    if script.trains or (script.project is not None and script.project.runs_accelerated):
+        message = (
+            f"there is no {missing} on an XLA host, and the CPU is chosen: use `xla.is_available()`"
+        )
+        yield RULE.finding(script, call, message)
