@@ -1,6 +1,6 @@
 """A test for the driver's files or tools is False on an XLA host, and the script goes on without an accelerator.
 
-An XLA host has no `nvidia-smi`, no `nvcc` and no `/dev/nvidia0`. Nothing fails: the branch for the CPU is taken.
+An XLA host has no `nvidia-smi` and no `/dev/nvidia0`. Nothing fails: the branch for the CPU is taken.
 `xla.is_available()` answers for the accelerator that there is. The test is left to a person, who knows whether it asks
 for an accelerator or for a tool.
 
@@ -16,7 +16,8 @@ def train(model, batch):
     return has_gpu or has_driver
 ```
 
-Other files and tools, and a text that speaks of one, ask for nothing of NVIDIA's.
+Other files and tools, and a text that speaks of one, do not ask for a device. `nvcc` is looked for to build CUDA's
+kernels, for which no is right.
 
 ```python
 import os
@@ -24,7 +25,7 @@ import shutil
 from pathlib import Path
 
 def train(model, batch):
-    if os.path.exists("/data/nvidia0") and Path("/dev/shm").exists() and shutil.which("git"):
+    if os.path.exists("/data/nvidia0") and Path("/dev/shm").exists() and shutil.which("nvcc"):
         print("run nvidia-smi to see what is used")
     model(batch).sum().backward()
 ```
@@ -54,17 +55,16 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA118", "driver-test", severity=WARNING)
 
-_TOOLS = {"nvidia-smi", "nvcc"}
 _FILES = ("/dev/nvidia", "/proc/driver/nvidia")
 _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.PurePosixPath"}
-_MENTIONS = ("nvidia", "nvcc")
+_MENTIONS = ("nvidia",)
 
 
 @RULE.call("shutil.which", mentions=_MENTIONS)
 def tool(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     asked = call.args[0] if call.args else keyword(call, "cmd")
-    if isinstance(asked, ast.Constant) and asked.value in _TOOLS:
-        yield from _found(script, call, f"`{asked.value}`")
+    if isinstance(asked, ast.Constant) and asked.value == "nvidia-smi":
+        yield from _found(script, call, "`nvidia-smi`")
 
 
 @RULE.call("os.path.exists", "os.path.isfile", "os.path.isdir", mentions=_MENTIONS)
@@ -97,7 +97,5 @@ def _is_of_the_driver(script: Script, node: ast.expr | None) -> bool:
 def _found(script: Script, call: ast.Call, missing: str) -> Iterator[Finding]:
     # Not `is_trained`: helpers that ask for the driver need not import torch.
     if script.trains or (script.project is not None and script.project.runs_accelerated):
-        message = (
-            f"there is no {missing} on an XLA host, and the CPU is chosen: use `xla.is_available()`"
-        )
+        message = f"there is no {missing} on an XLA host, so this is False there: ask for the accelerator by `xla.is_available()`"
         yield RULE.finding(script, call, message)

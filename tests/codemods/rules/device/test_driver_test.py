@@ -19,7 +19,7 @@ def told(line: str) -> list[str]:
 @each(
     "line",
     [
-        "which('nvcc')",
+        "which('nvidia-smi')",
         "shutil.which(cmd='nvidia-smi')",
         "osp.exists(path='/dev/nvidiactl')",
         "os.path.isfile('/proc/driver/nvidia/version')",
@@ -39,7 +39,8 @@ def test_a_test_for_the_driver_is_told(line: str) -> None:
     "line",
     [
         "which('neuron-top')",
-        "which(nvcc)",
+        "which('nvcc')",
+        "which(nvidia_smi)",
         "os.path.exists('/data/dev/nvidia0')",
         "os.path.exists()",
         "Path('nvidia').exists()",
