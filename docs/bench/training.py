@@ -1,12 +1,13 @@
 """How fast migrated scripts train on XLA:CPU, beside the same scripts written by hand for torch_xla.
 
-    python docs/bench/training.py [--processors] [FIXTURE ...]
+    python docs/bench/training.py [--processors] [--default] [FIXTURE ...]
 
 Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, under the same taps.
 So is the script migrated with `--unsafe`, where that is another one: it keeps running sums on the device. A step's time
 is the median over the steps after warm-up; of several runs the best counts. Prints the ratios hand-written / migrated
 (1.00 is as fast, more is faster), and how often a step reads from the device. It needs what the tests need.
 
+`--default` leaves out the options by which the tests' runs log at each step, so that both scripts log as often as they do by default.
 With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes, all threads
 counted, evaluation included, from the third optimizer step to the last: on a machine that does other work, too, that is the same in each run to a few
 per cent, where the clock is not. It does not see what the host waits for.
@@ -28,6 +29,8 @@ from xla_migrate.verify.judge.observed import ObservedRun
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
+from printed import by_default  # noqa: E402
+
 from tests.e2e.fixtures import SINGLE, Fixture, migrated  # noqa: E402
 
 ROUNDS = 3
@@ -37,11 +40,16 @@ WARMUP = 6
 KINDS = ("migrated", "unsafe", "hand")
 
 
+def arguments(fixture: Fixture, place: Path) -> list[str]:
+    found = fixture.args("float32", place)
+    return by_default(found) if "--default" in sys.argv else found
+
+
 def observe(fixture: Fixture, kind: str) -> ObservedRun:
     with tempfile.TemporaryDirectory() as place:
         return run(
             fixture.hand if kind == "hand" else fixture.script,
-            fixture.args("float32", Path(place)),
+            arguments(fixture, Path(place)),
             side="target",
             steps=None,
             precision="float32",
@@ -84,7 +92,7 @@ def processors(fixture: Fixture, kind: str) -> float:
                 Path(place, name).write_bytes(data if isinstance(data, bytes) else data.encode())
             script = Path(place, fixture.script.name)
         done = subprocess.run(
-            [sys.executable, "-c", _METERED, str(script), *fixture.args("float32", Path(place))],
+            [sys.executable, "-c", _METERED, str(script), *arguments(fixture, Path(place))],
             cwd=place,
             env={**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": f"{ROOT}/src:{ROOT}/codemods"},
             capture_output=True,
@@ -107,7 +115,7 @@ def compare_processors(fixture: Fixture) -> None:
 
 
 def main() -> None:
-    chosen = [word for word in sys.argv[1:] if word != "--processors"]
+    chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
     for fixture in SINGLE:
         if (chosen and fixture.name not in chosen) or fixture.missing():
             continue
