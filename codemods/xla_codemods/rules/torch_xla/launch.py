@@ -22,16 +22,27 @@ the process that is there already.
 ```
 
 The number that torch_xla hands to the function counts the processes of all hosts, that of `xla.launch` those of this
-host. A function that uses it is left, until it asks for `xla.rank()` itself.
+host, unless it is asked for the other one:
+
+```diff
+-import torch_xla.distributed.xla_multiprocessing as xmp
++from xla_migrate import runtime as xla
+
+ def _mp_fn(index, seeds):
+     print(seeds[index])
+
+ if __name__ == "__main__":
+-    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))
++    xla.launch(_mp_fn, args=([1, 2, 3, 4],), of_all_hosts=True)
+```
+
+A call whose arguments are not written out stays.
 
 ```python
 import torch_xla.distributed.xla_multiprocessing as xmp
 
-def _mp_fn(index, seeds):
-    print(seeds[index])
-
-if __name__ == "__main__":
-    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))  # XLA015
+def start(run, options):
+    xmp.spawn(run, **options)  # XLA015
 ```
 """
 
@@ -82,24 +93,18 @@ def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def _launched(
     script: Script, call: ast.Call, arguments: dict[str, ast.expr] | None, edits: list[Edit]
 ) -> Iterator[Finding]:
-    function = _function(script, (arguments or {}).get("fn"))
-    if arguments is None or not script.is_statement(call):
+    if arguments is None or "fn" not in arguments or not script.is_statement(call):
         message = f"how this is called cannot be told from here: {KEPT}"
         yield RULE.finding(script, call, message)
-    elif function is None or _uses_its_number(function):
-        message = (
-            "the number that the function is given counts the processes of all hosts, and that of `xla.launch` those"
-            " of one host: take `xla.rank()` in the function, and leave its first parameter unused"
-        )
-        yield RULE.finding(script, call, message)
-    else:
-        message = (
-            "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
-        )
-        yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
+        return
+    function = _function(script, arguments["fn"])
+    if function is None or _uses_its_number(function):
+        edits.append(AddArgument(call, "of_all_hosts=True"))
+    message = "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
+    yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
 
 
-def _function(script: Script, node: ast.expr | None) -> FunctionNode | None:
+def _function(script: Script, node: ast.expr) -> FunctionNode | None:
     """The function of this file that `node` names, if it is the only one of that name."""
     if not isinstance(node, ast.Name):
         return None

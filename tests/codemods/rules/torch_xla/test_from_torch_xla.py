@@ -82,7 +82,8 @@ def test_calls(call: str, becomes: str) -> None:
         "xm.xla_device(devkind='TPU')",
         "xm.optimizer_step(*x)",
         "print(xm.is_master_ordinal(flag))",
-        "met.metrics_report()",
+        "met.no_such_name()",
+        "xm.collective_permute(x, y)",
     ],
 )
 def test_what_means_something_else_stays_and_is_named(call: str) -> None:
@@ -134,10 +135,15 @@ def test_one_for_several_devices_stays(devices: str) -> None:
         "from elsewhere import f",
     ],
 )
-def test_a_function_that_may_use_its_number_is_not_launched(function: str) -> None:
+def test_a_function_that_may_use_its_number_is_given_that_of_all_hosts(function: str) -> None:
     source = f"import torch_xla.distributed.xla_multiprocessing as xmp\n{function}\nxmp.spawn(f, args=())\n"
-    assert "xmp.spawn(f, args=())" in text(source)
-    assert [code for _, code in left(source)] == ["XLA015"]
+    assert "xla.launch(f, args=(), of_all_hosts=True)" in text(source)
+
+
+def test_a_launch_that_is_not_written_out_stays() -> None:
+    source = "import torch_xla.distributed.xla_multiprocessing as xmp\nxmp.spawn(*given)\n"
+    assert rewritten(source).data.decode() == source
+    assert left(source) == [(2, "XLA015")]
 
 
 def test_a_second_name_for_a_module_stays_and_is_named() -> None:
