@@ -36,6 +36,18 @@ host, unless it is asked for the other one:
 +    xla.launch(_mp_fn, args=([1, 2, 3, 4],), of_all_hosts=True)
 ```
 
+torch's process group over torch_xla's devices is the one that fits the device elsewhere, too:
+
+```diff
+-import torch.distributed as dist
+-import torch_xla.distributed.xla_backend
++from xla_migrate import runtime as xla
+
+ def setup():
+-    dist.init_process_group("xla", init_method="xla://")
++    xla.init_process_group()
+```
+
 A call whose arguments are not written out stays.
 
 ```python
@@ -55,6 +67,7 @@ from typing import TYPE_CHECKING
 from ...analysis.by_hand.calls import KEPT, given, renamed
 from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -88,6 +101,24 @@ def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         elif argument.value.value:
             edits.append(AddArgument(call, "nprocs=1"))
     yield from _launched(script, call, arguments, edits)
+
+
+@RULE.call(
+    "torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"
+)
+def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    backend = call.args[0] if call.args else keyword(call, "backend")
+    if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
+        return
+    edits: list[Edit] = [renamed(script, call, "init_process_group")]
+    for node in (*call.args, *call.keywords):
+        value = node.value if isinstance(node, ast.keyword) else node
+        if isinstance(value, ast.Constant) and value.value in ("xla", "xla://"):
+            edits.append(DropArgument(call, node))
+        elif not isinstance(node, ast.keyword):
+            return  # an address by position
+    message = "this group is of torch_xla's devices only: use `xla.init_process_group`, which takes the device's own"
+    yield RULE.finding(script, call, message, *edits)
 
 
 def _launched(
