@@ -23,9 +23,7 @@ TORCH_XLA = Options(origin="torch_xla")
 TRAINED = [fixture for fixture in SINGLE if fixture.name != "lbfgs"]
 # What the rewritten scripts still need torch_xla for.
 LEFT = {
-    "bert": ["xla_device_hw"],
     "gpt": ["import", "import"],  # the script hands "xla" to a function
-    "vit": ["xla_device_hw"],
 }
 
 

@@ -76,6 +76,40 @@ REMOVED: dict[str, tuple[str, str]] = {
 }
 
 
+# Arguments that releases of torch_xla took and 2.9 does not: function -> argument -> what to do.
+_ONE_KIND = "PJRT has devices of one kind: remove it"
+REMOVED_ARGUMENTS: dict[str, dict[str, str]] = {
+    f"{_XM}.get_xla_supported_devices": {"devkind": _ONE_KIND},
+    f"{_XM}.all_reduce": {"cctx": "remove it: nothing is carried from one to the next any more"},
+    "torch_xla.distributed.parallel_loader.ParallelLoader": {
+        "fixed_batch_size": "give the DataLoader `drop_last=True`"
+    },
+    "torch_xla.distributed.parallel_loader.MpDeviceLoader": {
+        "fixed_batch_size": "give the DataLoader `drop_last=True`"
+    },
+    f"{_XS}.mark_sharding": {
+        "use_dynamo_custom_op": "use `torch_xla.distributed.spmd.mark_sharding_with_gradients`"
+    },
+    "torch_xla.compile": {"num_different_graphs_allowed": "use `max_different_graphs`"},
+}
+# Variables of the environment that nothing in 2.9 reads any more.
+REMOVED_VARIABLES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "XRT_TPU_CONFIG",
+            "XRT_WORKERS",
+            "XRT_DEVICE_MAP",
+            "XRT_MESH_SERVICE_ADDRESS",
+            "XRT_SHARD_WORLD_SIZE",
+        ),
+        "set PJRT_DEVICE, to TPU, NEURON or CPU",
+    ),
+    "GPU_NUM_DEVICES": _CUDA,
+    "XLA_USE_F16": "run the model under `torch.autocast`, in bfloat16",
+    "XLA_DOWNCAST_F16": "run the model under `torch.autocast`, in bfloat16",
+}
+
+
 def removed(dotted: str) -> tuple[str, str, str] | None:
     """The removed name that `dotted` is or lies in, the first release without it, and what to use."""
     name = dotted
@@ -84,3 +118,83 @@ def removed(dotted: str) -> tuple[str, str, str] | None:
             return (name, *REMOVED[name])
         name = name.rpartition(".")[0]
     return None
+
+
+# What the runtime has under torch_xla's own names: on XLA they are torch_xla's objects, elsewhere stand-ins. By namespace, and
+# by the modules that have them; a name of several has one meaning in all of them.
+_STAND_INS: dict[str, dict[tuple[str, ...], str]] = {
+    "spmd": {
+        (
+            _XS,
+            f"{_XS}.xla_sharding",
+            "torch_xla.experimental.xla_sharding",
+        ): "HybridMesh Mesh ShardingSpec "
+        "annotate_custom_sharding apply_backward_optimization_barrier clear_sharding get_1d_mesh get_global_mesh "
+        "mark_sharding mark_sharding_with_gradients set_global_mesh",
+        (f"{_XS}.xla_sharding",): "apply_xla_patch_to_nn_linear",
+        ("torch_xla.distributed.fsdp", "torch_xla.distributed.fsdp.utils"): "checkpoint_module",
+        (
+            "torch_xla.distributed.fsdp.wrap",
+        ): "always_wrap_policy lambda_auto_wrap_policy recursive_wrap "
+        "size_based_auto_wrap_policy transformer_auto_wrap_policy",
+        (
+            "torch_xla.experimental.spmd_fully_sharded_data_parallel",
+        ): "SpmdFullyShardedDataParallel",
+        (
+            _XR,
+        ): "addressable_runtime_device_count global_runtime_device_attributes global_runtime_device_count is_spmd "
+        "use_spmd",
+    },
+    "profiler": {
+        (
+            "torch_xla.debug.profiler",
+        ): "StepTrace Trace start_server start_trace stop_trace trace trace_detached trace_me",
+    },
+    "counters": {
+        (
+            "torch_xla.debug.metrics",
+        ): "clear_all clear_counters clear_metrics counter_names counter_value "
+        "executed_fallback_ops metric_data metric_names metrics_report short_metrics_report",
+    },
+    "loops": {
+        ("torch_xla.experimental.assume_pure",): "assume_pure",
+        ("torch_xla.experimental.gradient_accumulation",): "gradient_accumulation",
+        ("torch_xla.experimental.scan",): "scan",
+        ("torch_xla.experimental.scan_layers",): "scan_layers",
+    },
+    "helpers": {
+        ("torch_xla", "torch_xla.torch_xla"): "devices real_devices",
+        (
+            _XM,
+        ): "RateTracker do_on_ordinals get_xla_supported_devices optimization_barrier_ send_cpu_data_to_device unlazy "
+        "xla_device_hw xla_device_kind xla_real_devices",
+        ("torch_xla.distributed.xla_multiprocessing",): "MpModelWrapper MpSerialExecutor",
+        (
+            "torch_xla.experimental",
+            "torch_xla.experimental.eager",
+        ): "eager_mode eager_mode_context is_eager_mode",
+        (
+            _XR,
+            "torch_xla.experimental.pjrt",
+        ): "device_type host_index initialize_cache is_bf16_supported process_count "
+        "process_index set_device_type",
+        (
+            "torch_xla.test.test_utils",
+        ): "close_summary_writer get_summary_writer now print_test_update "
+        "print_training_update write_to_summary",
+        (
+            "torch_xla.utils.utils",
+        ): "FnDataGenerator SampleGenerator check_env_flag eprint getenv_as parallel_work",
+    },
+}
+
+# torch_xla's name -> the runtime's, as `spmd.Mesh`.
+STAND_INS: dict[str, str] = {
+    f"{home}.{name}": f"{namespace}.{name}"
+    for namespace, homes in _STAND_INS.items()
+    for of_names, names in homes.items()
+    for home in of_names
+    for name in names.split()
+}
+# Those for FSDP of either kind: beside the one that has no stand-in they stay with it.
+FOR_WRAPPING = frozenset(n for n in STAND_INS if n.startswith("torch_xla.distributed.fsdp"))

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
     from .compat.accelerate_pipelines import prepare_pippy
     from .compat.apex import NovoGrad, cast_inputs, mixed_precision
+    from .compat.by_hand import counters, helpers, loops, profiler, spmd
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
     from .compat.pretrained import save_pretrained
@@ -153,6 +154,7 @@ __all__ = [
     "compiler_options",
     "computed",
     "convert_sync_batchnorm",
+    "counters",
     "data_parallel_size",
     "destroy_process_group",
     "device_count",
@@ -171,6 +173,7 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "get_state_dict",
+    "helpers",
     "inference_mode",
     "init_distributed_device",
     "init_process_group",
@@ -185,6 +188,7 @@ __all__ = [
     "load",
     "load_state",
     "local_rank",
+    "loops",
     "manual_seed",
     "mark_step",
     "marked_step",
@@ -202,6 +206,7 @@ __all__ = [
     "patch_lightning",
     "prepare_pippy",
     "profile",
+    "profiler",
     "put",
     "range_pop",
     "range_push",
@@ -227,6 +232,7 @@ __all__ = [
     "set_rng_state_all",
     "set_state_dict",
     "sparse",
+    "spmd",
     "supports_fused",
     "synchronize",
     "use_spmd",
@@ -239,6 +245,7 @@ _LAZY = {
     "compat.accelerate": "patch_accelerate",
     "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",
     "compat.accelerate_pipelines": "prepare_pippy",
+    "compat.by_hand": "counters helpers loops profiler spmd",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",

@@ -87,6 +87,8 @@ def launch(
     join: bool = True,
     daemon: bool = False,
     start_method: str = "spawn",
+    *,
+    of_all_hosts: bool = False,
 ) -> Any:
     """``torch.multiprocessing.spawn`` for the devices of this host: ``fn(local_rank, *args)``.
 
@@ -100,6 +102,8 @@ def launch(
         join: Wait for them. Otherwise the answer has a ``join`` method.
         daemon: As for ``torch.multiprocessing.spawn``.
         start_method: As for ``torch.multiprocessing.spawn``.
+        of_all_hosts: Give ``fn`` the rank among the processes of all hosts, as ``xmp.spawn`` does; under torchrun the
+            rank on this one, as ``torch_xla.launch`` does.
 
     Returns:
         None; with ``join=False`` an object with ``join``.
@@ -114,6 +118,8 @@ def launch(
     """
     if nprocs is not None and nprocs < 1:
         raise ValueError(f"launch(nprocs={nprocs}): must be at least 1")
+    if of_all_hosts and not _launchers.has_agent():
+        fn = _OfAllHosts(fn)
     if world_size() > 1:
         fn(local_rank(), *args)
     else:
@@ -125,6 +131,17 @@ def launch(
         with _group_ends_with_it():
             fn(0, *args)
     return None if join else Done()
+
+
+class _OfAllHosts:
+    """What a process runs that is to be told its rank among all."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, local_rank: int, *args: Any) -> Any:
+        # A process that has been started on an eager device joins no group before it asks for one.
+        return self._fn(rank() if world_size() > 1 else local_rank, *args)
 
 
 def init_process_group(

@@ -36,15 +36,28 @@ def marked_after(script: Script, anchor: ast.stmt) -> bool:
 
 
 def _is_in_a_context(script: Script, anchor: ast.stmt) -> bool:
-    """`with xla.marked_step():`."""
+    """`with xla.marked_step():`, or a function that runs in it: decorated, `xla.marked_step()(function)`."""
     for node in (anchor, *script.ancestors(anchor)):
         if isinstance(node, ast.With):
-            asked = [i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call)]
-            if any(script.dotted(call.func) in _CONTEXTS for call in asked):
+            if any(_is_context(script, item.context_expr) for item in node.items):
                 return True
-        elif isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            decorated = any(_is_context(script, decorator) for decorator in node.decorator_list)
+            return decorated or node.name in script.cached(_wrapped)
+        elif isinstance(node, (ast.For, ast.While)):
             return False
     return False
+
+
+def _is_context(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in _CONTEXTS
+
+
+def _wrapped(script: Script) -> frozenset[str]:
+    """The names of functions that are handed to such a context."""
+    calls = (call for call, _ in script.index.of(ast.Call) if _is_context(script, call.func))
+    given = (call.args[0] for call in calls if call.args)
+    return frozenset(getattr(node, "attr", "") or getattr(node, "id", "") for node in given)
 
 
 def read_after(script: Script, anchor: ast.stmt) -> bool:

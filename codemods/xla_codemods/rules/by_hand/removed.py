@@ -15,6 +15,23 @@ def others():
     return xm.get_local_ordinal()
 ```
 
+Arguments, numbers of processes and variables of the environment that it no longer takes are found, too:
+
+```python
+import os
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.xla_multiprocessing as xmp
+
+os.environ["XRT_TPU_CONFIG"] = "tpu_worker;0;10.0.0.2:8470"  # XLA010
+devices = xm.get_xla_supported_devices("TPU")  # XLA010
+
+def _mp_fn(index):
+    print(index)
+
+if __name__ == "__main__":
+    xmp.spawn(_mp_fn, nprocs=8)  # XLA010
+```
+
 With others in a `try`, the whole is taken for missing, and the script silently goes on without XLA:
 
 ```python
@@ -45,8 +62,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...catalog.torch_xla import REMOVED, removed
-from ...finding import Finding
+from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, REMOVED_VARIABLES, removed
+from ...finding import WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -54,6 +71,8 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule("XLA010", "torch-xla-removed")
+
+_SPAWN = "torch_xla.distributed.xla_multiprocessing.spawn"
 
 
 @RULE.call(*REMOVED)
@@ -79,6 +98,53 @@ def imported_from(script: Script, statement: ast.ImportFrom, scope: Scope) -> It
         return
     for alias in statement.names:
         yield from _finding(script, statement, f"{statement.module}.{alias.name}")
+
+
+@RULE.call(*REMOVED_ARGUMENTS)
+def argument(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    dotted = script.dotted(call.func, scope) or ""
+    for given in call.keywords:
+        if instead := REMOVED_ARGUMENTS[dotted].get(given.arg or ""):
+            yield _refused(script, given, f"`{dotted}({given.arg}=...)`", instead)
+    for first in call.args[:1]:
+        of_kinds = "devkind" in REMOVED_ARGUMENTS[dotted]
+        if of_kinds and isinstance(first, ast.Constant) and isinstance(first.value, str):
+            yield _refused(
+                script, first, f"`{dotted}({first.value!r})`", REMOVED_ARGUMENTS[dotted]["devkind"]
+            )
+
+
+@RULE.call(_SPAWN)
+def processes(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Once it was a number of cores; now it is all devices, or one."""
+    given = [k.value for k in call.keywords if k.arg == "nprocs"] or call.args[2:3]
+    for count in given:
+        if isinstance(count, ast.Constant) and count.value not in (None, 1):
+            instead = "leave it out for a process on every device, and limit them by TPU_VISIBLE_CHIPS or CPU_NUM_DEVICES"
+            yield _refused(script, count, f"`xmp.spawn(nprocs={ast.unparse(count)})`", instead)
+
+
+@RULE.node(ast.Subscript, mentions=tuple(REMOVED_VARIABLES))
+def variable(script: Script, place: ast.Subscript, scope: Scope) -> Iterator[Finding]:
+    if isinstance(place.ctx, ast.Store) and script.dotted(place.value, scope) == "os.environ":
+        yield from _variable(script, place, place.slice)
+
+
+@RULE.call("os.environ.setdefault", "os.putenv", mentions=tuple(REMOVED_VARIABLES))
+def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for name in call.args[:1]:
+        yield from _variable(script, call, name)
+
+
+def _variable(script: Script, place: ast.expr, name: ast.expr) -> Iterator[Finding]:
+    instead = REMOVED_VARIABLES.get(name.value) if isinstance(name, ast.Constant) else None  # type: ignore[arg-type]
+    if instead:
+        message = f"`{ast.unparse(name)}` has no effect: torch_xla 2.9 does not read it: {instead}"
+        yield RULE.finding(script, place, message, severity=WARNING)
+
+
+def _refused(script: Script, node: ast.expr | ast.keyword, what: str, instead: str) -> Finding:
+    return RULE.finding(script, node, f"{what} fails: torch_xla 2.9 does not take it: {instead}")
 
 
 def _finding(script: Script, node: ast.expr | ast.stmt, dotted: str | None) -> Iterator[Finding]:

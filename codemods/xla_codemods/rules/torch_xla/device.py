@@ -48,7 +48,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 
 second = torch_xla.device(1)  # XLA012
-devices = xm.get_xla_supported_devices()  # XLA019
+kind = xm.xla_device(devkind="TPU")  # XLA012
 ```
 """
 
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA012", "torch-xla-device", severity=WARNING, origin="torch_xla")
 
+_PJRT = "torch_xla.experimental.pjrt"  # which became the runtime
 _DEVICES = ("torch_xla.device", f"{XM}.xla_device", f"{XR}.xla_device")
 # What asks nothing more than the runtime's function does, by its name there.
 _ASKED = {
@@ -78,6 +79,9 @@ _ASKED = {
     f"{XM}.get_ordinal": "rank",
     f"{XM}.get_local_ordinal": "local_rank",
     f"{XM}.xrt_world_size": "world_size",
+    f"{_PJRT}.world_size": "world_size",
+    f"{_PJRT}.global_ordinal": "rank",
+    f"{_PJRT}.local_ordinal": "local_rank",
 }
 _GIVEN = {f"{XM}.get_memory_info": "memory_info", f"{XM}.is_xla_tensor": "is_accelerator"}
 

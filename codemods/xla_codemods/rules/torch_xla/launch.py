@@ -22,16 +22,39 @@ the process that is there already.
 ```
 
 The number that torch_xla hands to the function counts the processes of all hosts, that of `xla.launch` those of this
-host. A function that uses it is left, until it asks for `xla.rank()` itself.
+host, unless it is asked for the other one:
+
+```diff
+-import torch_xla.distributed.xla_multiprocessing as xmp
++from xla_migrate import runtime as xla
+
+ def _mp_fn(index, seeds):
+     print(seeds[index])
+
+ if __name__ == "__main__":
+-    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))
++    xla.launch(_mp_fn, args=([1, 2, 3, 4],), of_all_hosts=True)
+```
+
+torch's process group over torch_xla's devices is the one that fits the device elsewhere, too:
+
+```diff
+-import torch.distributed as dist
+-import torch_xla.distributed.xla_backend
++from xla_migrate import runtime as xla
+
+ def setup():
+-    dist.init_process_group("xla", init_method="xla://")
++    xla.init_process_group()
+```
+
+A call whose arguments are not written out stays.
 
 ```python
 import torch_xla.distributed.xla_multiprocessing as xmp
 
-def _mp_fn(index, seeds):
-    print(seeds[index])
-
-if __name__ == "__main__":
-    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))  # XLA015
+def start(run, options):
+    xmp.spawn(run, **options)  # XLA015
 ```
 """
 
@@ -44,6 +67,7 @@ from typing import TYPE_CHECKING
 from ...analysis.by_hand.calls import KEPT, given, renamed
 from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
+from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -79,27 +103,39 @@ def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _launched(script, call, arguments, edits)
 
 
+@RULE.call(
+    "torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"
+)
+def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    backend = call.args[0] if call.args else keyword(call, "backend")
+    if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
+        return
+    edits: list[Edit] = [renamed(script, call, "init_process_group")]
+    for node in (*call.args, *call.keywords):
+        value = node.value if isinstance(node, ast.keyword) else node
+        if isinstance(value, ast.Constant) and value.value in ("xla", "xla://"):
+            edits.append(DropArgument(call, node))
+        elif not isinstance(node, ast.keyword):
+            return  # an address by position
+    message = "this group is of torch_xla's devices only: use `xla.init_process_group`, which takes the device's own"
+    yield RULE.finding(script, call, message, *edits)
+
+
 def _launched(
     script: Script, call: ast.Call, arguments: dict[str, ast.expr] | None, edits: list[Edit]
 ) -> Iterator[Finding]:
-    function = _function(script, (arguments or {}).get("fn"))
-    if arguments is None or not script.is_statement(call):
+    if arguments is None or "fn" not in arguments or not script.is_statement(call):
         message = f"how this is called cannot be told from here: {KEPT}"
         yield RULE.finding(script, call, message)
-    elif function is None or _uses_its_number(function):
-        message = (
-            "the number that the function is given counts the processes of all hosts, and that of `xla.launch` those"
-            " of one host: take `xla.rank()` in the function, and leave its first parameter unused"
-        )
-        yield RULE.finding(script, call, message)
-    else:
-        message = (
-            "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
-        )
-        yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
+        return
+    function = _function(script, arguments["fn"])
+    if function is None or _uses_its_number(function):
+        edits.append(AddArgument(call, "of_all_hosts=True"))
+    message = "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
+    yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
 
 
-def _function(script: Script, node: ast.expr | None) -> FunctionNode | None:
+def _function(script: Script, node: ast.expr) -> FunctionNode | None:
     """The function of this file that `node` names, if it is the only one of that name."""
     if not isinstance(node, ast.Name):
         return None

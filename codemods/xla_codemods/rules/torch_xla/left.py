@@ -4,16 +4,14 @@ Such a script goes on training on XLA: the runtime and torch_xla are at home in 
 so runs on no other backend. Each place is named, with what to use by hand.
 
 ```python
-import numpy as np
+import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP
 
-def shard(model, x):
-    xr.use_spmd()  # XLA019
-    mesh = xs.Mesh(np.arange(4), (4,), ("data",))  # XLA019
-    xs.mark_sharding(x, mesh, ("data", None))  # XLA019
-    return FSDP(model)  # XLA019
+def shard(model, x, pairs):
+    y = xm.collective_permute(x, pairs)  # XLA019
+    part = xs.XLAShardedTensor(y)  # XLA019
+    return FSDP(model), part  # XLA019
 ```
 
 An import is left, and named, where a string may still mean one of its devices; a name that only asks whether torch_xla is
@@ -51,26 +49,50 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
 
-_MESH = "`xla.use_spmd()` splits batches over all devices, for one mesh along them"
 _SHARDED = "`xla.FullyShardedDataParallel` splits weights over all devices, under `xla.use_spmd()`"
-# What to use by hand; the longest name that fits counts.
+_GRAPH = "it looks into torch_xla's graphs, which no other backend has"
+_KERNEL = "a kernel of TPUs: write the same in torch for other devices"
+_EXPORT = "export the model in a script of its own: `torch.export` is of all backends"
+_VARIABLE = "it is a string: write it out"
+# What is to be done by hand where the script is to do without torch_xla; the longest name that fits counts.
 _BY_HAND = {
-    f"{XR}.use_spmd": _MESH,
-    "torch_xla.distributed.spmd": _MESH,
-    "torch_xla.distributed.fsdp": _SHARDED,
-    "torch_xla.experimental.spmd_fully_sharded_data_parallel": _SHARDED,
-    "torch_xla.debug.metrics": "`xla.metrics()` counts compiles, launches and host reads",
-    "torch_xla.debug.profiler": "`xla.profile` records, and `xla.range_push` names ranges",
-    "torch_xla.compile": "`with xla.marked_step():` is one graph",
+    "torch_xla": '`if xla.device_type() == "xla":` keeps it for torch_xla, where the script is to run elsewhere',
+    "torch_xla.core.functions": "the runtime's collectives pass no gradients on: average the loss, or the gradients",
+    "torch_xla.core.xla_builder": _KERNEL,
+    "torch_xla.core.xla_op_registry": _KERNEL,
+    "torch_xla.core.xla_env_vars": _VARIABLE,
+    "torch_xla.debug": _GRAPH,
     "torch_xla.device_count": "`xla.device_count()` counts the processes of this host",
-    f"{XM}.xla_device_hw": "`xla.device_name()` names the device",
-    f"{XM}.get_xla_supported_devices": "`xla.device_count()` counts the processes of this host",
-    f"{XR}.device_type": "`xla.device_name()` names the device",
-    f"{XR}.global_device_count": "`xla.data_parallel_size()` counts the devices that share a batch",
-    f"{XR}.global_runtime_device_count": "`xla.data_parallel_size()` counts the devices that share a batch",
+    "torch_xla.distributed.data_parallel": "`xla.launch` starts a process for each device",
+    "torch_xla.distributed.fsdp": _SHARDED,
+    "torch_xla.distributed.spmd": "without torch_xla it is `torch.distributed.tensor` that shards tensors",
+    "torch_xla.distributed.xla_backend": "`xla.init_process_group()` makes the group that fits the device",
+    "torch_xla.distributed.zero_redundancy_optimizer": _SHARDED,
+    "torch_xla.experimental.custom_kernel": _KERNEL,
+    "torch_xla.experimental.custom_kernel.flash_attention": "`torch.nn.functional.scaled_dot_product_attention` computes "
+    "the same, with `scale=1.0`",
+    "torch_xla.experimental.distributed_checkpoint": "`xla.save(xla.get_model_state_dict(model), path)` writes whole tensors",
+    "torch_xla.experimental.gru.GRU": "`torch.nn.GRU` computes the same",
+    "torch_xla.experimental.splash_attention": _KERNEL,
+    "torch_xla.experimental.fori_loop": "a loop of Python computes the same, in a longer graph",
+    "torch_xla.experimental.plugins": "the runtime knows TPU, Neuron and the CPU: set PJRT_DEVICE",
+    "torch_xla.stablehlo": _EXPORT,
+    "torch_xla.utils.dlpack": "`torch.utils.dlpack` is of all backends",
+    f"{XM}.get_stablehlo": _GRAPH,
+    f"{XM}.get_stablehlo_bytecode": _GRAPH,
+    f"{XM}.xla_replication_devices": "`xla.world_size()` counts the processes",
+    f"{XM}.xla_rendezvous": "`xla.all_gather_object` tells objects to all processes",
+    f"{XM}.collective_permute": "`xla.all_to_all_single` sends to each process what is its own",
     f"{XM}.collective_broadcast": "`xla.broadcast` takes one tensor",
     f"{XM}.reduce_scatter": "`xla.reduce_scatter_tensor` fills a tensor",
+    f"{XM}.reduce_scatter_bucketized": "`xla.reduce_scatter_tensor` fills a tensor",
+    f"{XM}.all_gather_bucketized": "`xla.all_gather_into_tensor` fills a tensor",
+    f"{XM}.all_reduce_bucketized_gradients": "`xla.reduce_gradients(optimizer)` averages all gradients",
     f"{XM}.all_to_all": "`xla.all_to_all_single` fills a tensor",
+    f"{XR}.addressable_device_count": "`xla.device_count()` counts the processes of this host",
+    f"{XR}.global_device_count": "`xla.data_parallel_size()` counts the devices that share a batch",
+    f"{XR}.local_device_count": "`xla.device_count()` counts the processes of this host",
+    f"{XR}.local_process_count": "`xla.device_count()` counts the processes of this host",
 }
 
 

@@ -45,18 +45,30 @@ With something between averaging and step, as clipping, the step itself averages
 +            xla.optimizer_step(optimizer, average=False)
 ```
 
+A function that torch_xla is to make one graph of runs between two marks, and so it does in the runtime, with the same limits:
+
+```diff
+-import torch_xla
++from xla_migrate import runtime as xla
+
+-@torch_xla.compile
++@xla.marked_step()
+ def evaluate(model, x):
+     return model(x)
+
+-step = torch_xla.compile(evaluate, full_graph=True)
++step = xla.marked_step(full_graph=True)(evaluate)
+```
+
 Averages over some replicas stay, and so do arguments of the step: with a closure torch_xla averages before it computes
 the gradients (fact 1.23).
 
 ```python
-import torch_xla
 import torch_xla.core.xla_model as xm
 
 def step(optimizer, closure, pairs):
     xm.reduce_gradients(optimizer, groups=pairs)  # XLA013
     xm.optimizer_step(optimizer, optimizer_args={"closure": closure})  # XLA013
-
-compiled = torch_xla.compile(step)  # XLA019
 ```
 """
 
@@ -79,6 +91,11 @@ if TYPE_CHECKING:
 RULE = Rule("XLA013", "torch-xla-step", severity=WARNING, origin="torch_xla")
 
 _MARKS = ("torch_xla.sync", f"{XM}.mark_step")
+_COMPILES = (
+    "torch_xla.compile",
+    "torch_xla.experimental.compile",
+    "torch_xla.experimental.eager.compile",
+)
 _STEP_ARGUMENTS = ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout")
 
 
@@ -103,6 +120,26 @@ def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 @RULE.call("torch_xla.step")
 def step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield _found(script, call, "marked_step", renamed(script, call, "marked_step"))
+
+
+@RULE.call(*_COMPILES)
+def compiled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    arguments = given(call, ("f", "full_graph", "name", "max_different_graphs"))
+    if arguments is None:
+        yield RULE.finding(script, call, f"`xla.marked_step` has no such arguments: {KEPT}")
+        return
+    function = arguments.pop("f", None)
+    text = ", ".join(f"{name}={{{k}}}" for k, name in enumerate(arguments))
+    text, holes = f"{script.xla}.marked_step({text})", tuple(arguments.values())
+    if function is not None and not is_constant(function, None):
+        text, holes = f"{text}({{{len(holes)}}})", (*holes, function)
+    yield _found(script, call, "marked_step", Replace(call, text, holes))
+
+
+@RULE.reference(*_COMPILES)
+def decorator(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if node in getattr(script.parent(node), "decorator_list", ()):
+        yield _found(script, node, "marked_step", Replace(node, f"{script.xla}.marked_step()"))
 
 
 @RULE.call(f"{XM}.optimizer_step")

@@ -30,8 +30,16 @@ _OPS: dict[str, Any] = {
 
 
 @contextlib.contextmanager
-def marked_step() -> Iterator[None]:
-    """A context that is one graph: ``torch_xla.step()``. Marks the step where it begins and where it ends.
+def marked_step(
+    full_graph: bool = False, name: str | None = None, max_different_graphs: int | None = None
+) -> Iterator[None]:
+    """A context that is one graph: ``torch_xla.step()``, ``torch_xla.compile()``. Marks the step where it begins and where it
+    ends. It is a decorator, too: ``xla.marked_step()(function)``.
+
+    Args:
+        full_graph: An error on torch_xla, if something reads a value in between.
+        name: Of the graph, in torch_xla's logs.
+        max_different_graphs: An error on torch_xla, if there come to be more graphs than these.
 
     Returns:
         A context manager.
@@ -42,9 +50,27 @@ def marked_step() -> Iterator[None]:
     """
     mark_step()
     try:
-        yield
+        with _limited(full_graph, name, max_different_graphs):
+            yield
     finally:
         mark_step()
+
+
+def _limited(
+    full_graph: bool, name: str | None, max_different_graphs: int | None
+) -> contextlib.AbstractContextManager[Any]:
+    """torch_xla's own context where it is asked for more than marks, or has its eager mode to leave."""
+    if not uses_torch_xla():
+        return contextlib.nullcontext()
+    from ..torch_xla.modules import torch_xla
+
+    asked = full_graph or name is not None or max_different_graphs is not None
+    if not asked and not torch_xla._XLAC._get_use_eager_mode():
+        return contextlib.nullcontext()
+    found: contextlib.AbstractContextManager[Any] = torch_xla.compile(
+        full_graph=full_graph, name=name, max_different_graphs=max_different_graphs
+    )
+    return found
 
 
 def add_step_closure(

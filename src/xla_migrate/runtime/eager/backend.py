@@ -130,11 +130,19 @@ def prefetch_sizes() -> tuple[int, int]:
 
 
 def sender(device: torch.device, sharding: Any, reused: bool) -> Sender:
-    if sharding is not None:
+    if sharding is not None and not _is_of_one_device(sharding):
         raise ValueError("input_sharding is for SPMD on XLA; this is an eager device")
     if device.type == "cuda":
         return CudaSender(device)
     return _PlainSender(device)
+
+
+def _is_of_one_device(sharding: Any) -> bool:
+    """True for what ``xla.spmd.ShardingSpec`` makes on this backend: its mesh has the one device."""
+    from ..compat.by_hand.meshes import ShardingSpec
+
+    given = sharding.values() if isinstance(sharding, dict) else (sharding,)
+    return all(each is None or isinstance(each, ShardingSpec) for each in given)
 
 
 class _PlainSender:

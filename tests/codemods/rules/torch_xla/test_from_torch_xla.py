@@ -82,7 +82,8 @@ def test_calls(call: str, becomes: str) -> None:
         "xm.xla_device(devkind='TPU')",
         "xm.optimizer_step(*x)",
         "print(xm.is_master_ordinal(flag))",
-        "met.metrics_report()",
+        "met.no_such_name()",
+        "xm.collective_permute(x, y)",
     ],
 )
 def test_what_means_something_else_stays_and_is_named(call: str) -> None:
@@ -134,10 +135,15 @@ def test_one_for_several_devices_stays(devices: str) -> None:
         "from elsewhere import f",
     ],
 )
-def test_a_function_that_may_use_its_number_is_not_launched(function: str) -> None:
+def test_a_function_that_may_use_its_number_is_given_that_of_all_hosts(function: str) -> None:
     source = f"import torch_xla.distributed.xla_multiprocessing as xmp\n{function}\nxmp.spawn(f, args=())\n"
-    assert "xmp.spawn(f, args=())" in text(source)
-    assert [code for _, code in left(source)] == ["XLA015"]
+    assert "xla.launch(f, args=(), of_all_hosts=True)" in text(source)
+
+
+def test_a_launch_that_is_not_written_out_stays() -> None:
+    source = "import torch_xla.distributed.xla_multiprocessing as xmp\nxmp.spawn(*given)\n"
+    assert rewritten(source).data.decode() == source
+    assert left(source) == [(2, "XLA015")]
 
 
 def test_a_second_name_for_a_module_stays_and_is_named() -> None:
@@ -296,3 +302,52 @@ def test_a_script_with_star_imports_is_left_without_the_option() -> None:
     done = migrate(STARS.encode())
     assert done.data == STARS.encode()
     assert {f.code for f in done.left} >= {"XLA010", "XLA011"}
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("@torch_xla.compile\ndef step(x):", "step(x)"),
+        ("@torch_xla.compile(full_graph=True)\ndef step(x):", "step(x)"),
+        ("def step(x):", "torch_xla.compile(step, full_graph=True)(x)"),
+        ("def step(x):", "torch_xla.compile(f=step)(x)"),
+        ("@torch_xla.step()\ndef step(x):", "step(x)"),
+        ("@torch_xla.experimental.compile\ndef step(x):", "step(x)"),
+    ],
+)
+def test_a_step_that_is_one_graph_gets_no_mark_of_its_own(function: str, call: str) -> None:
+    """Within `full_graph=True` a mark raises."""
+    new = text(
+        f"import torch\nimport torch_xla\n\nmodel = torch.nn.Linear(2, 2)\n"
+        f"optimizer = torch.optim.SGD(model.parameters())\n\n{function}\n"
+        "    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n    return loss\n\n"
+        f"for x in batches:\n    loss = {call}\n"
+    )
+    assert "torch_xla" not in new
+    assert "xla.marked_step(" in new
+    assert "mark_step()" not in new.replace("marked_step()", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "becomes"),
+    [
+        ('dist.init_process_group("xla", init_method="xla://")', "xla.init_process_group()"),
+        (
+            'dist.init_process_group(backend="xla", init_method="xla://")',
+            "xla.init_process_group()",
+        ),
+        ('dist.init_process_group("xla", "xla://")', "xla.init_process_group()"),
+        ('dist.init_process_group("xla")', "xla.init_process_group()"),
+        (
+            'dist.init_process_group("xla", rank=r, world_size=n)',
+            "xla.init_process_group(rank=r, world_size=n)",
+        ),
+    ],
+)
+def test_the_group_of_its_devices(call: str, becomes: str) -> None:
+    new = text(
+        "import torch.distributed as dist\nimport torch_xla.core.xla_model as xm\n"
+        f"import torch_xla.distributed.xla_backend\n\ndef f(r, n):\n    {call}\n    return xm.xla_device()\n"
+    )
+    assert becomes in new
+    assert "torch_xla" not in new

@@ -1,0 +1,91 @@
+"""What torch_xla alone has goes by the same name in the runtime, which has a stand-in for it elsewhere.
+
+Meshes and shardings of SPMD, traces, counters, loops within a graph, and what scripts take from torch_xla beside that. On XLA
+each of these names is torch_xla's own object, so losses, compiles and launches stay. Elsewhere a mesh is of the one device of
+the process, a trace is torch.profiler's, and counters are empty.
+
+```diff
+ import numpy as np
+-import torch_xla
+-import torch_xla.debug.metrics as met
+-import torch_xla.debug.profiler as xp
+-import torch_xla.distributed.parallel_loader as pl
+-import torch_xla.distributed.spmd as xs
+-import torch_xla.runtime as xr
+-from torch_xla.experimental.spmd_fully_sharded_data_parallel import SpmdFullyShardedDataParallel as FSDPv2
++from xla_migrate import runtime as xla
+
+-xr.use_spmd()
+-count = xr.global_runtime_device_count()
+-mesh = xs.Mesh(np.arange(count), (count, 1), ("fsdp", "model"))
++xla.spmd.use_spmd()
++count = xla.spmd.global_runtime_device_count()
++mesh = xla.spmd.Mesh(np.arange(count), (count, 1), ("fsdp", "model"))
+
+ def train(model, loader):
+-    model = FSDPv2(model, mesh=mesh)
+-    split = xs.ShardingSpec(mesh, ("fsdp", None))
++    model = xla.spmd.SpmdFullyShardedDataParallel(model, mesh=mesh)
++    split = xla.spmd.ShardingSpec(mesh, ("fsdp", None))
+-    for x in pl.MpDeviceLoader(loader, torch_xla.device(), input_sharding=split):
+-        with xp.Trace("forward"):
++    for x in xla.MpDeviceLoader(loader, xla.xla_device(), input_sharding=split):
++        with xla.profiler.Trace("forward"):
+             model(x)
+-    print(met.metrics_report())
++    print(xla.counters.metrics_report())
+```
+
+`torch_xla.runtime.use_spmd` is not `xla.use_spmd`: that one splits every batch over all devices, and here the script says what is
+split. Where torch_xla has been left behind it takes one device, and says so if there are more.
+
+What wraps modules for `XlaFullyShardedDataParallel` stays with it, since that one has no stand-in.
+
+```python
+from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel, checkpoint_module
+
+def shard(model):
+    return XlaFullyShardedDataParallel(checkpoint_module(model))  # XLA019
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...catalog.torch_xla import FOR_WRAPPING, STAND_INS
+from ...edits import Replace
+from ...finding import WARNING, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA021", "torch-xla-stand-in", severity=WARNING, origin="torch_xla")
+
+
+@RULE.call(*STAND_INS)
+def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _finding(script, call.func, scope)
+
+
+@RULE.reference(*STAND_INS)
+def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    if isinstance(getattr(node, "ctx", None), ast.Load):
+        yield from _finding(script, node, scope)
+
+
+def _finding(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    dotted = script.dotted(node, scope) or ""
+    if dotted in FOR_WRAPPING and script.cached(_wraps_without_stand_in):
+        return
+    name = f"xla.{STAND_INS[dotted]}"
+    message = f"this runs with torch_xla only: use `{name}`, which is torch_xla's own there"
+    yield RULE.finding(script, node, message, Replace(node, f"{script.xla}{name[3:]}"))
+
+
+def _wraps_without_stand_in(script: Script) -> bool:
+    return "XlaFullyShardedDataParallel" in script.source.text
