@@ -67,10 +67,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.device_members import is_name_for_cuda
+from ...analysis.devices.asked.members import is_name_for_cuda
+from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
-from ...analysis.devices.renamed import is_renamed
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,

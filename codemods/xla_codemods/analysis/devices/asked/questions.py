@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..flow import reaching
-from ..inference.values import DEVICE, STRING
+from ...flow import reaching
+from ...inference.values import DEVICE, STRING
+from ..specs import Devices
 from .renamed import is_renamed, is_xla_or_renamed
-from .specs import Devices
 
 if TYPE_CHECKING:
-    from ..bindings import Binding
-    from ..parsed_file import ParsedFile
-    from ..scopes import Scope
+    from ...bindings import Binding
+    from ...parsed_file import ParsedFile
+    from ...scopes import Scope
 
 _DEEPEST = 6  # steps from a word, or a device, to the question
 _AS_TEXT = frozenset({"str", "repr", "format", "ascii", "getattr"})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .inference.values import CLASS
-from .scopes import resolve
+from ...inference.values import CLASS
+from ...scopes import resolve
 
 if TYPE_CHECKING:
-    from .bindings import Binding
-    from .parsed_file import ParsedFile
+    from ...bindings import Binding
+    from ...parsed_file import ParsedFile
 
 _MEMBER_IS_TEXT = frozenset({"str", "StrEnum"})
 

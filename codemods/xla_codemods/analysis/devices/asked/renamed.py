@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..flow import reaching
-from ..inference.library_types import RUNTIME
-from ..scopes import Scope, resolve
-from ..syntax import walk_body
-from .literal_context import NAME
-from .literals import DeviceLiterals
+from ...flow import reaching
+from ...inference.library_types import RUNTIME
+from ...scopes import Scope, resolve
+from ...syntax import walk_body
+from ..literal_context import NAME
+from ..literals import DeviceLiterals
 
 if TYPE_CHECKING:
-    from ..bindings import Binding
-    from ..parsed_file import ParsedFile
+    from ...bindings import Binding
+    from ...parsed_file import ParsedFile
 
 _DEEPEST = 6  # names and calls from a use to the string
 
