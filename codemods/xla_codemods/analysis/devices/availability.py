@@ -40,7 +40,12 @@ _OTHERS_AVAILABLE = frozenset(
     }
 )
 _COUNTS = frozenset(
-    {"torch.cuda.device_count", "torch.accelerator.device_count", f"{RUNTIME}.device_count"}
+    {
+        "torch.cuda.device_count",
+        "torch._C._cuda_getDeviceCount",
+        "torch.accelerator.device_count",
+        f"{RUNTIME}.device_count",
+    }
 )
 _SOME = {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}
 # Device types beside CUDA that are not the host.
@@ -51,6 +56,8 @@ def asks_availability(script: ParsedFile, node: ast.expr, *, others: bool = Fals
     """True if `node` checks only that an accelerator is present; with `others`, one of another make counts, too."""
     match node:
         case ast.Call(func=func):
+            if asks_whether_built(script, node):
+                return True
             dotted = script.dotted(func)
             return dotted in AVAILABLE or (others and dotted in _OTHERS_AVAILABLE)
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
@@ -61,6 +68,14 @@ def asks_availability(script: ParsedFile, node: ast.expr, *, others: bool = Fals
             return _bound_to_availability(script, node, others)
         case ast.IfExp(test=test, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
             return asks_availability(script, test, others=others)
+    return False
+
+
+def asks_whether_built(script: ParsedFile, node: ast.expr) -> bool:
+    """`hasattr(torch._C, "_cuda_getDeviceCount")`."""
+    match node:
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
+            return name.startswith("_cuda_") and script.dotted(owner) == "torch._C"
     return False
 
 

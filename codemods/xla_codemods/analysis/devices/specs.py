@@ -314,7 +314,7 @@ def leaves(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def is_index_of_tensor(node: ast.expr, scope: Scope) -> bool:
-    """True if `node` is the number of a tensor's device: `x.get_device()`.
+    """True if `node` is the number of a tensor's device: `x.get_device()`, `x.device.index`.
 
     A class's own `self.get_device()` gives what it likes, and nodes of a compiler's graph give a torch.device.
     """
@@ -322,6 +322,8 @@ def is_index_of_tensor(node: ast.expr, scope: Scope) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
             own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
             return not own and resolve(owner, scope) is None and ".get_dtype(" not in scope.text
+        case ast.Attribute(value=ast.Attribute(value=owner, attr="device"), attr="index"):
+            return resolve(owner, scope) is None
     return False
 
 

@@ -102,6 +102,13 @@ class Modules(ProjectFiles):
 
     def defined(self, dotted: str, path: str) -> tuple[ast.AST, str] | None:
         """The function or class that `dotted` names in the file at `path`, and the file that it stands in."""
+        found = self.bound(dotted, path)
+        if found is None or found[0].how not in {"def", "class"}:
+            return None
+        return found[0].node, found[1]
+
+    def bound(self, dotted: str, path: str) -> tuple[Binding, str] | None:
+        """The one place that binds what `dotted` names in the file at `path`, and the file that it stands in."""
         for _ in range(_MOST_HANDS):
             found = self.locate(dotted, path)
             if found is None or len(found[1]) != 1:
@@ -111,11 +118,9 @@ class Modules(ProjectFiles):
             bindings = scope.bindings.get(name, ()) if scope is not None else ()
             if len(bindings) != 1:
                 return None
-            if bindings[0].how in {"def", "class"}:
-                return bindings[0].node, path
+            if not bindings[0].dotted:
+                return bindings[0], path
             dotted = bindings[0].dotted
-            if not dotted:
-                return None
         return None
 
     def holds(self, dotted: str, path: str) -> bool:
@@ -295,6 +300,10 @@ class Project:
     def definition(self, dotted: str) -> tuple[ast.AST, str] | None:
         """See `Modules.defined`."""
         return self.modules.defined(dotted, self.path) if self.has(dotted) else None
+
+    def bound(self, dotted: str) -> tuple[Binding, str] | None:
+        """See `Modules.bound`."""
+        return self.modules.bound(dotted, self.path) if self.has(dotted) else None
 
     def holds(self, dotted: str) -> bool:
         """See `Modules.holds`."""

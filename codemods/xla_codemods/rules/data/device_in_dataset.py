@@ -72,8 +72,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.values import ACCEL, TENSOR
 from ...analysis.nodes import walk
+from ...analysis.training.tensors.moved_tensors import are_moved, is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
@@ -103,7 +103,10 @@ _CUT_UP = "indexing samples on the device makes XLA compile for every batch: kee
 @RULE.call("torch.utils.data.TensorDataset")
 def tensors(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`TensorDataset(x.cuda(), y.cuda())`."""
-    if any(_is_on_device(script, argument) for argument in call.args):
+    if any(
+        are_moved(script, given) if isinstance(given, ast.Starred) else is_moved(script, given)
+        for given in call.args
+    ):
         yield RULE.finding(script, call, _CUT_UP, effort=MEDIUM)
 
 
@@ -116,12 +119,7 @@ def held(script: Script, method: ast.FunctionDef, scope: Scope) -> Iterator[Find
     for node in walk(method):
         match node:
             case ast.Subscript(value=ast.Attribute() as whole, slice=ast.Name(id=name)) if (
-                name == index and _is_on_device(script, whole)
+                name == index and is_moved(script, whole)
             ):
                 yield RULE.finding(script, node, _CUT_UP, effort=MEDIUM)
                 return
-
-
-def _is_on_device(script: Script, node: ast.expr) -> bool:
-    value = script.value(node)
-    return value.has(TENSOR) and value.has(ACCEL)

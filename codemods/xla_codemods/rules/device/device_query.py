@@ -50,6 +50,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import (
+    asks_whether_built,
     chooses_tests,
     is_guarded,
     is_one_of_many,
@@ -57,6 +58,7 @@ from ...analysis.devices.availability import (
 from ...analysis.devices.kernels import chooses_kernels
 from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
+from ...analysis.nodes import walk
 from ...edits import Replace, remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -80,11 +82,19 @@ _AVAILABLE = (
     "accelerate.utils.imports.is_cuda_available",
 )
 _FLAGS = ("torch.has_cuda", "torch.cuda._initialized")
-_COUNTS = ("torch.cuda.device_count", "torch.accelerator.device_count")
+_COUNTS = (
+    "torch.cuda.device_count",
+    "torch._C._cuda_getDeviceCount",
+    "torch.accelerator.device_count",
+)
 _INDICES = (
     "torch.cuda.current_device",
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
+)
+_BUILT = (
+    "`torch.version.cuda` tells what torch was built for, which on an XLA host may be CUDA or nothing: where it asks for an "
+    "accelerator, use `xla.is_available()`"
 )
 _NONE = "is False on an XLA host: use `xla.is_available()`"
 
@@ -136,6 +146,15 @@ def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
     yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
 
 
+@RULE.node(ast.Call, named=("hasattr",), mentions=("_cuda_",))
+def has_attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`hasattr(torch._C, "_cuda_getDeviceCount")`."""
+    if asks_whether_built(script, call) and not script.device_literals.is_inside(call):
+        if not chooses_kernels(script, call):
+            edit = Replace(call, f"{script.xla}.is_available()")
+            yield RULE.finding(script, call, f"`{_written(call)}` {_NONE}", edit)
+
+
 @RULE.reference("torch.version.cuda")
 def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`"cuda" if torch.version.cuda else "cpu"`: what torch was built for, not what is there."""
@@ -144,16 +163,21 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
         case (
             ast.Compare(
                 left=left,
-                ops=[ast.IsNot() | ast.Is() as op],
+                ops=[ast.IsNot() | ast.Is() | ast.NotEq() | ast.Eq() as op],
                 comparators=[ast.Constant(value=None)],
             ) as compare
         ) if left is node:
-            asked, answer = compare, isinstance(op, ast.IsNot)
+            asked, answer = compare, isinstance(op, (ast.IsNot, ast.NotEq))
+        case ast.Call(func=ast.Name(id="bool")) as call:
+            asked = call
     choice: ast.AST = asked
     while isinstance(above := script.parent(choice), (ast.BoolOp, ast.UnaryOp)):
         choice = above
     holder = script.parent(choice)
     if not isinstance(holder, (ast.If, ast.IfExp)) or holder.test is not choice:
+        if asked is not node and isinstance(holder, (ast.Assign, ast.AnnAssign, ast.Return)):
+            if not chooses_kernels(script, asked):
+                yield RULE.finding(script, node, _BUILT, severity=WARNING)
         return
     if _names_a_device(holder):
         message = "`torch.version.cuda` is not set in a torch for XLA hosts, and the CPU is chosen: use `xla.is_available()`"
@@ -162,19 +186,26 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
 
 
 def _names_a_device(holder: ast.If | ast.IfExp) -> bool:
-    """True if a branch is a device of CUDA, or sets one."""
+    """True if a branch is a device of CUDA, sets one, or moves there."""
     branches: list[ast.expr | None] = []
     if isinstance(holder, ast.IfExp):
         branches = [holder.body, holder.orelse]
     else:
         branches = [s.value for s in (*holder.body, *holder.orelse) if isinstance(s, ast.Assign)]
-    return any(
+    if any(
         isinstance(part, ast.Constant)
         and isinstance(part.value, str)
         and part.value.partition(":")[0] == "cuda"
         for branch in branches
         if branch is not None
-        for part in ast.walk(branch)
+        for part in walk(branch)
+    ):
+        return True
+    parts = (holder.body,) if isinstance(holder, ast.IfExp) else holder.body
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "cuda"
+        for part in parts
+        for n in walk(part)
     )
 
 

@@ -67,7 +67,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.device_members import is_member_for_cuda
+from ...analysis.devices.asked.members import is_name_for_cuda
+from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
 from ...analysis.inference.library_types import RUNTIME
@@ -114,9 +115,7 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 @RULE.node(ast.Compare)
 def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
-    if not _speaks_of_cuda(node) and not any(
-        is_member_for_cuda(script, part) for part in (node.left, *node.comparators)
-    ):
+    if not _speaks_of_cuda(script, node):
         return
     if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
@@ -164,44 +163,8 @@ def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             tensor = _whose_type(script, call.func.value)
             if tensor is not None:
                 yield _finding(script, call, f"{script.xla}.is_accelerator({{0}})", (tensor,))
-        case ast.Tuple(elts=elements) if _rest(elements) == []:
+        case ast.Tuple(elts=elements) if _rest(script, elements) == []:
             yield from _test(script, call, call.func.value, False, unknown=False)
-
-
-@RULE.node(ast.Attribute, named=("type",))
-def looked_up(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
-    """`{"cuda": fast, "cpu": slow}[device.type]`, also by `get`."""
-    match script.parent(node):
-        case ast.Subscript(value=table, slice=index) if index is node:
-            pass
-        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[index, *_]) if (
-            index is node
-        ):
-            pass
-        case _:
-            return
-    if isinstance(table, ast.Name) and (found := scope.find(table.id)) is not None:
-        (binding, *others) = found[1]
-        table = binding.value if not others and isinstance(binding.value, ast.Dict) else table
-    if not isinstance(table, ast.Dict) or not _asked(script, node)[1]:
-        return
-    kinds = {getattr(key, "value", None) for key in table.keys}
-    if "cuda" in kinds and "xla" not in kinds:
-        message = "this table by the type of a device has no entry for XLA: add one"
-        yield RULE.finding(script, node, message)
-
-
-@RULE.node(ast.Match)
-def matched(script: Script, node: ast.Match, scope: Scope) -> Iterator[Finding]:
-    asked, sure = _asked(script, node.subject)
-    if asked is None or not sure:
-        return
-    for case in node.cases:
-        for pattern in walk(case.pattern):
-            match pattern:
-                case ast.MatchValue(value=ast.Constant(value="cuda")):
-                    message = "this case is not taken on XLA: add one for `xla`, or use `xla.is_accelerator`"
-                    yield RULE.finding(script, pattern, message)
 
 
 def _test(
@@ -222,7 +185,7 @@ def _among(
     script: Script, node: ast.expr, subject: ast.expr, elements: list[ast.expr], negated: bool
 ) -> Iterator[Finding]:
     """`device in ("cuda", "cpu")`."""
-    rest = _rest(elements)
+    rest = _rest(script, elements)
     if rest is None:
         return
     asked, sure = _asked(script, subject)
@@ -290,9 +253,9 @@ def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, .
     return RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
 
 
-def _rest(elements: list[ast.expr]) -> list[str] | None:
+def _rest(script: Script, elements: list[ast.expr]) -> list[str] | None:
     """What is in a list of kinds beside accelerators; None where CUDA is not, or XLA is."""
-    texts = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+    texts = [text for e in elements if (text := _said(script, e)) is not None]
     if len(texts) != len(elements) or "xla" in texts:
         return None
     kinds = [text.partition(":")[0] for text in texts]
@@ -301,13 +264,26 @@ def _rest(elements: list[ast.expr]) -> list[str] | None:
     return [k for k in kinds if k != "cuda" and k not in OTHER_ACCELERATORS]
 
 
-def _speaks_of_cuda(node: ast.Compare) -> bool:
-    return any(
+def _speaks_of_cuda(script: Script, node: ast.Compare) -> bool:
+    if any(
         isinstance(part, ast.Constant)
         and isinstance(part.value, str)
         and ("cuda" in part.value or "gpu" in part.value)
         for part in walk(node)
+    ):
+        return True
+    parts = [node.left, *node.comparators]
+    parts += [e for part in parts for e in getattr(part, "elts", ())]
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute)) and is_name_for_cuda(script, part)
+        for part in parts
     )
+
+
+def _said(script: Script, node: ast.expr) -> str | None:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    return "cuda" if _says_cuda(script, node) else None
 
 
 def _says_cuda(script: Script, node: ast.expr) -> bool:
@@ -317,8 +293,8 @@ def _says_cuda(script: Script, node: ast.expr) -> bool:
             script.dotted(func) == "torch.device"
         ):
             node = inner
-    if is_member_for_cuda(script, node):
-        return True
+    if is_name_for_cuda(script, node):
+        return not (script.devices.is_device(node) or is_renamed(script, node))
     if not isinstance(node, ast.Constant):
         return False
     spec = script.devices.spec(node)
@@ -352,7 +328,8 @@ def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
             return (asked, True) if sure else (None, False)
         case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
             return None, False  # `xla.device_type() == "cuda"` asks for CUDA itself
-    return (node, True) if devices.is_device(node) else (None, False)
+    is_one = devices.is_device(node) or is_renamed(script, node)
+    return (node, True) if is_one else (None, False)
 
 
 def _whose_type(script: Script, node: ast.expr) -> ast.expr | None:

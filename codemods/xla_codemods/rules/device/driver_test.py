@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 
 def train(model, batch):
-    has_gpu = shutil.which("nvidia-smi") is not None  # XLA118
-    has_driver = os.path.exists("/dev/nvidia0") or Path("/proc/driver/nvidia/version").exists()  # XLA118
+    has_gpu = shutil.which("nvidia-smi") is not None  # XLA119
+    has_driver = os.path.exists("/dev/nvidia0") or Path("/proc/driver/nvidia/version").exists()  # XLA119
     model(batch).sum().backward()
     return has_gpu or has_driver
 ```
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA118", "driver-test", severity=WARNING)
+RULE = Rule("XLA119", "driver-test", severity=WARNING)
 
 _FILES = ("/dev/nvidia", "/proc/driver/nvidia")
 _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.PurePosixPath"}

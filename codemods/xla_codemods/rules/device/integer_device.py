@@ -165,7 +165,11 @@ def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
     return False
 
 
-@RULE.node(ast.keyword, named=("device",), mentions=(*GIVEN_BY_SETTINGS_OR_INDEX, ".get_device()"))
+@RULE.node(
+    ast.keyword,
+    named=("device",),
+    mentions=(*GIVEN_BY_SETTINGS_OR_INDEX, ".get_device()", ".device.index"),
+)
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`device=rank`."""
     call = script.parent(argument)
@@ -243,7 +247,7 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
         is_host(part) for value in _given(script, target, scope) for part in leaves(value)
     ):
         for index in indices:
-            if isinstance(index, ast.Call):
+            if is_index_of_tensor(index, scope):
                 yield _of_tensor(script, index)
                 continue
             text, holes = script.devices.device(_spec(index))
@@ -282,10 +286,11 @@ def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 
 def _of_tensor(script: Script, index: ast.expr) -> Finding:
-    """`x.get_device()`."""
-    assert isinstance(index, ast.Call)
-    assert isinstance(index.func, ast.Attribute)
-    edit = Replace(index, "{0}.device", (index.func.value,))
+    """`x.get_device()`, `x.device.index`."""
+    owner = index.func if isinstance(index, ast.Call) else index
+    assert isinstance(owner, ast.Attribute)
+    text = "{0}.device" if isinstance(index, ast.Call) else "{0}"
+    edit = Replace(index, text, (owner.value,))
     return RULE.finding(script, index, _MESSAGE, edit)
 
 

@@ -85,6 +85,19 @@ What is longer in every turn is another graph in every turn; what to do, a perso
      return tokens
 ```
 
+A batch that is cut at its longest sample has another length each time:
+
+```python
+from xla_migrate import runtime as xla
+
+def train_on_words(model, batches, optimizer):
+    model.to(xla.xla_device())
+    for ids, mask in xla.MpDeviceLoader(batches):
+        longest = int(mask.sum(1).max())  # XLA503
+        model(ids[:, :longest]).mean().backward()  # XLA504
+        xla.optimizer_step(optimizer)
+```
+
 The same on the host, and choices that keep their size, are no finding:
 
 ```python
@@ -109,6 +122,7 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
+from ...analysis.training.shapes.cutting import CUT, cuts
 from ...analysis.training.shapes.graph_batches import graph_loaders
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_mask
@@ -387,6 +401,8 @@ def padded(script: Script) -> Iterator[Finding]:
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)
         yield RULE.finding(script, place.node, place.message, *edits, safety=UNSAFE)
+    for node in cuts(script) if trained else ():
+        yield RULE.finding(script, node, CUT)
 
 
 @RULE.file(mentions=IN_TRAINING)

@@ -68,7 +68,9 @@ from ...analysis.inference.values import ACCEL
 from ...analysis.nodes import walk
 from ...analysis.syntax import argument_for, walk_body
 from ...analysis.training.shapes.counters import Counters, is_sum
+from ...analysis.training.shapes.cutting import is_cut
 from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
+from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...patterns import Pattern
@@ -103,7 +105,7 @@ def moving_slice(script: Script) -> Iterator[Finding]:
     if not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and is_on_device(script, node.value, node.slice):
+        if isinstance(node.ctx, ast.Load) and _is_cut_on_device(script, node):
             if _is_at_the_last_step(script, node):
                 continue  # once an epoch
             yield from _of_subscript(script, node, counters)
@@ -114,6 +116,13 @@ def moving_slice(script: Script) -> Iterator[Finding]:
             yield from _of_range(script, call, counters)
         elif dotted is not None and script.project is not None:
             yield from _of_call(script, call, dotted, counters)
+
+
+def _is_cut_on_device(script: Script, node: ast.Subscript) -> bool:
+    if is_on_device(script, node.value, node.slice):
+        return True
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return any(isinstance(p, ast.Slice) for p in parts) and is_moved(script, node.value)
 
 
 def _is_at_the_last_step(script: Script, node: ast.AST) -> bool:
@@ -154,8 +163,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
     if found is None:
         return
     dim, part, alone = found
-    if _cuts_at_the_end(script, part):
-        return
+    if _cuts_at_the_end(script, part) or is_cut(script, node):
+        return  # at the longest sample: XLA504's
     if alone and isinstance(part, ast.Slice):
         length = length_of(part)
         if length is not None and part.lower is not None:

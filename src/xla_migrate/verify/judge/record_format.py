@@ -74,10 +74,11 @@ class WritesRecord(TypedDict):
 
 
 class RecompileRecord(TypedDict):
-    """What made torch_xla compile again."""
+    """What made torch_xla compile again; `new`: calls of the script that had not run before took part."""
 
     where: str
     cause: str
+    new: bool
 
 
 class PrintedRecord(TypedDict):

@@ -53,11 +53,15 @@ class Read:
 
 @dataclass(frozen=True)
 class Recompile:
-    """What made torch_xla compile: how many steps were over, file:line, the cause in words."""
+    """What made torch_xla compile: how many steps were over, file:line, the cause in words.
+
+    `new`: calls of the script took part that had not run before, as those of a phase that begins late.
+    """
 
     steps: int
     where: str
     cause: str
+    new: bool = False
 
 
 @dataclass(frozen=True)
@@ -265,7 +269,8 @@ def _spread(values: list[float], parameters: list[Parameter]) -> list[float]:
 
 
 def _recompile(trace: Trace, record: RecompileRecord) -> None:
-    trace.recompiles.append(Recompile(len(trace.steps), record["where"], record["cause"]))
+    found = Recompile(len(trace.steps), record["where"], record["cause"], record["new"])
+    trace.recompiles.append(found)
 
 
 def _printed(trace: Trace, record: PrintedRecord) -> None:

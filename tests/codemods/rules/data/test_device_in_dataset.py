@@ -14,7 +14,8 @@ HEAD = "from torch.utils.data import Dataset, TensorDataset\n"
     ("tensors", "found"),
     [
         ("torch.ones(8, 2).cuda(), torch.ones(8)", True),
-        ("*[torch.ones(8).cuda()]", False),  # who knows
+        ("*[torch.ones(8).cuda()]", True),
+        ("*tensors", False),  # who knows
         ("torch.ones(8, 2), torch.ones(8)", False),
         ("x, y", False),
     ],

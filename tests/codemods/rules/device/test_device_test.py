@@ -28,6 +28,7 @@ from ..lines import codes, line
         'device.type in ("cuda", "xpu")',
         'device.type in ["cuda"]',
         'device in {"cuda", "mps"}',
+        'device in ("cuda", torch.device("cuda:0"))',
     ],
 )
 def test_of_devices(test: str) -> None:
@@ -107,7 +108,6 @@ def test_other_tests_stay(source: str) -> None:
         'y = "cuda" in (device, thing.type)',
         'y = thing.type == "cuda"',
         'y = device in ("cuda", "cpu", "tpu")',
-        'match device.type:\n    case "cuda":\n        pass',
         "def attend(q):\n    if q.is_cuda:\n        q = q + 1\n    return flash_attn_func(q)",
     ],
 )
@@ -360,4 +360,4 @@ def f(x, fast, slow, args):
     x = x.cuda()
     return {table}
 """
-    assert ((6, "XLA107") in findings(source)) is found
+    assert ((6, "XLA118") in findings(source)) is found

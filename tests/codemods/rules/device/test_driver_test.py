@@ -32,7 +32,7 @@ def told(line: str) -> list[str]:
     ],
 )
 def test_a_test_for_the_driver_is_told(line: str) -> None:
-    assert told(line) == ["XLA118"]
+    assert told(line) == ["XLA119"]
 
 
 @each(
@@ -62,5 +62,5 @@ def test_a_module_is_told_where_a_program_that_trains_loads_it() -> None:
     lib = b"import shutil\n\ndef has_gpu():\n    return shutil.which('nvidia-smi') is not None\n"
     files = {"main.py": main.encode(), "lib.py": lib}
     found = check(lib, Options(), "lib.py", Project(Modules(files), "lib.py"))
-    assert [(finding.code, finding.line) for finding in found] == [("XLA118", 4)]
+    assert [(finding.code, finding.line) for finding in found] == [("XLA119", 4)]
     assert check(lib) == []

@@ -102,6 +102,26 @@ def test_a_recompile_that_was_explained_is_told_by_its_cause_and_line() -> None:
     assert found.detail.endswith("cause: ones() with (7)")
 
 
+def test_compilations_of_code_that_had_not_run_before_are_innocent() -> None:
+    """Averaged weights that begin late: their update, their batch norms and their evaluation are graphs of their own."""
+    late = (5, 6, 9, 13)
+    ours = target(lambda step: step.counts.update(compiles=float(step.step in late)))
+    assert verdict("static shapes", ours).status == "failed"
+    for new, status in (((5, 6, 9), "ok"), ((5,), "failed"), ((), "failed"), ((1, 2, 3), "failed")):
+        explained = target()
+        causes = {*late, *new}
+        explained.traces[0].recompiles = [Recompile(n, "train.py:7", "", n in new) for n in causes]
+        found = judge(run(LOSSES), ours, None, explained)[0][0]
+        assert found.status == status, new
+    assert "at 3 for code" in judge(run(LOSSES), ours, None, _new_at(5, 6, 9))[0][0].detail
+
+
+def _new_at(*steps: int) -> ObservedRun:
+    explained = target()
+    explained.traces[0].recompiles = [Recompile(n, "train.py:7", "", True) for n in steps]
+    return explained
+
+
 def test_fact_3_25_isolated_compilations_have_innocent_causes() -> None:
     isolated = target(lambda step: step.counts.update(compiles=float(step.step in (1, 6, 14))))
     assert verdict("static shapes", isolated).status == "ok"

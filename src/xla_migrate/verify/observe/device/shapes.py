@@ -71,6 +71,7 @@ class TorchCall:
 
 _calls: list[TorchCall] = []
 _graphs: deque[list[TorchCall]] = deque(maxlen=_KEPT)
+_seen: set[tuple[str, str]] = set()  # functions, and the lines that called them
 _compiled = 0.0
 
 
@@ -85,11 +86,14 @@ def after_mark() -> None:
     if not _calls:
         return
     now = counters.compiles()
+    places = {(call.name, call.where) for call in _calls}
     if now > _compiled:
         found = explain(_calls, _graphs)
         if found is not None:
-            records.write("recompile", where=found[0], cause=found[1])
+            new = not places <= _seen
+            records.write("recompile", where=found[0], cause=found[1], new=new)
     _compiled = now
+    _seen.update(places)
     _graphs.append(list(_calls))
     _calls.clear()
 

@@ -1,0 +1,285 @@
+"""What is asked of a device by its text: everything that compares a word of CUDA's with what is made of a device."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...flow import reaching
+from ...inference.values import DEVICE, STRING
+from ..specs import Devices
+from .renamed import is_renamed, is_xla_or_renamed
+
+if TYPE_CHECKING:
+    from ...bindings import Binding
+    from ...parsed_file import ParsedFile
+    from ...scopes import Scope
+
+_DEEPEST = 6  # steps from a word, or a device, to the question
+_AS_TEXT = frozenset({"str", "repr", "format", "ascii", "getattr"})
+_COLLECTED = frozenset(
+    {"set", "list", "tuple", "sorted", "frozenset", "next", "iter", "map", "min", "max"}
+)
+_TEXT_METHODS = frozenset(
+    "casefold encode format lower lstrip partition replace removeprefix removesuffix rpartition rsplit rstrip split strip "
+    "title upper __repr__ __str__".split()
+)
+_ASKING_METHODS = frozenset(
+    "__contains__ __eq__ __ne__ count endswith find index rfind rindex startswith "
+    "intersection isdisjoint issubset issuperset".split()
+)
+_CUTTING = frozenset({"replace", "split", "removeprefix", "lstrip", "strip"})
+_ASKING = frozenset(
+    f"{home}.{name}"
+    for home, names in {
+        "re": "match search fullmatch findall finditer",
+        "operator": "eq ne contains countOf indexOf",
+        "fnmatch": "fnmatch fnmatchcase",
+    }.items()
+    for name in names.split()
+)
+_MATCHING = frozenset({"match", "search", "fullmatch", "findall", "finditer"})  # of `re.compile`
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Starred)
+
+
+class Question(NamedTuple):
+    """`node` asks; `table` where it looks up an entry."""
+
+    node: ast.expr | ast.pattern
+    table: bool = False
+
+
+def questions(script: ParsedFile) -> Iterator[Question]:
+    """Every question that a string of the file with "cuda" in it takes part in; one may come several times."""
+    words = _Words(script)
+    for constant, scope in script.index.of(ast.Constant):
+        if isinstance(constant.value, str) and "cuda" in constant.value.lower():
+            yield from words.asked(constant, scope, _DEEPEST)
+    for call, scope in script.index.calls_of("dict"):
+        if isinstance(call.func, ast.Name) and any(k.arg == "cuda" for k in call.keywords):
+            yield from words.looked_up(call, scope, _DEEPEST)
+    for node, scope in script.index.of(ast.Compare):
+        parts = (node.left, *node.comparators)
+        named = [e for part in parts for e in getattr(part, "elts", (part,))]
+        if any(_is_called_cuda(n) for n in named) and any(tells(script, p, scope) for p in parts):
+            yield Question(node)
+
+
+def _is_called_cuda(node: ast.expr) -> bool:
+    """`Device.CUDA`, `consts.CUDA_DEVICE`, `DeviceType.GPU.value`: of another module, where that cannot be looked up."""
+    if isinstance(node, ast.Attribute) and node.attr in {"value", "name"}:
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr.isupper() and ("CUDA" in node.attr or node.attr == "GPU")
+    return isinstance(node, ast.Name) and node.id.isupper() and "CUDA" in node.id
+
+
+def tells(script: ParsedFile, node: ast.AST | None, scope: Scope, depth: int = _DEEPEST) -> bool:
+    """True if `node` is surely a device's text or kind, is cut out of it, or a collection of such."""
+    if depth == 0 or node is None:
+        return False
+
+    def of(part: ast.AST | None) -> bool:
+        return tells(script, part, scope, depth - 1)
+
+    match node:
+        case ast.Constant() | ast.Compare():
+            return False
+        case ast.Attribute(attr="type", value=owner):
+            return _is_device(script, owner, scope)
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=name), *_]):
+            return name == "device" or (name == "type" and _is_device(script, owner, scope))
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _AS_TEXT | _COLLECTED:
+            return any(_is_device(script, a, scope) or of(a) for a in args)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _TEXT_METHODS:
+            texts = node.args if name == "format" else [owner]
+            return any(_is_device(script, t, scope) or of(t) for t in texts)
+        case ast.JoinedStr(values=[ast.FormattedValue(value=inner), *_]):
+            return _is_device(script, inner, scope) or of(inner)
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=inner):
+            return _is_device(script, inner, scope) or of(inner)
+        case ast.Subscript(value=owner):
+            return of(owner) or (
+                isinstance(node.slice, ast.Slice) and _is_device(script, owner, scope)
+            )
+        case ast.IfExp(body=first, orelse=second):
+            return _tells_either(script, (first, second), scope, depth)
+        case ast.BoolOp(values=parts):
+            return _tells_either(script, parts, scope, depth)
+        case ast.NamedExpr(value=inner) | ast.Starred(value=inner):
+            return of(inner)
+        case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
+            return tells(script, inner, script.index.scope(inner), depth - 1)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return bool(parts) and any(of(p) for p in parts)
+        case ast.Name(id=name):
+            found = scope.find(name)
+            if found is None or _is_device(script, node, scope):
+                return found is not None
+            home, bindings = found
+            kept = reaching(bindings, node, home, script.parents) if home is scope else bindings
+            return bool(kept) and all(
+                b.how in {"assign", "for"} and tells(script, b.value, home, depth - 1) for b in kept
+            )
+    return _is_device(script, node, scope)
+
+
+def _tells_either(
+    script: ParsedFile, parts: tuple[ast.expr, ...] | list[ast.expr], scope: Scope, depth: int
+) -> bool:
+    """`device if isinstance(device, str) else device.type`."""
+    return any(tells(script, part, scope, depth - 1) for part in parts)
+
+
+def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:
+    if script.cached(Devices).is_device(node):
+        return True
+    value = script.value(node, scope)
+    if value.has(DEVICE) and not value.has(STRING):
+        return True
+    return value.has(DEVICE) and is_xla_or_renamed(script, node)
+
+
+class _Words:
+    """Where a word of CUDA's goes, and what it is compared with there."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.script = script
+
+    def asked(self, node: ast.AST, scope: Scope, depth: int) -> Iterator[Question]:
+        """The questions that `node`, such a word or a collection of them, takes part in."""
+        parent = self.script.parent(node)
+        if depth == 0 or parent is None:
+            return
+        match parent:
+            case ast.Compare(left=left, comparators=others):
+                if any(self._tells(p) for p in (left, *others) if p is not node):
+                    if not self._asks_the_runtime(parent):
+                        yield Question(parent)
+            case ast.BinOp(left=left, right=right) if isinstance(
+                parent.op, (ast.BitAnd, ast.Sub, ast.BitXor)
+            ):
+                if self._tells(right if left is node else left):
+                    yield Question(parent)
+            case ast.Call():
+                yield from self._of_call(node, parent, scope, depth)
+            case ast.Attribute(attr=name) if name in _ASKING_METHODS:
+                call = self.script.parent(parent)
+                if isinstance(call, ast.Call) and any(self._tells(a) for a in call.args):
+                    yield Question(call)
+            case ast.Dict(keys=keys) if node in keys:
+                yield from self.looked_up(parent, scope, depth)
+            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.IfExp():
+                yield from self.asked(parent, scope, depth)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                for use, inside in self._uses(name, scope):
+                    yield from self.asked(use, inside, depth - 1)
+            case ast.For(target=ast.Name(id=name), iter=node_) if node_ is node:
+                for use, inside in self._uses(name, scope):
+                    yield from self.asked(use, inside, depth - 1)
+            case ast.comprehension(target=ast.Name(id=name), iter=node_) if node_ is node:
+                for use, inside in self.script.index.of(ast.Name):
+                    if use.id == name and self._is_of(parent, use):
+                        yield from self.asked(use, inside, depth - 1)
+            case ast.MatchValue():
+                for around in self.script.ancestors(parent):
+                    if isinstance(around, ast.Match):
+                        if self._tells(around.subject):
+                            yield Question(parent)
+                        return
+
+    def looked_up(self, table: ast.AST, scope: Scope, depth: int) -> Iterator[Question]:
+        """The places where something of a device is looked up in `table`, which has an entry for CUDA and none for XLA."""
+        keys = [getattr(key, "value", None) for key in getattr(table, "keys", ())]
+        if "xla" in keys or any(k.arg == "xla" for k in getattr(table, "keywords", ())):
+            return
+        parent = self.script.parent(table)
+        match parent:
+            case ast.Subscript(value=owner, slice=index) if owner is table:
+                if isinstance(parent.ctx, ast.Load) and self._tells(index):
+                    yield Question(parent, table=True)
+            case ast.Attribute(attr="get" | "pop" | "__getitem__"):
+                call = self.script.parent(parent)
+                if isinstance(call, ast.Call) and call.args and self._tells(call.args[0]):
+                    yield Question(call, table=True)
+            case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left) if left is not table:
+                if self._tells(left):
+                    yield Question(parent, table=True)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                for use, inside in self._uses(name, scope) if depth else ():
+                    yield from self._table_at(use, inside)
+            case ast.Assign(targets=[ast.Attribute(attr=name)]):
+                for attribute, inside in self.script.index.of(ast.Attribute):
+                    if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+                        yield from self._table_at(attribute, inside)
+
+    def _table_at(self, use: ast.expr, scope: Scope) -> Iterator[Question]:
+        if isinstance(self.script.parent(use), (ast.Assign, ast.AnnAssign)) or self._grows(use):
+            return
+        yield from self.looked_up(use, scope, 0)
+
+    def _grows(self, table: ast.expr) -> bool:
+        """True if entries are put into `table` whose keys cannot be told."""
+        text = ast.unparse(table)
+        return any(
+            isinstance(item.ctx, ast.Store)
+            and not isinstance(item.slice, ast.Constant)
+            and ast.unparse(item.value) == text
+            for item, _ in self.script.index.of(ast.Subscript)
+        )
+
+    def _of_call(
+        self, node: ast.AST, call: ast.Call, scope: Scope, depth: int
+    ) -> Iterator[Question]:
+        """`re.match("cuda", str(device))`, `str(device).find("cuda")`, `operator.eq(device.type, "cuda")`."""
+        func = call.func
+        dotted = self.script.dotted(func, scope)
+        beside = [argument for argument in call.args if argument is not node]
+        if dotted in _ASKING:
+            if any(self._tells(argument) for argument in beside):
+                yield Question(call)
+        elif dotted == "re.compile":
+            yield from self._compiled(call, scope, depth)
+        elif isinstance(func, ast.Name) and func.id in {"frozenset", "set", "tuple", "list", "any"}:
+            yield from self.asked(call, scope, depth - 1)
+        elif isinstance(func, ast.Attribute) and func.attr in _ASKING_METHODS | _CUTTING:
+            if call.args[:1] == [node] and self._tells(func.value):
+                yield Question(call)
+
+    def _compiled(self, pattern: ast.AST, scope: Scope, depth: int) -> Iterator[Question]:
+        """`re.compile("cuda").match(str(device))`, and by a name for the pattern."""
+        parent = self.script.parent(pattern)
+        match parent:
+            case ast.Attribute(attr=name) if name in _MATCHING:
+                call = self.script.parent(parent)
+                if isinstance(call, ast.Call) and any(self._tells(a) for a in call.args):
+                    yield Question(call)
+            case ast.Assign(targets=[ast.Name(id=name)]) if depth:
+                for use, inside in self._uses(name, scope):
+                    yield from self._compiled(use, inside, 0)
+
+    def _asks_the_runtime(self, node: ast.Compare) -> bool:
+        """`kind == "cuda"`, where `kind = xla.device_type()`: it asks for CUDA itself."""
+        return any(
+            is_xla_or_renamed(self.script, part) and not is_renamed(self.script, part)
+            for part in (node.left, *node.comparators)
+        )
+
+    def _tells(self, node: ast.AST) -> bool:
+        return tells(self.script, node, self.script.index.scope(node))
+
+    def _uses(self, name: str, scope: Scope) -> Iterator[tuple[ast.Name, Scope]]:
+        """Where the value of `name`, bound once in `scope`, is read."""
+        found = scope.find(name)
+        if found is None or len(found[1]) != 1:
+            return
+        for use, inside in self.script.index.of(ast.Name):
+            if use.id == name and isinstance(use.ctx, ast.Load):
+                seen: tuple[Scope, list[Binding]] | None = inside.find(name)
+                if seen is not None and seen[0] is found[0]:
+                    yield use, inside
+
+    def _is_of(self, loop: ast.AST, use: ast.AST) -> bool:
+        whole = self.script.parent(loop)
+        return any(around is whole for around in self.script.ancestors(use))

@@ -1,0 +1,121 @@
+"""Batches that are cut where the longest of their samples ends: each has another length."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...flow import reaching
+from ...inference.values import BATCH, NUMBER, TENSOR
+from ...nodes import walk
+from ..collating import collating
+from ..turns import evaluating, in_each_turn, turns
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+CUT = (
+    "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
+    "leave all as long as they are, or cut at one of a few lengths"
+)
+_DEEPEST = 4  # names for names
+_LONGEST = frozenset({"max", "amax"})
+_CONVERTING = frozenset({"int", "float", "min", "max"})
+_READING = frozenset({"item", "tolist", "cpu", "numpy", "long", "int", "detach"})
+
+
+def cuts(script: Script) -> Iterator[ast.expr]:
+    """What takes as much of a batch, in each step or where it is collated, as its longest sample has."""
+    if not script.source.mentions(*_LONGEST):
+        return
+    said: set[tuple[ast.AST | None, str]] = set()
+    for node in _run(script):
+        for edge in _lengths(script, node):
+            if _is_longest(script, edge, _DEEPEST):
+                key = (script.function(node), ast.unparse(edge))
+                if key not in said:
+                    said.add(key)
+                    yield node
+                break
+
+
+def is_cut(script: Script, node: ast.Subscript) -> bool:
+    """True if the slice `node` takes as much as the longest sample of its batch has."""
+    return any(_is_longest(script, edge, _DEEPEST) for edge in _lengths(script, node))
+
+
+def _run(script: Script) -> Iterator[ast.Subscript | ast.Call]:
+    seen: set[ast.AST] = set()
+    bodies = (n for f in collating(script) for n in walk(f))
+    steps = (n for n, _ in in_each_turn(script, (*turns(script), *evaluating(script))))
+    for nodes in (steps, bodies):
+        for node in nodes:
+            if isinstance(node, (ast.Subscript, ast.Call)) and node not in seen:
+                seen.add(node)
+                yield node
+
+
+def _lengths(script: Script, node: ast.Subscript | ast.Call) -> Iterator[ast.expr]:
+    """The ends of slices, and what `narrow` takes for a length."""
+    if isinstance(node, ast.Subscript):
+        if isinstance(node.ctx, ast.Load) and _is_of_a_batch(script, node.value, _DEEPEST):
+            for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+                if isinstance(part, ast.Slice):
+                    yield from (e for e in (part.lower, part.upper) if e is not None)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "narrow" and node.args:
+        yield node.args[-1]
+
+
+def _is_longest(script: Script, node: ast.expr, depth: int) -> bool:
+    """`int(mask.sum(1).max())`, `max(lengths)`, `lengths.max().item()`, of a batch."""
+    if depth == 0:
+        return False
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _CONVERTING:
+            if any(_is_longest(script, argument, depth) for argument in args):
+                return True
+            return name == "max" and len(args) == 1 and _is_of_a_batch(script, args[0], depth)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            if name in _READING:
+                return _is_longest(script, owner, depth)
+            if name not in _LONGEST or node.keywords:
+                return False
+            if script.dotted(node.func) in {"torch.max", "torch.amax"}:
+                return len(node.args) == 1 and _is_of_a_batch(script, node.args[0], depth)
+            return not node.args and _is_of_a_batch(script, owner, depth)
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return any(_is_longest(script, part, depth) for part in (left, right))
+        case ast.NamedExpr(value=inner) | ast.UnaryOp(operand=inner):
+            return _is_longest(script, inner, depth)
+        case ast.Name():
+            return any(_is_longest(script, v, depth - 1) for v in _values(script, node))
+    return False
+
+
+def _is_of_a_batch(script: Script, node: ast.expr, depth: int) -> bool:
+    """True if `node` is made of what a loop or a loader gives, or a function is given, and is no number."""
+    value = script.value(node)
+    if value.has(NUMBER) or depth == 0:
+        return False
+    if value.kinds & {TENSOR, BATCH}:
+        return True
+    for part in walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            found = script.index.scope(part).find(part.id)
+            for binding in found[1] if found is not None else ():
+                if binding.how == "for" or (
+                    binding.how == "parameter" and part.id not in {"self", "cls", "model", "args"}
+                ):
+                    return True
+            if any(_is_of_a_batch(script, v, depth - 1) for v in _values(script, part)):
+                return True
+    return False
+
+
+def _values(script: Script, name: ast.Name) -> Iterator[ast.expr]:
+    found = script.index.scope(name).find(name.id)
+    if found is not None:
+        for binding in reaching(found[1], name, found[0], script.parents):
+            if binding.how == "assign" and binding.value is not None:
+                yield binding.value

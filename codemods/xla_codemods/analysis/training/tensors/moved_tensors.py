@@ -1,0 +1,155 @@
+"""What is surely moved to the accelerator, though nobody knows what it is: `x.to(device)`, followed to where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...bindings import ITERATED, Binding
+from ...flow import reaching
+from ...inference.values import ACCEL, DEVICE, TENSOR
+from ...scopes import Scope
+from ...syntax import argument_for
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+
+_DEEPEST = 8  # names, attributes and calls from a use to the move
+_KEEPING = frozenset(
+    "bfloat16 bool clone contiguous detach double flatten float half int long reshape requires_grad_ squeeze t transpose "
+    "unsqueeze view permute".split()
+)
+
+
+def is_moved(script: ParsedFile, node: ast.expr, depth: int = _DEEPEST) -> bool:
+    """True if `node` is a tensor on the accelerator, or something that was moved there."""
+    value = script.value(node)
+    if value.has(TENSOR):
+        return value.has(ACCEL)
+    if depth == 0 or value.kinds:
+        return False
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            if name == "cuda":
+                return True
+            if name == "to":
+                given = [*node.args, *(k.value for k in node.keywords)]
+                values = [script.value(g) for g in given]
+                return any(v.has(DEVICE) and v.has(ACCEL) for v in values)
+            return name in _KEEPING and is_moved(script, owner, depth - 1)
+        case ast.Subscript(value=owner, slice=ast.Constant(value=int())):
+            return are_moved(script, owner, depth - 1)
+    return any(_gives(script, b, home, depth) for b, home in _bound(script, node))
+
+
+def _gives(script: ParsedFile, binding: Binding, home: Scope, depth: int) -> bool:
+    """True if what `binding` binds is moved."""
+    if binding.how == "parameter":
+        given = _passed(script, binding, home)
+        return bool(given) and all(is_moved(script, g, depth - 1) for g in given)
+    value = binding.value
+    if value is None or binding.how not in {"assign", "for"}:
+        return False
+    match binding.path, value:
+        case (), _:
+            return is_moved(script, value, depth - 1)
+        case (int(at),), ast.Tuple(elts=parts) | ast.List(elts=parts) if 0 <= at < len(parts):
+            return is_moved(script, parts[at], depth - 1)
+        case (int(at),), _:
+            return (at == ITERATED or binding.how == "assign") and are_moved(
+                script, value, depth - 1
+            )
+    return False
+
+
+def are_moved(script: ParsedFile, node: ast.expr, depth: int = _DEEPEST) -> bool:
+    """True if `node` holds nothing but what is moved."""
+    if depth <= 0:
+        return False
+    match node:
+        case ast.Starred(value=inner):
+            return are_moved(script, inner, depth)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return bool(parts) and all(is_moved(script, part, depth) for part in parts)
+        case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner):
+            return is_moved(script, inner, depth)
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
+            return are_moved(script, inner, depth)
+    for binding, home in _bound(script, node):
+        match binding:
+            case Binding(how="assign", path=(), value=ast.expr() as value):
+                if are_moved(script, value, depth - 1):
+                    return True
+            case Binding(how="assign", path=(int(at),), value=ast.Tuple(elts=parts)):
+                if 0 <= at < len(parts) and are_moved(script, parts[at], depth - 1):
+                    return True
+            case Binding(how="parameter"):
+                given = _passed(script, binding, home)
+                if given and all(
+                    are_moved(script, g, depth - 1)
+                    if isinstance(g, ast.Starred)
+                    else is_moved(script, g, depth - 1)
+                    for g in given
+                ):
+                    return True
+    return False
+
+
+def _bound(script: ParsedFile, node: ast.expr) -> Iterator[tuple[Binding, Scope]]:
+    """What binds the name `node`, or the attribute of an object by its class."""
+    scope = script.index.scope(node)
+    match node:
+        case ast.Name(id=name):
+            found = scope.find(name)
+            if found is not None:
+                for binding in reaching(found[1], node, found[0], script.parents):
+                    yield binding, found[0]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            owner = _class_of(script, node)
+            for assign, home in script.index.of(ast.Assign):
+                if owner is None or _class_of(script, assign) is not owner:
+                    continue
+                for target in assign.targets:
+                    if isinstance(target, ast.Tuple):
+                        for at, part in enumerate(target.elts):
+                            if _is_of_self(part, name):
+                                yield Binding("assign", assign, assign.value, (at,)), home
+                    elif _is_of_self(target, name):
+                        yield Binding("assign", assign, assign.value), home
+
+
+def _passed(script: ParsedFile, binding: Binding, home: Scope) -> list[ast.expr]:
+    """What the file's calls of a function, or of its class, give for one of its parameters."""
+    function = home.node
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    assert isinstance(binding.node, ast.arg)
+    owner = script.parent(function)
+    made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
+    name = owner.name if made and isinstance(owner, ast.ClassDef) else function.name
+    given: list[ast.expr] = []
+    for call, _ in script.index.calls_of(name):
+        if binding.node is function.args.vararg:
+            skipped = len(function.args.args) - isinstance(owner, ast.ClassDef)
+            given += call.args[skipped:]
+        else:
+            is_method = isinstance(owner, ast.ClassDef)
+            argument = argument_for(binding.node.arg, function, call, skip_self=is_method)
+            if argument is None:
+                return []
+            given.append(argument)
+    return given
+
+
+def _is_of_self(node: ast.expr, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+def _class_of(script: ParsedFile, node: ast.AST) -> ast.AST | None:
+    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
