@@ -45,8 +45,17 @@ SCRIPTS = {
     "regression": ("regression", "main.py", ""),
     "word_language_model": ("word_language_model", "main.py", "--accel --data words --epochs 2 --batch_size 4 --bptt 8 --emsize 8 --nhid 8 --log-interval 3"),
     "gcn": ("gcn", "main.py", "--epochs 6 --val-every 1 --dropout-p 0"),
+    "gat": ("gat", "main.py", "--epochs 4 --val-every 1 --hidden-dim 8 --num-heads 2"),
     "time_sequence_prediction": ("time_sequence_prediction", "train.py", "--steps 1"),
+    "fast_neural_style": ("fast_neural_style/neural_style", "neural_style.py", "train --accel --epochs 1 --batch-size 2 --dataset dataset/BSDS300/images --style-image style.png --save-model-dir {place} --image-size 32 --style-size 32 --log-interval 1"),
+    "language_translation": ("language_translation", "main.py", "--epochs 2 --batch 8 --backend gpu --attn_heads 2 --enc_layers 1 --dec_layers 1 --embed_size 16 --dim_feedforward 16 --logging_dir {place}/"),
+    "single_gpu": ("distributed/ddp-tutorial-series", "single_gpu.py", "2 1 --batch_size 256"),
+    "multigpu": ("distributed/ddp-tutorial-series", "multigpu.py", "2 1 --batch_size 256"),
+    "multigpu_torchrun": ("distributed/ddp-tutorial-series", "multigpu_torchrun.py", "2 1 --batch_size 256"),
+    "ddp": ("distributed/ddp", "example.py", ""),
 }  # fmt: skip
+# Of scripts that train in several processes.
+PROCESSES = {"multigpu": 2, "multigpu_torchrun": 2, "ddp": 2}
 # Stands in for what the scripts would download; executed before them.
 SHIM = """
 import os, sys
@@ -72,7 +81,12 @@ def small(self, size=1000, *args, **kwargs):
     fake(self, min(size, 24), *args, **kwargs)
 datasets.FakeData.__init__ = small
 
+from torchvision import models
+vgg16 = models.vgg16
+models.vgg16 = lambda weights=None, **kwargs: vgg16(**kwargs)  # the weights would be downloaded
+
 made = np.random.RandomState(0)
+Image.fromarray(made.randint(0, 255, (40, 40, 3), "uint8")).save("style.png")
 for kind in ("train", "test", "valid"):
     os.makedirs("words", exist_ok=True)
     with open(f"words/{kind}.txt", "w") as file:
@@ -101,6 +115,36 @@ class Answer:
         return self
     def __exit__(self, *args):
         pass
+def module(name, **names):
+    made = sys.modules[name] = type(sys)(name)
+    made.__dict__.update(names)
+    return made
+try:
+    import torchtext
+except ImportError:
+    class Words(dict):
+        def __call__(self, tokens):
+            return [self[token] for token in tokens]
+        def set_default_index(self, index):
+            pass
+    def vocabulary(texts, specials=(), **kwargs):
+        words = Words((word, k) for k, word in enumerate(specials))
+        for text in texts:
+            for word in text:
+                words.setdefault(word, len(words))
+        return words
+    def pairs(split, language_pair):
+        spoken = np.random.RandomState(len(split))
+        return [
+            tuple(" ".join(f"{end}{k % 9}" for k in spoken.randint(0, 9, 6)) for end in "ab")
+            for _ in range(32 if split == "train" else 16)
+        ]
+    for name in ("torchtext", "torchtext.data"):
+        module(name)
+    module("torchtext.data.utils", get_tokenizer=lambda *args: str.split)
+    module("torchtext.vocab", build_vocab_from_iterator=vocabulary)
+    multi30k = module("torchtext.datasets.multi30k", URL={})
+    module("torchtext.datasets", Multi30k=pairs, multi30k=multi30k)
 try:
     import requests
 except ImportError:
@@ -118,7 +162,7 @@ except ImportError:
     sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 """
 _CHANGING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/batch +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
 )
 _BAR = re.compile(
     r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"
@@ -152,7 +196,9 @@ def is_close(line: str, other: str) -> bool:
 
 def migrated(folder: Path, options: Options) -> dict[str, bytes]:
     """The scripts of `folder`."""
-    modules = Modules({p.name: p.read_bytes() for p in folder.glob("*.py")})
+    modules = Modules(
+        {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.py")}
+    )
     return {
         name: migrate(data, options, name, Project(modules, name)).data
         for name, data in modules.files.items()
@@ -169,7 +215,7 @@ def by_default(words: list[str]) -> list[str]:
 
 
 def outputs(
-    folder: Path, script: str, words: list[str], place: Path, *, kept: bool
+    folder: Path, script: str, words: list[str], place: Path, *, kept: bool, processes: int
 ) -> tuple[list[str], list[str], list[int]]:
     """What the script prints, as it is (`kept`: migrated, but for its reads) and migrated; the reads of its steps."""
     sides = {
@@ -180,20 +226,25 @@ def outputs(
     shim.write_text(SHIM)
     found = []
     for side, new in sides.items():
+        written = (
+            place / f"{side}-writes"
+        )  # each its own: a script goes on from what it finds there
+        written.mkdir()
         seen = run(
             folder / script,
-            words,
+            [word.replace("{place}", str(written)) for word in words],
             side="reference" if new is None else "target",
             steps=None,
             cwd=folder,
             data_shim=shim,
             timeout=600,
+            nproc=processes,
             replace=new,
             folder=place / side,
         )
         if seen.failure is not None:
             raise RuntimeError(f"{side}: {seen.failure.message.splitlines()[-1][:150]}")
-        found.append(printed(seen.output))
+        found.append(printed(seen.output.replace(str(written), "")))
         steps = [step for trace in seen.traces for step in trace.steps]
         reads = [step.host_reads for step in steps]
     return found[0], found[1], reads
@@ -222,10 +273,14 @@ def main() -> int:
         if "--default" in flags:
             arguments = by_default(arguments)
         with tempfile.TemporaryDirectory() as place:
-            arguments = [word.replace("{place}", place) for word in arguments]
             try:
                 before, after, reads = outputs(
-                    folder, script, arguments, Path(place), kept="--kept" in flags
+                    folder,
+                    script,
+                    arguments,
+                    Path(place),
+                    kept="--kept" in flags,
+                    processes=PROCESSES.get(name, 1),
                 )
             except (RuntimeError, OSError) as error:
                 print(f"{name:26} not run: {error}", flush=True)

@@ -31,7 +31,7 @@ def has_waiting(value: Any) -> bool:
     """True if `value` is, or holds, what comes from the device."""
     if type(value) is Number:
         return value.waits
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple, collections.deque):
         return any(map(has_waiting, value))
     if type(value) is dict:
         return any(map(has_waiting, value.values()))
@@ -67,12 +67,12 @@ def _copied(value: Any) -> Any:
 
 
 def here(value: Any) -> Any:
-    """`value` as it is on the host. Lists and dicts are filled in."""
+    """`value` as it is on the host. Lists, deques and dicts are filled in."""
     if type(value) is Number:
         return value.wait()
     if type(value) is Snapshot:
         return value.host
-    if type(value) is list:
+    if type(value) in (list, collections.deque):
         for index, part in enumerate(value):
             value[index] = here(part)
     elif type(value) in _DICTS:

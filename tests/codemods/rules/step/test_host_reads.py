@@ -215,6 +215,37 @@ def test_what_nothing_catches_is_shown_later(line: str) -> None:
     assert any("xla.later(" in after for after in _after(line))
 
 
+ROW = "row = {'step': step, 'loss': loss.item()}"
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (f"{ROW}\nbar.set_postfix(**row)", "xla.later(lambda row=row: bar.set_postfix(**row))"),
+        (f"{ROW}\nprint(row)", "xla.later(lambda row=row: print(row))"),
+        (f"{ROW}\nlogger.info('%s', row)", "xla.later(lambda row=row: logger.info('%s', row))"),
+        (f"{ROW}\nprint(row['loss'])", "xla.later(lambda loss=row['loss']: print(loss))"),
+        (f"{ROW}\nrow['sum'] = 2 * row['loss']\nprint(row)", "xla.later(lambda row=row: print(row))"),
+        (f"{ROW}\nrow.update(a=1)\nprint(row)", "xla.later(lambda row=row: print(row))"),
+        (f"{ROW}\nnames.append(row['loss'])", "names.append(row['loss'])"),
+        (f"{ROW}\nfor k, v in row.items(): print(k, v)", "for k, v in row.items(): xla.later(lambda k=k, v=v: print(k, v))"),
+        (f"{ROW}\nfor v in row.values(): total += v", "for v in row.values(): total += v"),
+        (f"{ROW}\nprint({{k: round(v, 3) for k, v in row.items()}})", "xla.later(lambda row=row: print({k: round(v, 3) for k, v in row.items()}))"),
+        (f"{ROW}\nprint(' '.join(f'{{k}} {{v:.3f}}' for k, v in sorted(row.items())))", "xla.later(lambda row=row: print(' '.join(f'{k} {v:.3f}' for k, v in sorted(row.items()))))"),
+        (f"{ROW}\nprint(' '.join(f'{{k}} {{step}}' for k in row if k in names))", "xla.later(lambda row=row, names=names, step=step: print(' '.join(f'{k} {step}' for k in row if k in names)))"),
+        ("history.append(loss.item())\nprint(np.mean(history))", "xla.later(lambda history=history: print(np.mean(history)))"),
+        ("history.append(loss.item())\nprint(sum(history[-9:]))", "xla.later(lambda history=history[-9:]: print(sum(history)))"),
+        ("history.append((step, loss.item()))\nprint(history[-1])", "xla.later(lambda history=history[-1]: print(history))"),
+        ("history.append({'loss': loss.item()})\nif step % 9 == 0: print(history)", "if step % 9 == 0: print(xla.arrived(history))"),
+        ("recent = deque(maxlen=9)\nrecent.append(loss.item())\nprint(np.mean(recent))", "xla.later(lambda recent=recent: print(np.mean(recent)))"),
+        ("a, b = loss.item(), output.mean().item()\nprint(a, b)", "xla.later(lambda a=a, b=b: print(a, b))"),
+        ("kept['a'].append(loss.item())\nprint(np.mean(kept['a']))", "xla.later(lambda a=kept['a']: print(np.mean(a)))"),
+    ],
+)  # fmt: skip
+def test_what_holds_numbers_is_shown_later(line: str, after: str) -> None:
+    assert after in _after(line)
+
+
 def test_sums_that_are_shown_in_every_step_are_shown_later() -> None:
     after = _after("total += loss.item()\nbar.set_postfix(loss=total / (step + 1))")
     assert "total += xla.item(loss)" in after
@@ -258,7 +289,14 @@ def test_trackers_are_waited_for_by_the_loader() -> None:
         ("print(loss.item(), file=out)", "pass", "`print` does with it"),
         ("text = f'{loss.item()}'", "print(text)", "the text that it is put into is kept"),
         ("print(loss.item(), meter)", "pass", "may change until then"),
-        ("kept['a'].append(loss.item())\nprint(np.mean(kept['a']))", "pass", "`kept['a']` is asked for in every step"),
+        ("kept['a'].append(loss.item())\nmean = np.mean(kept['a'])\nprint(mean)", "pass", "`kept['a']` is asked for in every step"),
+        ("history.append(loss.item())\nprint(np.percentile(history, 9))", "pass", "`np.percentile` is called with it"),
+        ("row = {'a': loss.item()}\nother.log(row)", "pass", "`row` is asked for in every step"),
+        ("row = {'a': loss.item(), 'b': output}\nprint(row)", "pass", "`row` holds tensors, too"),
+        ("row = {'a': loss.item()}\nprint([f(v) for v in row.values()])", "pass", "`f` is called with it"),
+        ("row = {'a': loss.item()}\nfor k, v in row.items():\n    if v > 3: names.append(k)", "pass", "the script decides on it"),
+        ("row = {'a': loss.item()}\nrow = get()\nprint(row)", "pass", "`row` is not known to be a list or dict"),
+        ("a, *b = loss.item(), step\nprint(a)", "pass", "not read later here"),
         ("kept['b'] = names\nkept['a'].append(loss.item())", "pass", "`kept` is not known to hold lists"),
         ("kept['a'].append(loss.item())", "lists = kept['a']; return lists", "`kept['a']` is kept elsewhere"),
         ("kept['a'].append(loss.item())", "return lambda: kept['a']", "is read in another function"),
@@ -313,6 +351,71 @@ def test_a_step_that_returns_its_loss() -> None:
     assert "return loss.item()" in migrated(decided)
     handed_on = source + "\n    run(step)\n"
     assert "return loss.item()" in migrated(handed_on)
+
+
+RETURNED = """
+    import torch
+
+    def evaluate(model, x, y):
+        output = model(x)
+        loss = torch.nn.functional.cross_entropy(output, y)
+        return {returned}
+
+    def train(model, optimizer, x, y):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        {line}
+
+    def main(model, optimizer):
+        model = model.cuda()
+        x = y = torch.ones(3, device="cuda")
+        for k in range(9):
+            train(model, optimizer, x, y)
+        {last}
+
+    main(model, optimizer)
+"""
+BOTH_READ = "loss.item(), output.mean().item()"
+
+
+@pytest.mark.parametrize(
+    ("returned", "line", "last", "after"),
+    [
+        (BOTH_READ, "a, b = evaluate(model, x, y)", "print('%f %f' % evaluate(model, x, y))", "print('%f %f' % evaluate(model, x, y))"),
+        (BOTH_READ, "a, b = evaluate(model, x, y)", "a, b = evaluate(model, x, y); return a", "a, b = evaluate(model, x, y); return xla.arrived(a)"),
+        (BOTH_READ, "a, b = evaluate(model, x, y); print(b)", "pass", "a, b = evaluate(model, x, y); xla.later(lambda b=b: print(b))"),
+        (BOTH_READ, "print(evaluate(model, x, y)[1])", "pass", "xla.later(lambda evaluate=evaluate(model, x, y)[1]: print(evaluate))"),
+        (BOTH_READ, "evaluate(model, x, y)", "return evaluate(model, x, y)", "return xla.arrived(evaluate(model, x, y))"),
+        ("loss.item()", "a = evaluate(model, x, y)", "return evaluate(model, x, y)", "return xla.arrived(evaluate(model, x, y))"),
+        ("{'loss': loss.item()}", "out = evaluate(model, x, y); print(out)", "pass", "out = evaluate(model, x, y); xla.later(lambda out=out: print(out))"),
+        ("{'loss': loss.item()}", "out = evaluate(model, x, y); print(out['loss'])", "pass", "out = evaluate(model, x, y); xla.later(lambda loss=out['loss']: print(loss))"),
+        ("{'loss': loss.item()}", "out = evaluate(model, x, y)['loss']; print(out)", "pass", "out = evaluate(model, x, y)['loss']; xla.later(lambda out=out: print(out))"),
+    ],
+)  # fmt: skip
+def test_what_functions_return_together(returned: str, line: str, last: str, after: str) -> None:
+    source = RETURNED.format(returned=returned, line=line, last=last)
+    found = [text.strip() for text in migrated(source).splitlines()]
+    assert after in found
+    assert not any(
+        "return {loss" in text or ".item(), " in text.partition("later")[0] for text in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        ("a, b = evaluate(model, x, y)\n        if a + b > 3: print(b); b = model(x)", "pass"),
+        ("a, *b = evaluate(model, x, y)", "pass"),
+        ("a = evaluate", "pass"),
+        ("a, b = evaluate(model, x, y)", "for _ in range(9): evaluate(model, x, y)"),  # unmarked
+        ("a, b = evaluate(model, x, y)", "print([evaluate(model, x, y) for _ in range(9)])"),
+        ("pass", "print(evaluate(model, x, y))"),
+        ("model.seen = evaluate(model, x, y)", "pass"),
+    ],
+)
+def test_what_functions_return_to_others_stays(line: str, last: str) -> None:
+    source = RETURNED.format(returned=BOTH_READ, line=line, last=last)
+    assert "xla.item" not in migrated(source)
 
 
 @pytest.mark.parametrize(

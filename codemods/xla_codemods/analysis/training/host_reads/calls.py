@@ -37,11 +37,24 @@ _BUILT = (
     ast.keyword,
 )
 _BUILT_OF_READS = (ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
-_PURE = frozenset("abs dict float format int len list max min print repr round str tuple".split())
+_PURE = frozenset(
+    "abs dict float format int len list max min print repr round sorted str sum tuple zip".split()
+)
 # Methods that compute of a value on the host, whenever they are called.
 METHODS_OF_VALUES = frozenset(
     "argmax astype copy cpu data detach flatten float item long mean numpy ravel reshape round squeeze sum tolist".split()
 )
+# What numpy and statistics compute of a list of numbers.
+_MEANS = frozenset(
+    {
+        f"numpy.{name}"
+        for name in "average exp max mean median min prod round sqrt std sum var".split()
+    }
+    | {f"statistics.{name}" for name in "fmean mean median pstdev stdev".split()}
+)
+_PARTS = frozenset({"items", "keys", "values"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
@@ -88,6 +101,7 @@ class _Later:
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
+        self.own: set[str] = set()  # the names of comprehensions
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
@@ -142,7 +156,9 @@ class _Later:
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, (*_NOT_MOVED, ast.Lambda, ast.comprehension)):
             raise Blocked("it stands in a comprehension or lambda")
-        if node in self.reads:
+        if isinstance(node, _COMPREHENSIONS) and self._is_later(node):
+            self._comprehension(node)
+        elif node in self.reads:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
             if isinstance(operand, ast.Name):
@@ -159,7 +175,7 @@ class _Later:
             below = CHILDREN[type(node)](node)
             if isinstance(node, ast.Call):
                 below = [*node.args, *node.keywords]
-                if isinstance(node.func, ast.Attribute) and self._holds(node.func.value):
+                if isinstance(node.func, ast.Attribute) and self._is_later(node.func.value):
                     below.append(node.func.value)
             before = self.is_conditional
             for child in below:
@@ -167,10 +183,31 @@ class _Later:
                     self.is_conditional = before or _depends(node, child)
                     self._visit(child)
             self.is_conditional = before
-        elif self._holds(node):  # computed now, it would read now
+        elif self._is_later(node):  # computed now, it would read now
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         elif not self._is_stable(node):
             self._computed_now(node)
+
+    def _comprehension(self, node: Comprehension) -> None:
+        """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""
+        before, self.own = (self.is_conditional, self.own), set(self.own)
+        for generator in node.generators:
+            self._visit(generator.iter)
+            self.own.update(n.id for n in walk(generator.target) if isinstance(n, ast.Name))
+            self.is_conditional = True
+            for test in generator.ifs:
+                self._visit(test)
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        for part in parts:
+            self._visit(part)
+        self.is_conditional, self.own = before
+
+    def _is_later(self, node: ast.AST) -> bool:
+        """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
+        return any(
+            part in self.kept or (isinstance(part, ast.Name) and part.id in self.own)
+            for part in walk(node)
+        )
 
     def _is_built(self, node: ast.AST) -> bool:
         """True if `node` may be computed later, of parts of now."""
@@ -179,14 +216,16 @@ class _Later:
         if not isinstance(node, ast.Call):
             if self.is_conditional and isinstance(node, (ast.BoolOp, ast.Compare)):
                 return True
-            return isinstance(node, _BUILT_OF_READS) and self._holds(node)
+            return isinstance(node, _BUILT_OF_READS) and self._is_later(node)
         func = node.func
-        if not self._holds(node):
+        if not self._is_later(node):
             return False
         if isinstance(func, ast.Attribute):
             known = func.attr in {"format", "join"} and isinstance(func.value, ast.Constant)
-            known = known or (self.script.dotted(func) or "").startswith(("math.", "json.dumps"))
-            known = known or (func.attr in METHODS_OF_VALUES and self._holds(func.value))
+            dotted = self.script.dotted(func) or ""
+            known = known or dotted.startswith(("math.", "json.dumps")) or dotted in _MEANS
+            known = known or (func.attr in METHODS_OF_VALUES and self._is_later(func.value))
+            known = known or (func.attr in _PARTS and self._is_later(func.value))
             known = known or self._is_a_test(func)
         else:
             scope = self.script.index.scope(node)
@@ -199,14 +238,13 @@ class _Later:
         """`torch.isnan(loss)`, `np.isfinite(value)`, `.any()` of it."""
         if func.attr in {"isnan", "isinf", "isfinite"}:
             dotted = self.script.dotted(func) or ""
-            return dotted.startswith(("torch.", "numpy.", "math.")) or self._holds(func.value)
-        return func.attr in {"any", "all"} and self._holds(func.value)
-
-    def _holds(self, node: ast.AST) -> bool:
-        return any(part in self.kept for part in walk(node))
+            return dotted.startswith(("torch.", "numpy.", "math.")) or self._is_later(func.value)
+        return func.attr in {"any", "all"} and self._is_later(func.value)
 
     def _name(self, node: ast.Name) -> None:
         script = self.script
+        if node.id in self.own:
+            return
         found = script.index.scope(node).find(node.id)
         if found is None or all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
             return

@@ -8,22 +8,19 @@ number, by `xla.arrived`. What decides on it in every step, or is not known, blo
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor, may_be_read
-from ..tensors.running_sums import part
 from .blocked import Blocked
-from .calls import Shown, condition_shows
+from .calls import condition_shows
 from .collecting import collecting
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .formatted import (
-    holds_lists,
     is_a_number,
-    is_container,
     is_formatted,
     is_only_formatted,
     is_text,
@@ -32,13 +29,13 @@ from .formatted import (
     said,
 )
 from .functions import (
-    Extreme,
     extreme,
     is_caught,
     is_function_of_numbers,
     parameter,
     takes_values,
 )
+from .holding import Held, Holding
 from .names import (
     attributes_read,
     calls_of,
@@ -56,34 +53,16 @@ from .sinks import (
 )
 
 if TYPE_CHECKING:
-    from ...script import Script
+    pass
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
-_BOUND = frozenset({"assign", "augment"})
+_BOUND = frozenset({"assign", "augment", "parameter"})
 _TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
 
 
-class Flow:
+class Flow(Holding):
     """Follows one read, and what it goes into. `later` and `wrapped` are what is to be changed for it."""
-
-    def __init__(
-        self, script: Script, always: Container[ast.AST], *, is_known: bool = False
-    ) -> None:
-        self.script = script
-        self.is_known = is_known  # who imports its classes has been looked at
-        self.always = always
-        self.later: dict[Shown, set[ast.AST]] = {}
-        self.wrapped: set[ast.expr] = set()
-        self.computed: set[ast.Call] = set()  # functions of numbers: `min(best, value)`
-        self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
-        self.on_device: set[ast.expr] = (
-            set()
-        )  # added to a tensor of the device, where they may stay
-        self.read: set[ast.Call] = set()  # reads of whole tensors, in calls made later
-        self.together: set[ast.AST] = set()  # what is made later altogether, or not at all
-        self._seen: set[object] = set()
-        self.names: set[object] = set()
 
     # A number.
 
@@ -145,6 +124,8 @@ class Flow:
                     raise Blocked("it is asked what it is")
             case ast.Return():
                 self._returned(origin, parent)
+            case ast.Tuple() | ast.List() | ast.Dict() if origin in self.always:
+                self._in_a_literal(origin, node, parent)
             case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
                 return
             case ast.Compare() if origin in self.always and (found := extreme(self.script, parent)):
@@ -175,86 +156,18 @@ class Flow:
 
     # What it is bound to.
 
-    def _name(self, target: ast.Name) -> None:
+    def _name(self, target: ast.Name, loop: ast.For | None = None) -> None:
+        """What a statement, or a `loop` over what holds such numbers, binds it to."""
         scope = home(self.script, target)
         if self._is_known((scope, target.id)):
             return
         found = scope.find(target.id)
         assert found is not None
         for binding in found[1]:
-            if binding.how not in _BOUND and binding.how != "parameter":
+            if binding.node is not loop and binding.how not in _BOUND:
                 raise Blocked(f"`{target.id}` is other things, too")
         for load in loads(self.script, scope, target.id):
             self.number(load)
-
-    def _kept_in(self, owner: ast.Name) -> None:
-        """In a list or dict."""
-        scope = home(self.script, owner)
-        if self._is_known((scope, owner.id)):
-            return
-        found = scope.find(owner.id)
-        assert found is not None
-        if not all(b.how == "assign" and is_container(part(b)) for b in found[1]):
-            raise Blocked(f"`{owner.id}` is not known to be a list or dict of its own")
-        for load in loads(self.script, scope, owner.id):
-            self._contained_used(load)
-
-    def _contained_used(self, load: ast.Name | ast.Subscript) -> None:
-        """A list or dict is used, by its name or as an entry of another."""
-        parent = self.script.parent(load)
-        match parent:
-            case ast.Attribute(attr="append" | "clear"):
-                return
-            case ast.Call(func=ast.Name(id="len")):
-                return
-            case ast.Subscript(value=owner) if owner is load:
-                if isinstance(parent.ctx, ast.Load) and not isinstance(parent.slice, ast.Slice):
-                    self.number(parent)
-                    return
-                if not isinstance(parent.ctx, ast.Load):
-                    return
-        if load in self.always:
-            raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
-        taken = (ast.Call, ast.Return, ast.FormattedValue, ast.BinOp, ast.Subscript)
-        if not isinstance(parent, (*taken, ast.comprehension)):
-            raise Blocked(f"`{ast.unparse(load)}` is kept elsewhere, too")
-        self.wrapped.add(load)
-
-    def _kept_in_lists_of(self, owner: ast.Name) -> None:
-        """`history["loss"].append(loss.item())`: in lists that a dict of this function holds."""
-        scope = home(self.script, owner)
-        if self._is_known((scope, owner.id, "lists")):
-            return
-        found = scope.find(owner.id)
-        assert found is not None
-        if not all(b.how == "assign" and holds_lists(part(b)) for b in found[1]):
-            raise Blocked(f"`{owner.id}` is not known to hold lists of its own")
-        for load in loads(self.script, scope, owner.id):
-            self._lists_used(load)
-
-    def _lists_used(self, load: ast.Name) -> None:
-        parent = self.script.parent(load)
-        match parent:
-            case ast.Call(func=ast.Name(id="len")):
-                return
-            case ast.Attribute(attr="items" | "values" | "copy") if load not in self.always:
-                self.wrapped.add(load)
-                return
-            case ast.Subscript(value=owner) if owner is load:
-                statement = self.script.parent(parent)
-                if isinstance(parent.ctx, ast.Load):
-                    self._contained_used(parent)
-                    return
-                if isinstance(statement, ast.Assign) and is_container(statement.value):
-                    return
-                raise Blocked(f"`{load.id}` is not known to hold lists of its own")
-        self._contained_used(load)
-
-    def _is_known(self, thing: object) -> bool:
-        known = thing in self._seen
-        self._seen.add(thing)
-        self.names.add(thing)
-        return known
 
     # Attributes: of meters.
 
@@ -361,6 +274,24 @@ class Flow:
                 return
         self._asked(origin, said(self.script, node, statement))
 
+    def _is_shown_as_it_is(self, load: ast.expr) -> bool:
+        """True if a list or dict is shown, which is done later then."""
+        statement = self.script.statement(load)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not leads_to(self.script, load, call):
+            return False
+        fields = self.script.value(load).fields or {}
+        if any(field.has(TENSOR) for field in fields.values()):
+            raise Blocked(f"`{ast.unparse(load)}` holds tensors, too")
+        if not (
+            is_shown_on_a_console(self.script, call)
+            or is_tracked(self.script, call)
+            or is_written_to_a_file(self.script, call)
+        ):
+            return False
+        self.later.setdefault(call, set()).add(load)
+        return True
+
     def _is_handed_to_a_function(self, node: ast.AST) -> bool:
         """True if `node` is an argument of a function of this file, where it is followed: `log(step, loss.item())`."""
         parent = self.script.parent(node)
@@ -415,7 +346,8 @@ class Flow:
             raise Blocked(why)
         self.wrapped.add(origin)
 
-    def _returned(self, origin: ast.expr, statement: ast.Return) -> None:
+    def _returned(self, origin: ast.expr, statement: ast.Return, held: Held | None = None) -> None:
+        """It is returned, as it is or `held` in a tuple, a list or a dict."""
         function = self.script.function(statement)
         if function is not None and any(
             isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list
@@ -431,7 +363,11 @@ class Flow:
             or isinstance(function, ast.AsyncFunctionDef)
         ):
             raise Blocked("it is returned")
-        if self._is_known(function):
+        self.names.add(function)
+        if self._is_known((function, held)):
             return
         for call in calls_of(self.script, function):
-            self.number(call)
+            if held is None:
+                self.number(call)
+            else:
+                self._given(call, held)

@@ -37,9 +37,7 @@ def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:
     """True if `call` shows `node`, as it is or formatted."""
     current: ast.AST | None = node
     while current is not call:
-        if current is None or isinstance(
-            current, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp)
-        ):
+        if current is None or isinstance(current, ast.Lambda):
             return False
         current = script.parent(current)
     return True
@@ -137,8 +135,8 @@ def is_container(node: ast.expr | None) -> bool:
             return True
         case ast.Call(func=ast.Name(id="list" | "dict"), args=[]):
             return True
-        case ast.Call(func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict")):
-            return True
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in {"defaultdict", "deque", "OrderedDict"}
     return False
 
 

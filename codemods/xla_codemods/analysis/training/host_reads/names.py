@@ -47,6 +47,15 @@ def _around_comprehensions(scope: Scope) -> Scope:
     return scope
 
 
+def part_of(target: ast.expr, place: int, length: int) -> ast.expr | None:
+    """`b` of `a, b = ...`, which take what stands at `place` of `length`; None where that cannot be seen."""
+    if not isinstance(target, (ast.Tuple, ast.List)) or len(target.elts) != length:
+        return None
+    if any(isinstance(part, ast.Starred) for part in target.elts):
+        return None
+    return target.elts[place]
+
+
 def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
     """Where an attribute called `name` is read, of anything that may be the object in question; methods called are none."""
     found: list[ast.Attribute] = []

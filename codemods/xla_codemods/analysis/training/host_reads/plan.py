@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PASSING = frozenset({"cpu", "detach"})
+_REPEATING = (
+    *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 _MOST_CALLERS = 3  # by which a function is followed to the loop that steps
 
 
@@ -137,20 +141,42 @@ def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] =
 def _is_called_where_marked(
     script: Script, function: FunctionNode, around: tuple[FunctionNode, ...]
 ) -> bool:
-    """True if every call of `function` that is seen stands in a loop that steps, or in a function that is called so.
+    """True if calls of `function` stand in a loop that steps, or in a function that is called so, and all others outside
+    of loops, where no more than one value waits.
 
     A call in `function` itself does not count: it runs where the others have called it, or is another's of that name.
     """
-    calls = [call for call, _ in script.index.calls_of(function.name)]
-    calls = [call for call in calls if function not in script.ancestors(call)]
-    if not calls or function in around or len(around) > _MOST_CALLERS:
+    if function in around or len(around) > _MOST_CALLERS:
         return False
-    for call in calls:
+    marked = False
+    for call in _calls_from_outside(script, function):
         try:
             _is_marked(script, call, (*around, function))
+            marked = True
         except Blocked:
-            return False
-    return True
+            if not _runs_once(script, call, around):
+                return False
+    return marked
+
+
+def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.Call]:
+    calls = [call for call, _ in script.index.calls_of(function.name)]
+    return [call for call in calls if function not in script.ancestors(call)]
+
+
+def _runs_once(script: Script, node: ast.AST, around: tuple[FunctionNode, ...]) -> bool:
+    """True if no loop of this file is seen around `node`, nor around calls of the function that it stands in."""
+    if any(isinstance(ancestor, _REPEATING) for ancestor in script.ancestors(node)):
+        return False
+    function = script.function(node)
+    if function is None:
+        return True
+    if function in around or len(around) > _MOST_CALLERS:
+        return False
+    return all(
+        _runs_once(script, call, (*around, function))
+        for call in _calls_from_outside(script, function)
+    )
 
 
 def _together_with_conditions(script: Script, flows: Collection[Flow]) -> None:
