@@ -122,7 +122,7 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
-from ...analysis.training.shapes.cutting import CUT, cuts
+from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.graph_batches import graph_loaders
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_mask
@@ -136,6 +136,11 @@ from ...symptoms import LIKELY, POSSIBLE
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
+
+_CUT = (
+    "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
+    "leave all as long as they are, or cut at one of a few lengths"
+)
 
 RULE = Rule(
     "XLA504",
@@ -402,7 +407,7 @@ def padded(script: Script) -> Iterator[Finding]:
         edits = () if place.edit is None else (place.edit,)
         yield RULE.finding(script, place.node, place.message, *edits, safety=UNSAFE)
     for node in cuts(script) if trained else ():
-        yield RULE.finding(script, node, CUT)
+        yield RULE.finding(script, node, _CUT)
 
 
 @RULE.file(mentions=IN_TRAINING)

@@ -15,10 +15,6 @@ from ..turns import evaluating, in_each_turn, turns
 if TYPE_CHECKING:
     from ...script import Script
 
-CUT = (
-    "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
-    "leave all as long as they are, or cut at one of a few lengths"
-)
 _DEEPEST = 4  # names for names
 _LONGEST = frozenset({"max", "amax"})
 _CONVERTING = frozenset({"int", "float", "min", "max"})
