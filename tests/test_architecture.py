@@ -46,6 +46,7 @@ SHARED_NAMES = {
     "DistributedDataParallel",
     "FullyShardedDataParallel",
     "FusedAdam",
+    "Trace",
     # One interface, on each backend.
     "Recorder",
 }

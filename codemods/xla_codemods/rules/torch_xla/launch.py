@@ -111,7 +111,8 @@ def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
         return
     edits: list[Edit] = [renamed(script, call, "init_process_group")]
-    for node in (*call.args, *call.keywords):
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    for node in arguments:
         value = node.value if isinstance(node, ast.keyword) else node
         if isinstance(value, ast.Constant) and value.value in ("xla", "xla://"):
             edits.append(DropArgument(call, node))

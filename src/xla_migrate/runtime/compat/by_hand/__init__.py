@@ -76,7 +76,7 @@ counters = Namespace(
 loops = Namespace(
     "loops",
     "Loops within one graph, as ``torch_xla.experimental`` has them; plain loops on eager backends.",
-    "loops",
+    "plain_loops",
     {
         "torch_xla.experimental.assume_pure": "assume_pure",
         "torch_xla.experimental.gradient_accumulation": "gradient_accumulation",
@@ -87,7 +87,7 @@ loops = Namespace(
 helpers = Namespace(
     "helpers",
     "What else scripts for torch_xla take from it: rates, wrappers, kinds of devices, logs.",
-    "helpers",
+    "small_things",
     {
         # Which process does what is the runtime's to say, on every backend.
         "": "do_on_ordinals process_count process_index",

@@ -9,11 +9,22 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_iter, tree_map
 
+from ...randomness import fork_rng, manual_seed
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def assume_pure(fn: F) -> F:
-    return fn
+def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
+    """The function itself; with a seed in front of its arguments where that is asked for."""
+    if not add_rng_seed_argument:
+        return fn
+
+    def seeded(rng_seed: Any, *args: Any, **kwargs: Any) -> Any:
+        with fork_rng():
+            manual_seed(int(rng_seed))
+            return fn(*args, **kwargs)
+
+    return seeded  # type: ignore[return-value]
 
 
 def scan(
