@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import torch
 
 from xla_migrate import runtime as xla
 
@@ -110,11 +114,52 @@ class _Accelerator:
 
 
 class _Precision:
+    """Lightning's for XLA, of the Trainer."""
+
     def __init__(self, precision: str) -> None:
         if precision != "32-true":
             raise ValueError(precision)
 
-    def forward_context(self) -> None: ...
+    def forward_context(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def convert_module(self, module: Any) -> Any:
+        return module
+
+    convert_input = convert_output = convert_module
+
+    def tensor_init_context(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    module_init_context = tensor_init_context
+
+    def main_params(self, optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+        yield from optimizer.param_groups[0]["params"]
+
+    def _xla_wrap_closure(self, optimizer: Any, closure: Callable[[], Any]) -> Any:
+        raise NotImplementedError
+
+
+class _Half(_Precision):
+    def __init__(self, precision: str) -> None:
+        self.precision = precision
+
+    def convert_module(self, module: Any) -> Any:
+        return module.to(torch.bfloat16)
+
+
+class _Connector:
+    """What a Trainer's or a Fabric's choices arrive at."""
+
+    told: dict[str, Any]
+    devices: Any
+    _accelerator_flag = "tpu"
+
+    def _check_config_and_set_final_flags(self, **told: Any) -> None:
+        self.told = told
+
+    def _check_device_config_and_set_final_flags(self, devices: Any, num_nodes: int) -> None:
+        self.devices = devices
 
 
 @pytest.fixture
@@ -127,11 +172,16 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
     class Precision(_Precision):
         pass
 
+    class Connector(_Connector):
+        pass
+
     names = ("lightning", "lightning.fabric", "lightning.fabric.accelerators")
     for name in (*names, "lightning.fabric.plugins", "lightning.fabric.plugins.precision"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     for name, found in (
         ("lightning.fabric.accelerators.xla", {"XLAAccelerator": Accelerator}),
+        ("lightning.fabric.connector", {"_Connector": Connector}),
+        ("lightning.fabric.plugins.precision.half", {"HalfPrecision": _Half}),
         ("lightning.fabric.plugins.precision.xla", {"XLAPrecision": Precision}),
     ):
         module = ModuleType(name)
@@ -140,6 +190,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
     for other in ("lightning_fabric", "lightning.pytorch", "pytorch_lightning"):
         monkeypatch.delitem(sys.modules, other, raising=False)
     monkeypatch.setattr("xla_migrate.runtime.compat.lightning.uses_torch_xla", lambda: True)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
     return Accelerator
 
 
@@ -165,3 +216,100 @@ def test_nothing_is_changed_without_torch_xla(
     monkeypatch.setattr("xla_migrate.runtime.compat.lightning.uses_torch_xla", lambda: False)
     xla.patch_lightning()
     assert not stand_in.is_available()
+
+
+def _connected(**told: Any) -> dict[str, Any]:
+    connector = sys.modules["lightning.fabric.connector"]._Connector()
+    connector._check_config_and_set_final_flags(plugins=None, **told)
+    told = connector.told
+    del told["plugins"]
+    return told
+
+
+class DDPStrategy:
+    """As Lightning's, which is not installed everywhere."""
+
+
+class MyStrategy(DDPStrategy):
+    pass
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_asks_for_cuda_asks_for_xla() -> None:
+    xla.patch_lightning()
+    xla.patch_lightning()
+    asked = {"accelerator": "auto", "strategy": "auto", "precision": None}
+    own = MyStrategy()
+    for given, becomes in (
+        ({"accelerator": "gpu"}, {}),
+        ({"accelerator": "cuda", "strategy": "ddp"}, {}),
+        ({"accelerator": "tpu", "strategy": "dp"}, {"accelerator": "tpu"}),
+        ({"strategy": "DDP_find_unused_parameters_true"}, {}),
+        ({"strategy": DDPStrategy()}, {}),
+        ({"strategy": own}, {"strategy": own}),
+        ({"strategy": "fsdp"}, {"strategy": "fsdp"}),  # which Lightning refuses
+        ({"precision": "16-true"}, {"precision": "16-true"}),
+        ({"precision": "bf16-mixed"}, {"precision": "bf16-mixed"}),
+        (
+            {"accelerator": "cpu", "strategy": "ddp", "precision": 16},
+            {"accelerator": "cpu", "strategy": "ddp", "precision": 16},
+        ),
+    ):
+        assert _connected(**{**asked, **given}) == {**asked, **becomes}, given
+    for precision in ("16-mixed", 16, "16"):
+        with pytest.warns(UserWarning, match="float16 is bfloat16"):
+            told = _connected(accelerator="gpu", strategy="auto", precision=precision)
+        assert told["precision"] == "bf16-mixed"
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_all_devices() -> None:
+    xla.patch_lightning()
+    connector = sys.modules["lightning.fabric.connector"]._Connector()
+    for given, becomes in ((-1, "auto"), ("-1", "auto"), (1, 1), ("auto", "auto"), ([0], [0])):
+        connector._check_device_config_and_set_final_flags(devices=given, num_nodes=1)
+        assert connector.devices == becomes
+    connector._accelerator_flag = "cpu"
+    connector._check_device_config_and_set_final_flags(devices=-1, num_nodes=1)
+    assert connector.devices == -1
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_processes_of_another_launcher_would_train_a_model_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    xla.patch_lightning()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="start the script once"):
+        _connected(accelerator="gpu", strategy="auto", precision=None)
+    _connected(accelerator="cpu", strategy="auto", precision=None)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    _connected(accelerator="gpu", strategy="auto", precision=None)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_weights_in_bfloat16_are_so() -> None:
+    xla.patch_lightning()
+    made = sys.modules["lightning.fabric.plugins.precision.xla"].XLAPrecision
+    for precision, dtype in (("bf16-true", torch.bfloat16), ("32-true", torch.float32)):
+        plugin = made(precision)
+        assert plugin.precision == precision
+        assert plugin.convert_module(torch.nn.Linear(1, 1)).weight.dtype == dtype
+    assert "XLA_USE_BF16" not in os.environ
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_gradients_are_averaged_before_they_are_clipped_and_before_the_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = "xla_migrate.runtime.compat.lightning"
+    done: list[str] = []
+    monkeypatch.setattr(f"{home}.reduce_gradients", lambda optimizer: done.append("averaged"))
+    xla.patch_lightning()
+    plugin = sys.modules["lightning.fabric.plugins.precision.xla"].XLAPrecision("32-true")
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    assert list(plugin.main_params(optimizer)) == [weight]
+    assert done == ["averaged"]
+    assert plugin._xla_wrap_closure(optimizer, lambda: done.append("loss") or 3) == 3  # type: ignore[func-returns-value]
+    assert done == ["averaged", "loss", "averaged"]

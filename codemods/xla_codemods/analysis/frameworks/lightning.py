@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..syntax import keyword
+
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
+
+GPUS = ("gpu", "cuda")
+HALVES: tuple[object, ...] = (16, "16", "16-mixed")
+_TAKEN = frozenset({"CUDAAccelerator", "DDPStrategy", "DataParallelStrategy"})
 
 _SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 _HOMES = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
@@ -62,6 +68,28 @@ def fault_of_strategy_class(made: str) -> str:
     return _STRATEGY if of_cuda and made.endswith(("Strategy", "Plugin")) else ""
 
 
+def is_patched_for(call: ast.Call) -> bool:
+    """True if XLA815 calls `xla.patch_lightning()` before this Trainer or Fabric: unless it is told of the CPU or a TPU."""
+    accelerator = keyword(call, "accelerator")
+    return not (isinstance(accelerator, ast.Constant) and accelerator.value in {"cpu", "tpu"})
+
+
+def is_taken(script: ParsedFile, name: str, node: ast.expr) -> bool:
+    """True if `xla.patch_lightning()` takes `node`, the argument `name` of a Trainer or Fabric, for what is the same on XLA."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if name == "precision":
+        return value in HALVES and not isinstance(value, bool)
+    if isinstance(node, ast.Call):
+        return _class_of_lightning(script, node) in _TAKEN
+    if name == "accelerator":
+        return value in GPUS
+    if name != "strategy" or not isinstance(value, str):
+        return False
+    return value in PLAIN_STRATEGIES or (
+        value.startswith("ddp_") and not value.startswith(_SHARDED)
+    )
+
+
 def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:
     """Why XLA cannot take `plugins=node`, an object that is made or a list of them; empty if it can, or nobody knows."""
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
@@ -80,7 +108,7 @@ def fault_of_accelerator(script: ParsedFile, node: ast.expr) -> str:
     """Why XLA cannot be found with the accelerator `node`; empty if it can, or nobody knows."""
     if isinstance(node, ast.Call):
         return ACCELERATOR if _class_of_lightning(script, node) in _ACCELERATORS else ""
-    return ACCELERATOR if isinstance(node, ast.Constant) and node.value in {"gpu", "cuda"} else ""
+    return ACCELERATOR if isinstance(node, ast.Constant) and node.value in GPUS else ""
 
 
 _ACCELERATORS = frozenset({"CUDAAccelerator", "GPUAccelerator"})

@@ -22,12 +22,13 @@ from xla_migrate import runtime as xla
 
 xla.patch_lightning()
 strategy = "deepspeed_stage_2"  # XLA812
-options = {"accelerator": "gpu", "strategy": strategy}  # XLA812
+options = {"accelerator": "gpu", "precision": "16-mixed", "strategy": strategy}
 trainer = lightning.Trainer(**options)
 print(options)
 ```
 
-What goes to Lightning alone is rewritten:
+`xla.patch_lightning()` takes CUDA, DDP and 16-mixed for the same on XLA, wherever Lightning is told of them. What goes to
+Lightning alone is rewritten:
 
 ```diff
  import lightning
@@ -76,10 +77,14 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.arguments import ARGUMENTS
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
+    GPUS,
+    HALVES,
     PLAIN_STRATEGIES,
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
+    is_patched_for,
+    is_taken,
 )
 from ...analysis.frameworks.passed_values import (
     PassedValue,
@@ -166,7 +171,7 @@ _LOADERS = ("transformers.", "diffusers.", "peft.", "trl.")
 
 _READ_ELSEWHERE = "this comes from a settings file, which on XLA must say {}"
 _LIGHTNING_SAYS = (
-    "`accelerator: auto`, `strategy: auto` (or `xla_fsdp`) and `precision: bf16-mixed` (or 32)"
+    "`strategy: auto` (or `xla_fsdp`), where it has another than DDP, and no `precision: 16-true`"
 )
 _TRAINER_SAYS = "`optim: adamw_torch`, and neither `fp16: true` nor `tf32: true` nor `gradient_checkpointing: true`"
 _CLIS = tuple(
@@ -179,7 +184,8 @@ def of_command_line(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     """`LightningCLI(Model, trainer_defaults={"accelerator": "gpu"})`, and the file of settings that it reads."""
     for name, judge in _OF_LIGHTNING.items():
         for one in given_in(script, keyword(call, "trainer_defaults"), name):
-            yield from _judged(script, one, judge)
+            if not is_taken(script, name, one.node):
+                yield from _judged(script, one, judge)
     yield _read_elsewhere(script, call, _LIGHTNING_SAYS)
 
 
@@ -217,8 +223,10 @@ def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     for name, judge in _OF_LIGHTNING.items():
         for one in given(script, call, name):
             for finding in _judged(script, one, judge):
-                edits = _edits(script, one.node, name)
-                yield finding._replace(edits=edits, safety=SAFE) if edits else finding
+                if edits := _edits(script, one.node, name):
+                    yield finding._replace(edits=edits, safety=SAFE)
+                elif not (is_patched_for(call) and is_taken(script, name, one.node)):
+                    yield finding
     yield from _of_settings(script, call, _OF_LIGHTNING, _LIGHTNING_SAYS)
 
 
@@ -234,9 +242,9 @@ def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
 
 # What XLA803 rewrites where it stands in the call.
 _AS_IN_THE_CALL: dict[str, tuple[object, ...]] = {
-    "accelerator": ("gpu", "cuda"),
+    "accelerator": GPUS,
     "strategy": tuple(PLAIN_STRATEGIES),
-    "precision": (16, "16", "16-mixed"),
+    "precision": HALVES,
 }
 
 

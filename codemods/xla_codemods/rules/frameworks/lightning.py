@@ -2,7 +2,8 @@
 
 `accelerator="gpu"` does; with "auto" Lightning takes the TPU or the CUDA device that is there, and
 `xla.patch_lightning()` (XLA815) lets it take every XLA device. `gpus=` is the old
-spelling of the same. `strategy="ddp"` is what "auto" means with several devices.
+spelling of the same. `strategy="ddp"` is what "auto" means with several devices; the patch takes a `DDPStrategy` for that,
+too, and what arrives by a name or from the command line.
 
 ```diff
  import lightning as L
@@ -80,10 +81,13 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import keyword_argument
 from ...analysis.frameworks.lightning import (
+    HALVES,
     PLAIN_STRATEGIES,
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
+    is_patched_for,
+    is_taken,
 )
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, RenameArgument, Replace
@@ -105,7 +109,7 @@ _HOMES = (
 )
 _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
 _OLD = ("amp_backend", "amp_level", "distributed_backend", "auto_select_gpus")
-_MIXED: frozenset[object] = frozenset({16, "16", "16-mixed"})
+_MIXED = frozenset(HALVES)
 _HALF: frozenset[object] = frozenset({"16-true"})
 
 
@@ -119,7 +123,8 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if strategy is not None and (message := fault_of_strategy(script, strategy)):
         edits = [Replace(strategy, '"auto"')] if _text(strategy) in PLAIN_STRATEGIES else []
         effort = HIGH if "xla_fsdp" in message else MEDIUM
-        yield RULE.finding(script, strategy, message, *edits, effort=effort)
+        if edits or not (is_patched_for(call) and is_taken(script, "strategy", strategy)):
+            yield RULE.finding(script, strategy, message, *edits, effort=effort)
     plugins = keyword(call, "plugins")
     if plugins is not None and (message := fault_of_plugins(script, plugins)):
         yield RULE.finding(script, plugins, message, effort=MEDIUM)

@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.framework_patches import patched_before
-from ...analysis.syntax import keyword
+from ...analysis.frameworks.lightning import is_patched_for
 from ...finding import Finding
 from ...rule import Rule
 
@@ -76,13 +76,10 @@ _MESSAGE = (
 
 @RULE.call(*_TRAINERS)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if _is_told(call):
+    if not is_patched_for(call):
         return
-    edit = patched_before(script, call, "patch_lightning", _TRAINERS, _is_told)
+    edit = patched_before(
+        script, call, "patch_lightning", _TRAINERS, lambda c: not is_patched_for(c)
+    )
     if edit is not None:
         yield RULE.finding(script, call, _MESSAGE, edit)
-
-
-def _is_told(call: ast.Call) -> bool:
-    given = keyword(call, "accelerator")
-    return isinstance(given, ast.Constant) and given.value in {"cpu", "tpu"}

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -16,10 +18,20 @@ import torch
 
 from .._backend import uses_torch_xla
 from ..precision import autocast
+from ..step import mark_step, optimizer_step, reduce_gradients
 
 _FABRICS = ("lightning.fabric", "lightning_fabric")
 _TRAINERS = ("lightning.pytorch", "pytorch_lightning")
 _MIXED = "bf16-mixed"
+# In place of float16's, by all its names.
+_INSTEAD = {16: _MIXED, "16": _MIXED, "16-mixed": _MIXED}
+_OF_GPUS = ("gpu", "cuda")
+_REPLICATED = ("DDPStrategy", "DataParallelStrategy")
+# What Lightning's own half precision does, and its precision for XLA leaves to an environment variable.
+_OF_HALF = (
+    "convert_module convert_input convert_output tensor_init_context module_init_context "
+    "forward_context"
+).split()
 
 
 def patch_lightning() -> None:
@@ -27,7 +39,13 @@ def patch_lightning() -> None:
 
     - ``accelerator="auto"`` takes the XLA device that torch_xla has. Lightning looks for a TPU alone, so on
       Trainium and on XLA:CPU it trains on the CPU, without torch_xla. There it gets one device.
+    - What asks for CUDA, in a call, on the command line or in a file of settings, asks for the same on XLA:
+      ``accelerator="gpu"``, ``devices=-1``, ``strategy="ddp"`` or a ``DDPStrategy``, and ``precision="16-mixed"``, which
+      becomes bfloat16's.
     - ``precision="bf16-mixed"`` is bfloat16 autocast, as on CUDA. Lightning raises on XLA.
+    - ``precision="bf16-true"`` makes weights and inputs bfloat16, as on CUDA. Lightning sets ``XLA_USE_BF16``, with which
+      nothing is computed in float32, whatever the script says (fact 1.109).
+    - Clipping that the script calls itself sees gradients that are averaged over the processes.
 
     Call it before the ``Trainer`` or ``Fabric`` is made. It changes nothing where torch_xla is not the backend, and
     a second call does nothing.
@@ -40,9 +58,18 @@ def patch_lightning() -> None:
     for package in _FABRICS:
         if package in sys.modules:
             _every_device(importlib.import_module(f"{package}.accelerators.xla").XLAAccelerator)
+            _as_on_cuda(importlib.import_module(f"{package}.connector")._Connector)
+    for package in _TRAINERS:
+        if package in sys.modules:
+            home = f"{package}.trainer.connectors.accelerator_connector"
+            _as_on_cuda(importlib.import_module(home)._AcceleratorConnector)
     for package in (*_FABRICS, *_TRAINERS):
         if package in sys.modules:
-            _mixed(importlib.import_module(f"{package}.plugins.precision.xla").XLAPrecision)
+            precisions = f"{package}.plugins.precision"
+            half = importlib.import_module(f"{precisions}.half").HalfPrecision
+            xla_precision = importlib.import_module(f"{precisions}.xla").XLAPrecision
+            _in_bfloat16(xla_precision, half)
+            _averages_once(xla_precision)
 
 
 def _every_device(accelerator: Any) -> None:
@@ -63,20 +90,79 @@ def _every_device(accelerator: Any) -> None:
     accelerator.is_available = staticmethod(lambda: True)
 
 
-def _mixed(precision: Any) -> None:
+def _as_on_cuda(connector: Any) -> None:
+    """The connector makes accelerator, strategy and precision of what a Trainer or Fabric was told."""
+    choose, count = (
+        connector._check_config_and_set_final_flags,
+        connector._check_device_config_and_set_final_flags,
+    )
+    if hasattr(choose, "of_xla_migrate"):
+        return
+
+    @functools.wraps(choose)
+    def chosen(self: Any, **given: Any) -> None:
+        choose(self, **_on_xla(given))
+
+    @functools.wraps(count)
+    def counted(self: Any, devices: Any, **given: Any) -> None:
+        every = devices in (-1, "-1") and self._accelerator_flag in ("auto", "tpu")
+        count(self, devices="auto" if every else devices, **given)
+
+    chosen.of_xla_migrate = True  # type: ignore[attr-defined]
+    connector._check_config_and_set_final_flags = chosen
+    connector._check_device_config_and_set_final_flags = counted
+
+
+def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
+    """What asks for the same as `given`, accelerator, strategy and precision, on XLA."""
+    accelerator, strategy, precision = (
+        given.get(name) for name in ("accelerator", "strategy", "precision")
+    )
+    if accelerator in _OF_GPUS or type(accelerator).__name__ == "CUDAAccelerator":
+        accelerator = "auto"
+    if accelerator not in ("auto", "tpu") and type(accelerator).__name__ != "XLAAccelerator":
+        return given
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise RuntimeError(
+            "Lightning starts the processes of XLA devices itself, and those of another launcher would train a model each: "
+            "start the script once, with `python`"
+        )
+    name = strategy.lower() if isinstance(strategy, str) else type(strategy).__name__
+    if name == "dp" or name.startswith("ddp") or name in _REPLICATED:
+        strategy = "auto"
+    if precision in _INSTEAD:
+        warnings.warn(f"float16 is bfloat16 on XLA: {precision!r} is {_MIXED!r}", stacklevel=2)
+        precision = _INSTEAD[precision]
+    return {**given, "accelerator": accelerator, "strategy": strategy, "precision": precision}
+
+
+def _in_bfloat16(precision: Any, half: Any) -> None:
     init = precision.__init__
     if hasattr(init, "of_xla_migrate"):
         return
-    plain = precision.forward_context
 
     @functools.wraps(init)
-    def with_mixed(self: Any, precision: str = "32-true") -> None:
-        init(self, "32-true" if precision == _MIXED else precision)
+    def with_bfloat16(self: Any, precision: str = "32-true") -> None:
+        bfloat16 = precision in (_MIXED, "bf16-true")
+        init(self, "32-true" if bfloat16 else precision)
         self.precision = precision
+        self._half = half(precision) if precision == "bf16-true" else None
 
-    with_mixed.of_xla_migrate = True  # type: ignore[attr-defined]
-    precision.__init__ = with_mixed
-    precision.forward_context = _forward_context(plain)
+    with_bfloat16.of_xla_migrate = True  # type: ignore[attr-defined]
+    precision.__init__ = with_bfloat16
+    precision.forward_context = _forward_context(precision.forward_context)
+    for name in _OF_HALF:
+        setattr(precision, name, _as_half(getattr(precision, name), name))
+
+
+def _as_half(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._half is not None:
+            return getattr(self._half, name)(*args, **kwargs)
+        return plain(self, *args, **kwargs)
+
+    return method
 
 
 def _forward_context(plain: Callable[[Any], AbstractContextManager[None]]) -> Any:
@@ -90,3 +176,34 @@ def _forward_context(plain: Callable[[Any], AbstractContextManager[None]]) -> An
                 yield
 
     return forward_context
+
+
+def _averages_once(precision: Any) -> None:
+    """Before the script clips, if it does. Lightning averages in the step: behind what a script has clipped."""
+    parameters = precision.main_params  # which all of Lightning's clipping asks for
+    if hasattr(parameters, "of_xla_migrate"):
+        return
+
+    @functools.wraps(parameters)
+    def main_params(self: Any, optimizer: Any) -> Any:
+        reduce_gradients(optimizer)
+        return parameters(self, optimizer)
+
+    main_params.of_xla_migrate = True  # type: ignore[attr-defined]
+    precision.main_params = main_params
+    if hasattr(precision, "_xla_wrap_closure"):
+        precision._xla_wrap_closure = _trainers_closure
+    else:
+        precision.optimizer_step = _fabrics_step
+
+
+def _trainers_closure(precision: Any, optimizer: Any, closure: Callable[[], Any]) -> Any:
+    result = closure()
+    reduce_gradients(optimizer)
+    return result
+
+
+def _fabrics_step(precision: Any, optimizer: Any, **kwargs: Any) -> Any:
+    result = optimizer_step(optimizer, average=True, **kwargs)
+    mark_step()
+    return result

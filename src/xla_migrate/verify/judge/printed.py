@@ -57,7 +57,7 @@ _BAR = re.compile(r"\r|\d+%\|")
 _WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
 # What Lightning says of the machine that it found.
 _MACHINE = re.compile(
-    r"^(?:[GTHIM]PU available: |Using (?:16bit|bfloat16) Automatic Mixed Precision"
+    r"^(?:[GTHIM]PU available: |Using (?:16-?bit|bfloat16) Automatic Mixed Precision"
     r"|LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES: )"
 )
 

@@ -266,7 +266,7 @@ class Net(Base):
         opt.step()
 trainer = pl.Trainer(strategy=DDPStrategy(), amp_backend="native", amp_level=None)
 """
-    assert findings(source) == [(9, "XLA101"), (11, "XLA815"), (11, "XLA803"), (11, "XLA803")]
+    assert findings(source) == [(9, "XLA101"), (11, "XLA815"), (11, "XLA803")]
     assert "self(batch.to(self.device))" in migrated(source)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings, migrated
 
 ARGUMENTS = "from transformers import TrainingArguments\n"
@@ -60,23 +61,14 @@ def test_loading(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "s = 'ddp'\nL.Trainer(strategy=s)",
         "s = 'deepspeed_stage_3'\nL.Trainer(strategy=s)",
-        "from lightning.pytorch.strategies import DDPStrategy\ns = DDPStrategy()\nL.Trainer(strategy=s)",
         "kw = {'accelerator': 'gpu'}\nL.Trainer(**kw)",
         "p.add_argument('--strategy', default='fsdp')\nL.Trainer(strategy=args.strategy)",
-        "s = 'ddp' if n > 1 else 'auto'\nL.Trainer(strategy=s)",
-        "precision = '16-mixed'\nL.Trainer(precision=precision)",
         "kinds = {'a': 'auto', 'b': 'fsdp'}\nL.Trainer(strategy=kinds[args.kind])",
         "L.Trainer(strategy={'a': 'auto', 'b': 'deepspeed'}[args.kind])",
-        "L.Trainer(strategy={'a': 'ddp_spawn'}.get(args.kind, 'auto'))",
         "L.Trainer(strategy=kinds.get(args.kind, 'fsdp'))",
-        "kw = {}; kw.update(accelerator='gpu')\nL.Trainer(**kw)",
-        "kw = {}; kw.update({'strategy': 'ddp'})\nL.Trainer(**kw)",
         "def chosen(args):\n    if args.big:\n        return 'fsdp'\n    return 'auto'\nL.Trainer(strategy=chosen(args))",
-        "s = 'ddp_find_unused_parameters_true'\nL.Trainer(strategy=s)",
         "from lightning.pytorch.plugins import MixedPrecision\np = [MixedPrecision('16-mixed', 'cuda')]\nL.Trainer(plugins=p)",
-        "from lightning.pytorch.accelerators import CUDAAccelerator\na = CUDAAccelerator()\nL.Trainer(accelerator=a)",
     ],
 )
 def test_lightning(source: str) -> None:
@@ -118,11 +110,49 @@ def test_what_lightning_takes_on_xla_stays(source: str) -> None:
     assert findings(TRAINER + source) == []
 
 
+@each(
+    "source",
+    [
+        "from lightning.pytorch.strategies import DDPStrategy\ns = DDPStrategy()\nL.Trainer(strategy=s)",
+        "L.Trainer(strategy={'a': 'ddp_spawn'}.get(args.kind, 'auto'))",
+        "kw = {}; kw.update(accelerator='gpu')\nL.Trainer(**kw)",
+        "kw = {}; kw.update({'strategy': 'ddp'})\nL.Trainer(**kw)",
+        "s = 'ddp_find_unused_parameters_true'\nL.Trainer(strategy=s)",
+        "from lightning.pytorch.accelerators import CUDAAccelerator\na = CUDAAccelerator()\nL.Trainer(accelerator=a)",
+        "s = 'ddp'\nL.Trainer(strategy=s)",
+        "s = 'ddp' if n > 1 else 'auto'\nL.Trainer(strategy=s)",
+        "precision = '16-mixed'\nL.Trainer(precision=precision)",
+        'kind = "cuda"\nL.Trainer(accelerator=kind)\nprint(kind)\n',
+        'kind = "gpu"\nif y:\n    kind = "cpu"\nL.Trainer(accelerator=kind)\n',
+        'kind = "gpu"\nL.Trainer(accelerator=kind)\nmine(accelerator=kind)\n',
+        'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
+        'a = "gpu"\no = {"accelerator": a}\nL.Trainer(**o)\nsave(**o)\n',
+        'a = "gpu"\no = {"accelerator": a, "mine": a}\nL.Trainer(**o)\n',
+        'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
+        'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
+        'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
+        "L.Trainer(strategy='ddp_find_unused_parameters_true')",
+        "L.Trainer(strategy='ddp_notebook')",
+        "from lightning.pytorch.strategies import DDPStrategy\nL.Trainer(strategy=DDPStrategy(static_graph=True))",
+        "p.add_argument('--precision', default='16-mixed')\nL.Trainer(precision=args.precision)",
+        "p.add_argument('--accelerator', default='gpu')\nL.Trainer(accelerator=args.accelerator)",
+    ],
+)
+def test_what_the_patch_takes_for_the_same_on_xla(source: str) -> None:
+    migrated_code = migrated(TRAINER + source)
+    assert findings(migrated_code) == []
+    assert migrated(migrated_code) == migrated_code
+
+
+def test_a_tpu_that_is_asked_for_is_not_patched() -> None:
+    source = "import lightning as L\ns = 'ddp_spawn'\nL.Trainer(accelerator='tpu', strategy=s)\n"
+    assert [code for _, code in findings(source)] == ["XLA812"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        "strategy='ddp_find_unused_parameters_true'",
-        "strategy='ddp_notebook'",
+        "accelerator='tpu', strategy='ddp_notebook'",
         "strategy=ModelParallelStrategy()",
         "plugins=DDPPlugin(find_unused_parameters=False)",
         "plugins=[BitsandbytesPrecision('nf4')]",
@@ -210,7 +240,7 @@ def test_other_settings_are_nobody_s_business(call: str) -> None:
 
 def test_the_defaults_of_lightning_s_command_line() -> None:
     source = 'from lightning.pytorch.cli import LightningCLI\ndefaults = {\n    "accelerator": "gpu",\n    "strategy": "ddp",\n    "precision": 32,\n}\nLightningCLI(Model, trainer_defaults=defaults)\n'
-    assert [line for line, code in findings(source) if code == "XLA812"] == [3, 4, 7]
+    assert [line for line, code in findings(source) if code == "XLA812"] == [7]
 
 
 @pytest.mark.parametrize(
@@ -259,15 +289,6 @@ def test_what_goes_to_lightning_alone_is_rewritten(before: str, after: str) -> N
 @pytest.mark.parametrize(
     "source",
     [
-        'kind = "cuda"\nL.Trainer(accelerator=kind)\nprint(kind)\n',
-        'kind = "gpu"\nif y:\n    kind = "cpu"\nL.Trainer(accelerator=kind)\n',
-        'kind = "gpu"\nL.Trainer(accelerator=kind)\nmine(accelerator=kind)\n',
-        'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
-        'a = "gpu"\no = {"accelerator": a}\nL.Trainer(**o)\nsave(**o)\n',
-        'a = "gpu"\no = {"accelerator": a, "mine": a}\nL.Trainer(**o)\n',
-        'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
-        'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
-        'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
         'def f(x):\n    half = "16-true"\n    L.Trainer(precision=half)\n',
         'def f(x):\n    way = "deepspeed_stage_2"\n    L.Trainer(strategy=way)\n',
     ],
