@@ -109,14 +109,7 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
-    """`if pin_memory and not torch.cuda.is_available()`, `pin_memory=gpu and torch.cuda.device_count() > 0`: it is CUDA that
-    pins, and nobody else.
-    """
-    for ancestor in script.ancestors(call):
-        if isinstance(ancestor, ast.keyword):
-            return (ancestor.arg or "").startswith("pin")
-        if not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
-            break
+    """`if pin_memory and not torch.cuda.is_available()`: it is CUDA that pins, and nobody else."""
     around = script.parent(call)
     if isinstance(around, ast.UnaryOp):
         around = script.parent(around)
