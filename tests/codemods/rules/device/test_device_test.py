@@ -227,6 +227,20 @@ def test_other_branches_for_cuda(imported: str, call: str) -> None:
     assert "if xla.is_accelerator(x):" in migrated(source)
 
 
+@each(
+    "call",
+    [
+        "_ext.build(other, torch.rand(2).cuda())",
+        "_ext.forward(torch.zeros_like(x).cuda())",
+        "swish_forward(x.cuda(), kind=torch.float32)",
+    ],
+)
+def test_torch_itself_is_handed_to_nobody(call: str) -> None:
+    test = "if torch.cuda.is_available():"
+    source = _EXTENSION.format(imported="", test=test, call=call)
+    assert "if xla.is_available():" in migrated(source)
+
+
 @pytest.mark.parametrize(
     "kernel", ["@triton.jit", "@helion.kernel(static_shapes=True)", "@cuda.jit(device=True)"]
 )
