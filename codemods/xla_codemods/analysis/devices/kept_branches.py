@@ -37,6 +37,7 @@ _OF_A_MAKE = Pattern(
 _IS_A_MAKE_THERE = Pattern(
     r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
 )
+_TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
 # Of devices and of steps: what is said of kernels is also of use where they are left.
 _NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -46,6 +47,8 @@ def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     if found and script.source.mentions(*_MAKES):
         found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
+    if found and script.source.mentions("tensorrt", "trt") and not script.trains:
+        found = [finding for finding in found if not _is_of_tensorrt(script, finding)]
     if found and script.source.mentions("cuda"):
         found = [finding for finding in found if not _is_of_cuda_alone(script, finding)]
     if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
@@ -64,6 +67,18 @@ def _is_of_cuda_alone(script: ParsedFile, finding: Finding) -> bool:
     if not finding.code.startswith(_NOT_OF_KERNELS):
         return False
     return is_guarded(script, finding.node, also_among_kernels=False)
+
+
+def _is_of_tensorrt(script: ParsedFile, finding: Finding) -> bool:
+    """True in `class TRTModel:` and in `export/tensorrt/run.py`, which run what TensorRT has compiled; not what says so there."""
+    return finding.code.startswith(_NOT_OF_KERNELS) and (
+        _TENSORRT.search(script.path.replace("/", "_").rpartition(".")[0]) is not None
+        or any(
+            isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and _TENSORRT.search(around.name) is not None
+            for around in script.ancestors(finding.node)
+        )
+    )
 
 
 def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ....each import each
 from ...helpers import findings
 
@@ -137,3 +139,22 @@ def test_what_cudas_hardware_has_answered_is_cudas(test: str, is_cudas: bool) ->
 def test_where_a_question_for_cuda_stays_only_its_yes_is_cudas(test: str, is_cudas: bool) -> None:
     source = f"import torch\ndef go(x, late, use_fp8):\n    if {test}:\n        x = low(x, torch.device('cuda'))\n    return x\n"
     assert ((4, "XLA104") not in findings(source)) is is_cudas
+
+
+@each(
+    "head, path, is_its",
+    [
+        ("class TRTModel:", "a.py", True),
+        ("class Backbone_TensorRT(Model):", "a.py", True),
+        ("class Model:", "export/_tensorrt/run.py", True),
+        ("class Model:", "infer_trt.py", True),
+        ("class Model:", "a.py", False),
+        ("class Contract:", "a.py", False),
+        ("class Portrait:", "trtools/a.py", False),
+    ],
+)
+def test_what_runs_by_tensorrt_is_cudas(head: str, path: str, is_its: bool) -> None:
+    source = f"import torch\nTRT = 1\n{head}\n    def run(self, x):\n        x = x.cuda()\n        torch.cuda.synchronize()\n        return x\n"
+    assert (check(source.encode(), path=path) == []) is is_its
+    trains = source.replace("return x", "self.loss.backward()")
+    assert check(trains.encode(), path=path)
