@@ -11,6 +11,7 @@ from .availability import is_guarded
 if TYPE_CHECKING:
     from ...finding import Finding
     from ..parsed_file import ParsedFile
+    from ..script import Script
 
 # What libraries and scripts call the question; not `xla.is_available`, which is the runtime's.
 _ASKED = Pattern(
@@ -43,7 +44,7 @@ _NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
+def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     if found and script.source.mentions(*_MAKES):
         found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
