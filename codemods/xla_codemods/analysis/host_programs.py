@@ -12,7 +12,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
-from .syntax import walk_body
+from .syntax import unparsed, walk_body
+from .training.tensors.device_tensors import losses
+from .training.turns import in_each_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +88,33 @@ def without_training_on_the_host(
     if found and all(f.code in of_any_training or _is_about_remote_calls(f) for f in found):
         if _is_one(script) or _is_a_test(script) or _calls_other_hosts(script):
             return []
+        if _reads_without_a_copy(script):
+            return []
     return found
+
+
+def _reads_without_a_copy(script: Script) -> bool:
+    """True if the file trains where numpy can look at the loss: `loss.detach().numpy()` raises on any other device."""
+    text = script.source.text
+    if ".numpy()" not in text or ".cpu(" in text or _DEVICES.search(text) is not None:
+        return False
+    trained = {(script.function(loss), unparsed(loss)) for loss in losses(script)}
+    return any(
+        call in in_each_step(script) and (script.function(call), _looked_at(call)) in trained
+        for call, _ in script.index.calls_of("numpy")
+    )
+
+
+def _looked_at(node: ast.expr) -> str:
+    """`loss`, of `loss.detach().mean().numpy()` and `loss.data.numpy()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner), args=[]):
+                node = inner
+            case ast.Attribute(value=inner, attr="data"):
+                node = inner
+            case _:
+                return unparsed(node)
 
 
 def _calls_other_hosts(script: Script) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ...each import each
 from ..helpers import findings
 
 TRAIN = """
@@ -71,6 +72,39 @@ def test_it_learns():
     model(torch.ones(1, dtype=torch.float64)).sum().backward()
     optimizer.step()
 """
+
+
+READ = """
+import numpy as np
+import torch
+from mine import network
+
+def train(batches, options):
+    model = network(options)
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in batches:
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        options.shown({})
+"""
+
+
+@each(
+    "look, is_on_the_host",
+    [
+        ("loss.detach().numpy()", True),
+        ("loss.detach().numpy().item()", True),
+        ("float(loss.data.numpy())", True),
+        ("np.mean(loss.detach().numpy())", True),
+        ("loss.mean().detach().numpy()", True),
+        ("loss.detach().cpu().numpy()", False),
+        ("loss.item()", False),
+        ("options.seed.numpy()", False),
+    ],
+)
+def test_what_numpy_looks_at_as_it_is_trains_on_the_cpu(look: str, is_on_the_host: bool) -> None:
+    assert bool(findings(READ.format(look))) is not is_on_the_host
 
 
 def _codes(source: str, path: str) -> set[str]:

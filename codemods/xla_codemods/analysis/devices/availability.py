@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
-from .kernels import answers_no, chooses_kernels, is_among_kernels, leaves_the_rest
+from .kernels import (
+    answers_no,
+    chooses_kernels,
+    is_among_kernels,
+    is_answered_by_the_hardware,
+    leaves_the_rest,
+)
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -226,32 +233,41 @@ def is_one_of_many(script: ParsedFile, node: ast.expr) -> bool:
 _MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
 
 
-def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
-    """True if `node` is reachable only when an unmigrated CUDA check passes."""
+def is_guarded(script: ParsedFile, node: ast.AST, *, also_among_kernels: bool = True) -> bool:
+    """True if `node` is reachable only when an unmigrated CUDA check passes.
+
+    `also_among_kernels`: where a test of what a tensor is may be one that stays, since it stands among kernels.
+    """
+    stays = partial(_asks_and_stays, also_among_kernels=also_among_kernels)
     child = node
     for ancestor in script.ancestors(node):
         if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
             block = script.block(child)
             for earlier in block[: block.index(child)]:
+                if is_answered_by_the_hardware(earlier):
+                    return True
                 if isinstance(earlier, ast.If) and (
                     answers_no(earlier) or leaves_the_rest(earlier)
                 ):
-                    if _asks_and_stays(script, earlier.test):
+                    if stays(script, earlier.test, None):
                         return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
             if child not in (
                 ancestor.orelse if isinstance(ancestor.orelse, list) else [ancestor.orelse]
             ):
-                if _asks_and_stays(script, ancestor.test):
+                if stays(script, ancestor.test, ancestor.test):
                     return True
         elif isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
-            if any(_asks_and_stays(script, v) for v in ancestor.values if v is not child):
+            if any(stays(script, v, v) for v in ancestor.values if v is not child):
                 return True
         child = ancestor
     return False
 
 
-def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
+def _asks_and_stays(
+    script: ParsedFile, test: ast.expr, yes: ast.expr | None, also_among_kernels: bool
+) -> bool:
+    """True if `test` asks for CUDA, and no rule changes that; `yes`: what has to be true where the answer is yes."""
     if isinstance(test, ast.Name):  # `fast = HAS_CUPY and x.is_cuda`
         found = script.index.scope(test).find(test.id)
         bindings = found[1] if found is not None else []
@@ -261,21 +277,36 @@ def _asks_and_stays(script: ParsedFile, test: ast.expr) -> bool:
         return (
             isinstance(given, ast.expr)
             and not isinstance(given, ast.Name)
-            and _asks_and_stays(script, given)
+            and _asks_and_stays(script, given, yes and given, also_among_kernels)
         )
     return any(
         (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
-        or (_asks_for_cuda(script, part) and _stays(script, part))
+        or (_asks_for_cuda(script, part) and _stays(script, part, also_among_kernels))
         for part in walk(test)
-        if isinstance(part, ast.expr)
+        if isinstance(part, ast.expr) and not (yes and _is_denied(script, part, yes))
     )
 
 
-def _stays(script: ParsedFile, test: ast.expr) -> bool:
+def _is_denied(script: ParsedFile, part: ast.expr, test: ast.expr) -> bool:
+    """True if `part` of `test` need not be so where `test` is true: `not x.is_cuda`, `device.type != "cuda"`, one of an `or`."""
+    denied = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq)
+    while part is not test:
+        above = script.parent(part)
+        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
+            denied = not denied
+        if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.Or):
+            return True
+        if not isinstance(above, ast.expr):
+            break
+        part = above
+    return denied
+
+
+def _stays(script: ParsedFile, test: ast.expr, also_among_kernels: bool) -> bool:
     """True if no rule asks the runtime in the place of `test`."""
     if chooses_kernels(script, test):
         return True
-    return not isinstance(test, ast.Call) and is_among_kernels(script, test)
+    return also_among_kernels and not isinstance(test, ast.Call) and is_among_kernels(script, test)
 
 
 def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:

@@ -20,13 +20,14 @@ _KNOWN = (
 
 def hands_to_an_extension(script: ParsedFile, asked: ast.expr, body: Iterable[ast.AST]) -> bool:
     """True if `body` hands the tensor, whose device is asked for in `asked`, to such an extension."""
-    tensors = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
+    names = [part for part in walk(asked) if isinstance(part, ast.Name)]
+    tensors = {name.id for name in names if script.dotted(name) is None}  # not `torch`
     for part in body:
         for call in walk(part):
             if isinstance(call, ast.Call) and _is_of_an_extension(script, call.func):
                 given = [*call.args, *(k.value for k in call.keywords)]
-                names = {n.id for g in given for n in walk(g) if isinstance(n, ast.Name)}
-                if not tensors.isdisjoint(names):
+                handed = {n.id for g in given for n in walk(g) if isinstance(n, ast.Name)}
+                if not tensors.isdisjoint(handed):
                     return True
     return False
 

@@ -6,10 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
+from .availability import is_guarded
 
 if TYPE_CHECKING:
     from ...finding import Finding
     from ..parsed_file import ParsedFile
+    from ..script import Script
 
 # What libraries and scripts call the question; not `xla.is_available`, which is the runtime's.
 _ASKED = Pattern(
@@ -33,13 +35,23 @@ _MAKES = ("xpu", "npu", "hpu", "mps", "mlu", "musa")
 _OF_A_MAKE = Pattern(
     r"(?:^|_)(?:xpu|npu|hpu|mps|mlu|musa)(?:_|$)|^(?:XPU|NPU|HPU|MPS|MLU|MUSA)(?=[A-Z]|$)"
 )
+_IS_A_MAKE_THERE = Pattern(
+    r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
+)
+_TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
+# Of devices and of steps: what is said of kernels is also of use where they are left.
+_NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
+def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     if found and script.source.mentions(*_MAKES):
         found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
+    if found and script.source.mentions("tensorrt", "trt") and not script.trains:
+        found = [finding for finding in found if not _is_of_tensorrt(script, finding)]
+    if found and script.source.mentions("cuda"):
+        found = [finding for finding in found if not _is_of_cuda_alone(script, finding)]
     if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
         return found
     text = script.source.text
@@ -51,14 +63,64 @@ def without_kept(script: ParsedFile, found: list[Finding]) -> list[Finding]:
     return [finding for finding in found if not _is_kept(script, finding.node)]
 
 
-def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:
-    """True in `def _xpu_barrier():`, a function or class for accelerators of another make, by its name."""
-    return any(
-        isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and _OF_A_MAKE.search(around.name) is not None
-        and "cuda" not in around.name.lower()
-        for around in script.ancestors(node)
+def _is_of_cuda_alone(script: ParsedFile, finding: Finding) -> bool:
+    """True if the finding stands where a question for CUDA that stays has been answered by yes; not what says so there."""
+    if not finding.code.startswith(_NOT_OF_KERNELS):
+        return False
+    return is_guarded(script, finding.node, also_among_kernels=False)
+
+
+def _is_of_tensorrt(script: ParsedFile, finding: Finding) -> bool:
+    """True in `class TRTModel:` and in `export/tensorrt/run.py`, which run what TensorRT has compiled; not what says so there."""
+    return finding.code.startswith(_NOT_OF_KERNELS) and (
+        _TENSORRT.search(script.path.replace("/", "_").rpartition(".")[0]) is not None
+        or any(
+            isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and _TENSORRT.search(around.name) is not None
+            for around in script.ancestors(finding.node)
+        )
     )
+
+
+def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:
+    """True in `def _xpu_barrier():`, a function or class for accelerators of another make, by its name, and in branches for one."""
+    child = node
+    for around in script.ancestors(node):
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if _OF_A_MAKE.search(around.name) is not None and "cuda" not in around.name.lower():
+                return True
+        elif isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
+            if _is_in_body(child, around) and _asks_for_another_make(script, around.test):
+                return True
+        child = around
+    return False
+
+
+def _asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
+    """`x.device.type in ("mps", "xpu")`, `device == "npu"`, `torch.backends.mps.is_available()`, and a name that is bound to one."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_asks_for_another_make(script, value) for value in values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return all(_asks_for_another_make(script, value) for value in values)
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=make)]):
+            return make in _MAKES
+        case ast.Compare(
+            ops=[ast.In()],
+            comparators=[ast.Tuple(elts=makes) | ast.List(elts=makes) | ast.Set(elts=makes)],
+        ):
+            return all(isinstance(m, ast.Constant) and m.value in _MAKES for m in makes)
+        case ast.Call(func=ast.Attribute(attr="startswith"), args=[ast.Constant(value=make)]):
+            return isinstance(make, str) and make.rstrip(":") in _MAKES
+        case ast.Call(func=func, args=[], keywords=[]):
+            return _IS_A_MAKE_THERE.search(ast.unparse(func)) is not None
+        case ast.Name(id=name):
+            found = script.index.scope(test).find(name)
+            bindings = found[1] if found is not None else []
+            given = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            if isinstance(given, ast.expr) and not isinstance(given, ast.Name):
+                return bindings[0].how == "assign" and _asks_for_another_make(script, given)
+    return False
 
 
 def _is_kept(script: ParsedFile, node: ast.AST) -> bool:

@@ -26,7 +26,7 @@ _KERNELS = Pattern(
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %",
     re.IGNORECASE,
 )
 # What of this says only how a function is called, which may be a helper of the project's own.
@@ -55,14 +55,18 @@ _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
+# How copies are made, by the names of arguments.
+_OF_COPIES = Pattern(r"_*(?:pin(?:_|$)|pinned|non_?blocking)")
 # What asks for packages, of other libraries.
 _INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
-_MOVES = Pattern(r"\.cuda\(|\.to\(|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device")
+_MOVES = Pattern(
+    r"\.cuda\(|\.to\((?!torch\.cuda\.)|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device"
+)
 
 
 def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
-    if _chooses_a_package(script, node):
+    if _chooses_a_package(script, node) or _chooses_how_to_copy(script, node):
         return True
     child: ast.AST = node
     for ancestor in script.ancestors(node):
@@ -87,8 +91,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
             if any(_CUDNN.search(script.segment(test)) for test in before):
                 return True
-            text = "\n".join(script.segment(statement) for statement in block[place + 1 :])
-            return (_HARDWARE.search(text) or _KERNELS.search(text)) is not None
+            rest = block[place + 1 :]
+            text = "\n".join(script.segment(statement) for statement in rest)
+            if _HARDWARE.search(text) or _KERNELS.search(text):
+                return True
+            return any(_calls_what_asks_the_hardware(script, statement) for statement in rest)
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
                 return True
@@ -124,6 +131,41 @@ def _chooses_a_package(script: ParsedFile, node: ast.expr) -> bool:
     return False
 
 
+def _chooses_how_to_copy(script: ParsedFile, node: ast.expr) -> bool:
+    """True in `x.to(device, non_blocking=device.type == "cuda")` and `pin_memory = x.is_cuda`: it is CUDA that pins, and XLA
+    copies as it does.
+    """
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.BoolOp() | ast.UnaryOp() | ast.Compare() | ast.IfExp():
+                child = ancestor
+            case ast.keyword(arg=str(name)):
+                return _OF_COPIES.match(name) is not None
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return _OF_COPIES.match(name) is not None and _says_how_to_copy(script, name)
+            case ast.Dict(keys=keys, values=values):
+                key = next((k for k, value in zip(keys, values) if value is child), None)
+                return (
+                    isinstance(key, ast.Constant) and _OF_COPIES.match(str(key.value)) is not None
+                )
+            case _:
+                return False
+    return False
+
+
+def _says_how_to_copy(script: ParsedFile, name: str) -> bool:
+    """True if all that is done with `name` is to hand it on: `to(device, non_blocking=non_blocking)`."""
+    uses = [
+        script.parent(node)
+        for node, _ in script.index.of(ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return bool(uses) and all(
+        isinstance(use, ast.keyword) and _OF_COPIES.match(use.arg or "") for use in uses
+    )
+
+
 def leaves_the_rest(statement: ast.If) -> bool:
     """`if not torch.cuda.is_available(): return model(x)`: what stands below is for CUDA."""
     if statement.orelse or not isinstance(statement.body[-1], (ast.Return, ast.Continue)):
@@ -139,6 +181,24 @@ def _asks_the_hardware(script: ParsedFile, rest: Sequence[ast.stmt]) -> bool:
         _HARDWARE.search(text) is not None
         and _MOVES.search(_ASKED_OF_A_DEVICE.compiled.sub("", text)) is None
     )
+
+
+def _calls_what_asks_the_hardware(script: ParsedFile, part: ast.AST) -> bool:
+    """True if `part` calls a function of this file that CUDA's hardware answers: `return grouped_mm_supported(index)`."""
+    for call in (node for node in walk(part) if isinstance(node, ast.Call)):
+        function = script.value(call.func).definition
+        if isinstance(function, ast.FunctionDef):
+            if any(is_answered_by_the_hardware(s) for s in function.body):
+                return True
+    return False
+
+
+def is_answered_by_the_hardware(statement: ast.stmt) -> bool:
+    """`if torch.cuda.get_device_capability()[0] < 8: return False`: what stands below runs on CUDA alone."""
+    match statement:
+        case ast.If(test=test, body=[*_, ast.Return(value=ast.Constant(value=(False | None)))]):
+            return "get_device_capability" in ast.unparse(test)
+    return False
 
 
 def _decides_kernels(script: ParsedFile, target: ast.expr) -> bool:

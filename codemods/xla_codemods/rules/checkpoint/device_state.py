@@ -66,6 +66,7 @@ _NO_MODULE_NAME = Pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)"
 # What gives a module that nobody else has: a class, or a function by its name.
 _MAKES = Pattern(r"^(?:load|restore|from)(?:_|$)|^create_model$|^[A-Z]\w*$|^deepcopy$")
 _COPIES = frozenset({"copy.deepcopy", "copy.copy", "collections.OrderedDict"})
+_DEEP = "copy.deepcopy"
 _TO_HOST = frozenset({"cpu", "numpy", "tolist"})
 
 
@@ -76,6 +77,8 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
         return
     if _is_made_here(script, call):
+        return
+    if _is_read_no_more(script, state, call):
         return
     if _is_on_the_device(script, state, scope, ast.unparse(call.func.value)):
         message = "on XLA the copy shares the memory of its source, and fails after the next update: use `xla.clone_state`"
@@ -89,6 +92,35 @@ def _is_made_here(script: Script, call: ast.Call) -> bool:
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     return is_as_made(script, owner, call)
+
+
+def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:
+    """True if `state` is a function's own copy that nobody reads behind `call`: `model.load_state_dict(best)`, at the end."""
+    function = script.function(call)
+    if not isinstance(state, ast.Name) or function is None:
+        return False
+    found = script.index.scope(state).find(state.id)
+    if found is None or found[0].node is not function:
+        return False
+    values = [binding.value for binding in found[1] if binding.value is not None]
+    nothing = [v for v in values if isinstance(v, ast.Constant) and v.value is None]
+    copies = [v for v in values if isinstance(v, ast.Call) and script.dotted(v.func) == _DEEP]
+    if len(copies) + len(nothing) < len(found[1]) or not copies:
+        return False
+    for around in script.ancestors(call):
+        if around is function:
+            break
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            return False
+    others = [
+        node
+        for node in walk(function)
+        if isinstance(node, ast.Name) and node.id == state.id and node is not state
+    ]
+    return all(
+        isinstance(node.ctx, ast.Store) or isinstance(script.parent(node), ast.Compare)
+        for node in others
+    ) and all(node.lineno < call.lineno for node in others)
 
 
 def _may_be_a_module(script: Script, node: ast.expr) -> bool:

@@ -88,7 +88,9 @@ _SAVES_A_MODEL = Pattern(
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
-_OPTIONS = Pattern(r"(?:\w+_)?args|opts?|options|config|cfg|hparams|vocab|datasets?")
+_OPTIONS = Pattern(
+    r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
+)
 _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
 
@@ -167,6 +169,11 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
     if isinstance(node, ast.Name) and _was_loaded_to_the_host(script, node, scope):
         return True
     kinds = script.value(node, scope).kinds
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "state_dict":
+        assert isinstance(node.func, ast.Attribute)
+        node = node.func.value  # `vocab["words"].state_dict()`
+    while isinstance(node, ast.Subscript):
+        node = node.value
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return bool(kinds & _NO_RESULTS) or _OPTIONS.fullmatch(last) is not None
 

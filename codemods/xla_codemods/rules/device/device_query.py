@@ -119,20 +119,17 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
-    """`if pin_memory and not torch.cuda.is_available()`, `pin_memory=gpu and torch.cuda.device_count() > 0`: it is CUDA that
-    pins, and nobody else.
-    """
-    for ancestor in script.ancestors(call):
-        if isinstance(ancestor, ast.keyword):
-            return (ancestor.arg or "").startswith("pin")
-        if not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
-            break
+    """`if pin_memory and not torch.cuda.is_available()`, `... and x.is_pinned()`: it is CUDA that pins, and nobody else."""
     around = script.parent(call)
     if isinstance(around, ast.UnaryOp):
         around = script.parent(around)
     return isinstance(around, ast.BoolOp) and any(
-        (last_name(value) or "").startswith("pin") for value in around.values
+        (last_name(value) or "").startswith("pin") or _is_pinned(value) for value in around.values
     )
+
+
+def _is_pinned(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "is_pinned"
 
 
 @RULE.reference(*_AVAILABLE, *_FLAGS)

@@ -180,7 +180,7 @@ RULE = Rule(
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
-    "arange empty expand full new_zeros ones pad range repeat reshape split tile view zeros".split()
+    "arange empty expand full new_zeros ones pad range repeat reshape split tile topk view zeros".split()
 )
 
 
@@ -202,7 +202,7 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
-        return "pad to one size, or keep the number on the host beside the tensor"
+        return "pad to one size and mask what is too much, or keep the number on the host beside the tensor"
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
@@ -240,8 +240,8 @@ def _is_asked_of(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def _is_a_size(script: Script, node: ast.AST, *, named: bool = False) -> bool:
-    """True if what is read decides how large something is: it is needed in every step."""
+def _is_a_size(script: Script, node: ast.AST, hops: int = 3) -> bool:
+    """True if what is read decides how large something is, at most `hops` names further: it is needed in every step."""
     if isinstance(node, ast.Slice):
         return True
     child = node
@@ -255,15 +255,15 @@ def _is_a_size(script: Script, node: ast.AST, *, named: bool = False) -> bool:
             if name not in _NUMBERS:
                 return False
         if isinstance(ancestor, ast.Assign):
-            return not named and _is_used_as_a_size(script, ancestor)
+            return hops > 0 and _is_used_as_a_size(script, ancestor, hops - 1)
         if isinstance(ancestor, ast.stmt):
             return False
         child = ancestor
     return False
 
 
-def _is_used_as_a_size(script: Script, statement: ast.Assign) -> bool:
-    """`n = int(lengths.max())`, then `range(n)`, `x[:, :n]`, `x.view(n, -1)`."""
+def _is_used_as_a_size(script: Script, statement: ast.Assign, hops: int) -> bool:
+    """`n = int(lengths.max())`, then `range(n)`, `x[:, :n]`, `x.view(n, -1)`; also `k = min(n, 8)`, then `x.topk(k)`."""
     match statement.targets:
         case [ast.Name(id=name)]:
             pass
@@ -271,7 +271,10 @@ def _is_used_as_a_size(script: Script, statement: ast.Assign) -> bool:
             return False
     function = script.function(statement)
     return any(
-        _is_a_size(script, use, named=True)
+        _is_a_size(script, use, hops)
         for use, _ in script.index.of(ast.Name)
-        if use.id == name and isinstance(use.ctx, ast.Load) and script.function(use) is function
+        if use.id == name
+        and isinstance(use.ctx, ast.Load)
+        and script.function(use) is function
+        and script.statement(use) is not statement
     )

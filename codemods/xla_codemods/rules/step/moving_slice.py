@@ -92,9 +92,7 @@ RULE = Rule(
     behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
 )
 
-_MESSAGE = (
-    "a slice at a Python number that changes makes XLA compile in every step: use `xla.narrow`"
-)
+_MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
 
 
 @RULE.file(mentions=IN_TRAINING)
@@ -150,7 +148,7 @@ def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) ->
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in tensors:
             if any(isinstance(n, ast.Name) and n.id in moving for n in walk(node.slice)):
                 message = (
-                    f"`{function.name}` slices at a Python number that changes, which makes XLA compile in every step: "
+                    f"`{function.name}` slices at a Python number that changes, which makes XLA compile again for each number: "
                     f"use `{script.xla}.narrow` in it"
                 )
                 yield RULE.finding(script, call, message)
@@ -200,7 +198,7 @@ def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Fi
     if not counters.changes(start):
         return
     length = is_sum(end, start)
-    message = "a range whose start changes makes XLA compile in every step: make a range from 0, and add the start"
+    message = "a range whose start changes makes XLA compile again for each start: make a range from 0, and add the start"
     if length is None:
         yield RULE.finding(script, call, message)
         return

@@ -102,7 +102,9 @@ RULE = Rule(
     behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
 )
 
-_MESSAGE = "a store at a Python number that changes makes XLA compile in every step: use `xla.put`"
+_MESSAGE = (
+    "a store at a Python number that changes makes XLA compile again for each number: use `xla.put`"
+)
 
 
 @RULE.file(mentions=IN_TRAINING)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
+from ....each import each
 from ...helpers import findings
 
 HEAD = "import torch\nfrom accelerate.utils import DistributedType, is_torch_xla_available\n"
@@ -62,3 +65,96 @@ def test_branches(source: str, kept: bool) -> None:
 def test_a_function_for_another_make_is_left_to_it(name: str, is_anothers: bool) -> None:
     source = f"import torch\nimport torch.distributed as dist\n{name}\n        dist.barrier()\n        return x.cuda()\n"
     assert (findings(source) == []) is is_anothers
+
+
+@each(
+    "test, is_anothers",
+    [
+        ("x.device.type in ['mps', 'xpu']", True),
+        ("x.device.type == 'mps'", True),
+        ("str(x.device).startswith('npu')", True),
+        ("torch.backends.mps.is_available()", True),
+        ("torch.xpu.is_available() and late", True),
+        ("is_torch_npu_available()", True),
+        ("elsewhere", True),
+        ("x.device.type in ('mps', 'cuda')", False),
+        ("x.device.type != 'mps'", False),
+        ("not torch.backends.mps.is_available()", False),
+        ("torch.xpu.is_available() or late", False),
+        ("x.mps", False),
+    ],
+)
+def test_a_branch_for_another_make_is_left_to_it(test: str, is_anothers: bool) -> None:
+    source = (
+        "import torch\nimport torch.distributed as dist\ndef go(x, late):\n    elsewhere = x.device.type in {'hpu'}\n"
+        f"    if {test}:\n        dist.barrier()\n        x = x.cuda()\n    return x\n"
+    )
+    assert (findings(source) == []) is is_anothers
+    assert findings(source.replace("    return x", "    else:\n        x = x.cuda()\n    return x"))
+
+
+PROBED = """import torch
+def is_fast(x):
+    {test}
+    device = torch.device("cuda", 0)
+    return torch.ones(2, device=device).sum().item() > 0
+def fast(x):
+    if not x.is_cuda:
+        return False
+    return {asked}
+"""
+
+
+@each(
+    "test, is_cudas",
+    [
+        ("if torch.cuda.get_device_capability(0)[0] < 8: return False", True),
+        (
+            "if x.dtype != torch.float16 or torch.cuda.get_device_capability() not in GOOD: return False",
+            True,
+        ),
+        ("if torch.cuda.get_device_capability()[0] != 9: return None", True),
+        ("if x.dtype != torch.float16: return False", False),
+        ("capability = torch.cuda.get_device_capability()", False),
+    ],
+)
+def test_what_cudas_hardware_has_answered_is_cudas(test: str, is_cudas: bool) -> None:
+    """Behind it, and where it is asked."""
+    found = findings(PROBED.format(test=test, asked="is_fast(x)"))
+    assert ((4, "XLA104") not in found) is is_cudas
+    assert ((7, "XLA107") not in found) is is_cudas
+    assert (7, "XLA107") in findings(PROBED.format(test=test, asked="bool(x.sum() > 0)"))
+
+
+@each(
+    "test, is_cudas",
+    [
+        ("x.is_cuda and use_fp8", True),
+        ("use_fp8 and x.device.type == 'cuda'", True),
+        ("not x.is_cuda and use_fp8", False),
+        ("use_fp8 and x.device.type != 'cuda'", False),
+        ("late or x.is_cuda and use_fp8", False),
+    ],
+)
+def test_where_a_question_for_cuda_stays_only_its_yes_is_cudas(test: str, is_cudas: bool) -> None:
+    source = f"import torch\ndef go(x, late, use_fp8):\n    if {test}:\n        x = low(x, torch.device('cuda'))\n    return x\n"
+    assert ((4, "XLA104") not in findings(source)) is is_cudas
+
+
+@each(
+    "head, path, is_its",
+    [
+        ("class TRTModel:", "a.py", True),
+        ("class Backbone_TensorRT(Model):", "a.py", True),
+        ("class Model:", "export/_tensorrt/run.py", True),
+        ("class Model:", "infer_trt.py", True),
+        ("class Model:", "a.py", False),
+        ("class Contract:", "a.py", False),
+        ("class Portrait:", "trtools/a.py", False),
+    ],
+)
+def test_what_runs_by_tensorrt_is_cudas(head: str, path: str, is_its: bool) -> None:
+    source = f"import torch\nTRT = 1\n{head}\n    def run(self, x):\n        x = x.cuda()\n        torch.cuda.synchronize()\n        return x\n"
+    assert (check(source.encode(), path=path) == []) is is_its
+    trains = source.replace("return x", "self.loss.backward()")
+    assert check(trains.encode(), path=path)

@@ -59,6 +59,9 @@ def test_save_of_what_another_file_computes(source: str) -> None:
         HEAD + "import io\nf = io.BytesIO()\ntorch.save(state, f)\n",
         HEAD + "torch.save(args, 'training_args.bin')\n",
         HEAD + "torch.save(self.vocab, path)\n",
+        HEAD + "torch.save(vocab['words'].state_dict(), path)\n",
+        HEAD + "torch.save(self.char_vocab.state_dict(), path)\n",
+        HEAD + "torch.save(src_vocabs[0], path)\n",
         "from accelerate import Accelerator\naccelerator = Accelerator()\n"
         + HEAD
         + "torch.save(state, path)\n",

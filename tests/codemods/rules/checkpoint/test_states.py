@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings, migrated
 
 HEAD = "import copy\nimport torch\nmodel.to(device)\nloss.backward()\n"
@@ -215,3 +216,52 @@ def test_the_state_of_what_was_only_made_for_it_is_nobody_else_s(state: str, sha
         code for _, code in findings(f"{HEAD}import lib, timm\nmodel.load_state_dict({state})\n")
     ]
     assert ("XLA703" in codes) is shares
+
+
+RESTORED = """import copy
+import torch
+def fit(model, loader, optimizer):
+    best = None
+    for epoch in range(3):
+        loss = model(next(loader).cuda())
+        loss.backward()
+        optimizer.step()
+        if better(loss):
+            best = {copied}
+{restored}
+"""
+
+
+@each(
+    "copied, restored, is_safe",
+    [
+        ("copy.deepcopy(model.state_dict())", "    model.load_state_dict(best)", True),
+        (
+            "copy.deepcopy(model.state_dict())",
+            "    if best is not None:\n        model.load_state_dict(best)\n    return model",
+            True,
+        ),
+        (
+            "copy.deepcopy(model.state_dict())",
+            "    model.load_state_dict(best)\n    return best",
+            False,
+        ),
+        ("copy.deepcopy(model.state_dict())", "        model.load_state_dict(best)", False),
+        (
+            "copy.deepcopy(model.state_dict())",
+            "    kept.append(best)\n    model.load_state_dict(best)",
+            False,
+        ),
+        ("other.state_dict()", "    model.load_state_dict(best)", False),
+        (
+            "copy.deepcopy(model.state_dict())",
+            "    torch.save(best, 'x')\n    def again():\n        model.load_state_dict(best)",
+            False,
+        ),
+    ],
+)
+def test_a_copy_that_nobody_reads_afterwards_may_share(
+    copied: str, restored: str, is_safe: bool
+) -> None:
+    source = RESTORED.format(copied=copied, restored=restored)
+    assert ("XLA703" not in {code for _, code in findings(source)}) is is_safe

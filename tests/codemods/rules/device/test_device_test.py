@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ....each import each
 from ...helpers import findings, migrated
 from ..lines import codes, line
 
@@ -226,6 +227,20 @@ def test_other_branches_for_cuda(imported: str, call: str) -> None:
     assert "if xla.is_accelerator(x):" in migrated(source)
 
 
+@each(
+    "call",
+    [
+        "_ext.build(other, torch.rand(2).cuda())",
+        "_ext.forward(torch.zeros_like(x).cuda())",
+        "swish_forward(x.cuda(), kind=torch.float32)",
+    ],
+)
+def test_torch_itself_is_handed_to_nobody(call: str) -> None:
+    test = "if torch.cuda.is_available():"
+    source = _EXTENSION.format(imported="", test=test, call=call)
+    assert "if xla.is_available():" in migrated(source)
+
+
 @pytest.mark.parametrize(
     "kernel", ["@triton.jit", "@helion.kernel(static_shapes=True)", "@cuda.jit(device=True)"]
 )
@@ -361,3 +376,35 @@ def f(x, fast, slow, args):
     return {table}
 """
     assert ((6, "XLA118") in findings(source)) is found
+
+
+@each(
+    "test, stays",
+    [
+        ('x.to(y.device, non_blocking=y.device.type == "cuda")', True),
+        ("x.to(y.device, non_blocking=not late and y.is_cuda)", True),
+        ('make(pin_memory=y.device.type == "cuda")', True),
+        ('make(**{"pin_memory": y.device.type == "cuda"})', True),
+        ("again(x, pinned=y.is_cuda)", True),
+        ("again(x, later=y.is_cuda)", False),
+        ('make(**{"move": y.device.type == "cuda"})', False),
+    ],
+)
+def test_how_copies_are_made_is_cudas_question(test: str, stays: bool) -> None:
+    source = f"import torch\n\ndef f(x, y, late):\n    x = x.cuda()\n    return {test}\n"
+    assert ((5, "XLA107") not in findings(source)) is stays
+
+
+@each(
+    "use, stays",
+    [
+        ("x.to(y.device, non_blocking=non_blocking)", True),
+        ("x.to(y.device, non_blocking=non_blocking), make(pin_memory=non_blocking)", True),
+        ("x.cuda() if non_blocking else x", False),
+    ],
+)
+def test_how_copies_are_made_by_a_name(use: str, stays: bool) -> None:
+    source = (
+        f"import torch\n\ndef f(x, y):\n    non_blocking = y.is_cuda\n    return x.cuda(), {use}\n"
+    )
+    assert ((4, "XLA107") not in findings(source)) is stays

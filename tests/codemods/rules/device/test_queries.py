@@ -538,6 +538,8 @@ def test_the_package_of_another_library_is_chosen_by_cuda(call: str, stays: bool
         "dataset.iterator(pin_memory=not args.cpu and torch.cuda.is_available())",
         "make(pin=torch.cuda.is_available())",
         "Loader(data, pin_memory=torch.cuda.device_count() >= 1 or force)",
+        "copied(x, non_blocking=torch.cuda.is_available())",
+        "y = torch.cuda.is_available() and x.is_pinned()",
     ],
 )
 def test_whether_others_pin_memory_is_cudas_question(call: str) -> None:

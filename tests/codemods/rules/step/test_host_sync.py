@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings
 
 HEAD = """import logging, math, sys
@@ -757,7 +758,9 @@ class Loss(torch.nn.Module):
 
 
 ASKED = "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
-SIZES = "pad to one size, or keep the number on the host beside the tensor"
+SIZES = (
+    "pad to one size and mask what is too much, or keep the number on the host beside the tensor"
+)
 NUMPYS = "compute it with torch on the device, in place of numpy"
 
 
@@ -769,6 +772,8 @@ NUMPYS = "compute it with torch on the device, in place of numpy"
         ("for _ in range(h.argmax().item()):\n            pass", SIZES),
         ("n = h.argmax().item()\n        y = h[:n]", SIZES),
         ("y = h.view(round(h.sum().item()), -1)", SIZES),
+        ("y = h.topk(int(h.sum()))", SIZES),
+        ("n = int(h.sum())\n        k = min(8, int(n * 3))\n        y = torch.topk(h, k)", SIZES),
         ("y = h * 2 if h.sum().item() == 0 else h", ASKED),
         ("if h.sum() > 0:\n            h = h * 2", ASKED),
         ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
@@ -808,3 +813,28 @@ def test_what_becomes_an_array_by_itself_is_on_the_host(read: str, found: bool) 
     )
     line = next(k for k, text in enumerate(source.splitlines(), 1) if read in text)
     assert ((line, "XLA503") in findings(source)) is found
+
+
+@each(
+    "read",
+    [
+        "loss = loss.item() if loss is not None else None",
+        "loss = None if loss is None else loss.item()",
+        "loss = loss.detach().mean().item()",
+        "loss = float(loss)",
+        "loss = loss.tolist()",
+    ],
+)
+def test_a_loss_that_has_become_a_number_is_read_once(read: str) -> None:
+    source = f"""import torch
+class Learner:
+    def fit(self, batches):
+        for batch in batches:
+            loss = self.losses(batch.cuda())
+            loss.backward()
+            self.optimizer.step()
+            {read}
+            if loss is not None:
+                self.metrics.log("loss", loss)
+"""
+    assert [line for line, code in findings(source) if code == "XLA503"] == [8]

@@ -222,6 +222,8 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
     if not (script.accelerated or uses_accelerate(script)):
         return False
+    if isinstance(node, ast.Name) and _has_become_a_number(script, node):
+        return False
     function = script.function(node)
     text = unparsed(node)
     if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
@@ -232,6 +234,25 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
         and function is not None
         and _is_handed_a_loss(script, node, function)
     )
+
+
+def _has_become_a_number(script: Script, node: ast.Name) -> bool:
+    """True if the loss has been read into its own name: `loss = loss.item() if loss is not None else None`."""
+    found = script.index.scope(node).find(node.id)
+    reaching = flow.reaching(found[1], node, found[0], script.parents) if found else []
+    values = [b.value for b in reaching if b.how == "assign" and not b.path]
+    return any(_is_a_number_of(value, node.id) for value in values if value is not None)
+
+
+def _is_a_number_of(value: ast.expr, name: str) -> bool:
+    match value:
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_a_number_of(body, name) or _is_a_number_of(orelse, name)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=read)]):
+            return read == name
+        case ast.Call(func=ast.Attribute(value=owner, attr="item" | "tolist"), args=[]):
+            return any(isinstance(part, ast.Name) and part.id == name for part in walk(owner))
+    return False
 
 
 def _is_handed_a_loss(script: Script, node: ast.Name, function: FunctionNode) -> bool:
