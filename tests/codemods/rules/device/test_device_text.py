@@ -91,6 +91,7 @@ def test_texts_of_devices_are_named(body: str) -> None:
         'x = {"cuda": f, "xla": f, "cpu": g}[str(device)](x)',
         'if re.match("cuda|xla", str(device)) or "xla" in str(device): x = f(x)',
         'if args.kind in ("cuda", "cpu"): x = f(x)',
+        'known = ("xpu", "cuda", "xla")\n    if x.device.type not in known: x = f(x)',
         'text = "cuda error"\n    if re.search("cuda", text): x = f(x)',
         'assert os.path.basename(args.path).find("cuda") < 0',
         "if x.is_cpu or x.get_device() == -1: x = g(x)",

@@ -170,7 +170,10 @@ class _Words:
                     yield Question(call)
             case ast.Dict(keys=keys) if node in keys:
                 yield from self.looked_up(parent, scope, depth)
-            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.IfExp():
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                if not any(getattr(part, "value", None) == "xla" for part in parts):
+                    yield from self.asked(parent, scope, depth)
+            case ast.Starred() | ast.IfExp():
                 yield from self.asked(parent, scope, depth)
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 for use, inside in self._uses(name, scope):
