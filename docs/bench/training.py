@@ -30,7 +30,6 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from printed import by_default  # noqa: E402
-
 from tests.e2e.fixtures import SINGLE, Fixture, migrated  # noqa: E402
 
 ROUNDS = 3
