@@ -191,7 +191,12 @@ def _script(data: bytes, options: Options, path: str, project: Project | None) -
     source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
     # What a person has written for torch_xla is read where they read it: launches stay.
     later = not options.origin and all(map(options.selects, _DEFERRING))
-    return Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
+    script = Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
+    suppressions = Suppressions(source)
+    if suppressions.speaks:
+        deferring = [(rule.code, rule.name) for rule in RULES if rule.defers]
+        script.is_kept = lambda node: any(suppressions.keeps(*rule, node) for rule in deferring)
+    return script
 
 
 def _applies(finding: Finding, options: Options) -> bool:

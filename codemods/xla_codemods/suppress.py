@@ -137,6 +137,15 @@ class Suppressions:
             covered = covered or _is_noqa(self._comments.get(line, ""), finding.code)
         return covered
 
+    def keeps(self, code: str, name: str, node: ast.AST) -> bool:
+        """True if a comment suppresses what a rule would say of `node`, before the rule is asked."""
+        first = getattr(node, "lineno", 1)
+        last = getattr(node, "end_lineno", None) or first
+        asked = (
+            Suppressions(self.source) if self.speaks else self
+        )  # these are in use only where something is found
+        return asked.covers(Finding(code, name, "", node, first, 1, last, 1, WARNING, LOW, None))
+
     def unused(self, script: Script) -> Iterator[Finding]:
         """Our suppressions that suppressed nothing."""
         lines = (s for found in self.by_line.values() for s in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .helpers import findings
+from .helpers import findings, migrated
 
 OURS = "# xla-migrate: ignore[XLA101]"
 
@@ -70,3 +70,30 @@ def test_not_suppressed(source: str, found: list[tuple[int, str]]) -> None:
 )
 def test_codes_by_beginning_and_name_and_whole_files(source: str) -> None:
     assert findings(f"import torch\n{source}\n") == []
+
+
+@pytest.mark.parametrize("comment", ["xla-migrate: ignore[XLA503]", "noqa: XLA503"])
+def test_a_read_that_a_comment_keeps_is_none_that_is_read_later(comment: str) -> None:
+    """The step was left without a mark, as where the read waits for the next."""
+    loop = """
+import torch
+def train(model, loader, optimizer, bar):
+    model.cuda()
+    total = count = 0
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {}
+    return total, count
+"""
+    for read in ("print(loss.item())", "total += loss.item()", "bar.set_postfix(loss=loss.item())"):
+        assert "mark_step" not in migrated(loop.format(read))
+        after = migrated(loop.format(f"{read}  # {comment}"))
+        assert f"        xla.mark_step()\n        {read}  # {comment}\n" in after
+        both = migrated(
+            loop.format(f"total += loss.item()  # {comment}\n        total += x.sum().item()")
+        )
+        assert f"total += loss.item()  # {comment}\n" in both

@@ -109,6 +109,7 @@ class ParsedFile:
             self.inference.handed = self.callers.handed
         self._dotted: dict[ast.AST, str | None] = {}
         self._found: dict[Callable[[Any], Any], Any] = {}
+        self.is_kept: Callable[[ast.AST], bool] = lambda node: False  # a comment keeps a read
         self.needed: set[str] = set()  # modules that new text names and the file does not import
         self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
 

@@ -55,7 +55,15 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in reads_of(script, node)]
     planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
+    planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+
+
+def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
+    """`outcome`; none where a comment keeps the read, or another that has to be changed with it."""
+    if outcome.edits and any(map(script.is_kept, (node, *(edit.node for edit in outcome.edits)))):
+        return Outcome(obstacle="a comment keeps it, or what goes with it, as it is")
+    return outcome
 
 
 def made_later(script: Script) -> frozenset[ast.AST]:
