@@ -89,7 +89,7 @@ def train(model, loader, optimizer, bar):
         {}
     return total, count
 """
-    for read in ("print(loss.item())", "total += loss.item()", "bar.set(loss.item())"):
+    for read in ("print(loss.item())", "total += loss.item()", "bar.set_postfix(loss=loss.item())"):
         assert "mark_step" not in migrated(loop.format(read))
         after = migrated(loop.format(f"{read}  # {comment}"))
         assert f"        xla.mark_step()\n        {read}  # {comment}\n" in after
