@@ -63,6 +63,7 @@ class ParsedFile:
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
         reads_later: False where what the loop reads is to stay where it is (`--ignore XLA503`, `--from torch_xla`).
+        is_kept: tells of a node whether a comment keeps what it reads where it is (`# xla-migrate: ignore[XLA503]`).
         is_native: True where the result is to do without `xla_migrate`.
         needed: modules that new text names and that the file does not import yet; a fix adds to it.
     """
@@ -109,7 +110,7 @@ class ParsedFile:
             self.inference.handed = self.callers.handed
         self._dotted: dict[ast.AST, str | None] = {}
         self._found: dict[Callable[[Any], Any], Any] = {}
-        self.is_kept: Callable[[ast.AST], bool] = lambda node: False  # a comment keeps a read
+        self.is_kept: Callable[[ast.AST], bool] = lambda node: False
         self.needed: set[str] = set()  # modules that new text names and the file does not import
         self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
 
