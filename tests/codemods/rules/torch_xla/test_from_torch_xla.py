@@ -351,3 +351,24 @@ def test_the_group_of_its_devices(call: str, becomes: str) -> None:
     )
     assert becomes in new
     assert "torch_xla" not in new
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "torch.manual_seed(0)\nxr.use_spmd()\ntrain()\n",
+        "torch.manual_seed(0)\n\ndef main():\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def main():\n    torch.manual_seed(0)\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def seed():\n    torch.manual_seed(0)\n\ndef main():\n    seed()\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def start():\n    xr.use_spmd()\n\ndef main():\n    torch.manual_seed(0)\n    start()\n    train()\n\nmain()\n",
+    ],
+)
+def test_a_seed_leaves_the_device_alone_before_spmd(script: str) -> None:
+    """torch_xla ends the process where the device was used before."""
+    head = "import torch\nimport torch_xla.runtime as xr\n\nmodel = torch.nn.Linear(2, 2)\n\ndef train():\n    model(x.cuda()).sum().backward()\n\n"
+    new = text(head + script)
+    assert "torch.manual_seed(0)" in new
+    assert "xla.manual_seed" not in new
+    behind = script.replace("torch.manual_seed(0)", "pass")
+    behind = behind.replace("xr.use_spmd()", "xr.use_spmd(); torch.manual_seed(0)")
+    assert "xla.manual_seed(0)" in text(head + behind)
