@@ -372,3 +372,43 @@ def test_a_seed_leaves_the_device_alone_before_spmd(script: str) -> None:
     behind = script.replace("torch.manual_seed(0)", "pass")
     behind = behind.replace("xr.use_spmd()", "xr.use_spmd(); torch.manual_seed(0)")
     assert "xla.manual_seed(0)" in text(head + behind)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f():\n    import torch_xla\n    torch_xla.sync()\n",
+        "def f():\n    from torch_xla import sync\n    sync()\n",
+        "class C:\n    def f(self):\n        import torch_xla.core.xla_model as xm\n        xm.mark_step()\n",
+        "if use_tpu:\n    import torch_xla\n    torch_xla.sync()\n",
+        "def f():\n    if use_tpu:\n        import torch_xla.core.xla_model\n        torch_xla.core.xla_model.mark_step()\n",
+    ],
+)
+def test_imports_within_functions_and_branches_go(body: str) -> None:
+    new = text(body)
+    assert "torch_xla" not in new
+    assert "xla.mark_step()" in new
+
+
+def test_an_import_within_a_function_that_stays_is_named() -> None:
+    source = 'def f(x):\n    import torch_xla\n    torch_xla.sync()\n    return kind == "xla"\n'
+    assert "    import torch_xla\n" in text(source)
+    assert [code for _, code in left(source)] == ["XLA019"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "xm.get_xla_supported_devices(devkind='TPU')",
+        "xm.get_xla_supported_devices('TPU')",
+        "pl.MpDeviceLoader(x, y, fixed_batch_size=True)",
+        "xs.mark_sharding(x, y, z, use_dynamo_custom_op=True)",
+    ],
+)
+def test_arguments_that_it_no_longer_takes_stay_and_are_named(call: str) -> None:
+    source = (
+        "import torch_xla.core.xla_model as xm\nimport torch_xla.distributed.parallel_loader as pl\n"
+        f"import torch_xla.distributed.spmd as xs\n\n{call}\n"
+    )
+    assert call in text(source)
+    assert {"XLA010"} < {f.code for f in rewritten(source).left}
