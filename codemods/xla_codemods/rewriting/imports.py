@@ -205,16 +205,18 @@ def _bound(alias: ast.alias) -> str:
 
 def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.ImportFrom]:
     """The imports of what is rewritten with `--from`, which have done their work where nothing of theirs is used: those
-    on no condition, unless a string still names one of its devices.
+    in no `try`, which asks whether it is there, unless a string still names one of its devices.
     """
     if not script.origin or any(
         isinstance(node, ast.Constant) and node.value in _DEVICES_BY_NAME for node in ast.walk(tree)
     ):
         return []
+    asking = {s for t in ast.walk(tree) if isinstance(t, ast.Try) for s in ast.walk(t)}
     return [
         node
-        for node in tree.body
+        for node in ast.walk(tree)
         if isinstance(node, _IMPORTS)
+        and node not in asking
         and script.origin in {n.partition(".")[0] for n in _homes(node)}
         and (node.names[0].name != "*" or not _needs_stars(tree))
     ]

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...catalog.torch_xla import REMOVED_ARGUMENTS
 from ...edits import Edit, Replace
 
 if TYPE_CHECKING:
+    from ..scopes import Scope
     from ..script import Script
 
 # The module of devices, steps and collectives.
@@ -35,6 +37,14 @@ def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
             return None
         found[argument.arg] = argument.value
     return found
+
+
+def is_refused(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True if torch_xla 2.9 takes these arguments no longer: the call is named for that, and stays."""
+    refused = REMOVED_ARGUMENTS.get(script.dotted(call.func, scope) or "", {})
+    first = call.args[0] if call.args and "devkind" in refused else None  # a kind, once; a number now
+    of_kinds = first is not None and not isinstance(getattr(first, "value", None), int)
+    return of_kinds or any(k.arg in refused for k in call.keywords)
 
 
 def is_constant(node: ast.expr | None, *values: object) -> bool:

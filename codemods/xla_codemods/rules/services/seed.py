@@ -57,6 +57,18 @@ Libraries that seed torch do not reach XLA either:
 +    model.to(xla.xla_device())
 ```
 
+A seed in front of `xla.use_spmd()` stays as well, since that has to come before the device is used: the device then takes the
+seed that torch was given.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+torch.manual_seed(0)
+xla.use_spmd()
+model = torch.nn.Linear(4, 2).to(xla.xla_device())
+```
+
 Seeds of other generators stay, and so do those of loader processes, which must not touch the device.
 
 ```python
@@ -125,7 +137,7 @@ def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     seed = _seed(call)
     if seed is None or not (script.trains or script.runs_accelerated) or _in_worker(script, call):
         return
-    if _reaches_xla(script, call):
+    if _reaches_xla(script, call) or _comes_before_spmd(script, call):
         return
     if script.is_statement(call):
         yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
@@ -208,6 +220,36 @@ def _reaches_xla(script: Script, call: ast.Call) -> bool:
     )
 
 
+def _comes_before_spmd(script: Script, call: ast.Call) -> bool:
+    """True if SPMD is turned on behind `call`: that has to come before the device is used, which then takes the seed that
+    torch was given.
+    """
+    if not script.source.mentions("use_spmd"):
+        return False
+    own = script.function(call)
+    starts = [(c, script.function(c)) for c in _with_callers(script, call)]
+    for spmd in walk(script.tree):
+        if not isinstance(spmd, ast.Call) or _name(spmd.func) != "use_spmd":
+            continue
+        if own is None and script.function(spmd) is not None:
+            return True
+        for later in _with_callers(script, spmd):
+            home = script.function(later)
+            if any(place.lineno < later.lineno for place, around in starts if around is home):
+                return True
+    return False
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _with_callers(script: Script, call: ast.Call) -> list[ast.Call]:
+    """`call`, and the calls of the function that it stands in."""
+    home = script.function(call)
+    return [call, *([c for c, _ in script.index.calls_of(home.name)] if home is not None else [])]
+
+
 def _seeds_xla(dotted: str | None, call: ast.Call) -> bool:
     if dotted == f"{RUNTIME}.manual_seed":
         return keyword(call, "device_only") is not None
@@ -257,11 +299,7 @@ def _is_a_process_beside(script: Script, function: FunctionNode) -> bool:
         isinstance(target := keyword(call, "target"), ast.Name) and target.id == function.name
         for call, _ in script.index.calls_of("Process")
     )
-    called = {
-        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        for node in walk(function)
-        if isinstance(node, ast.Call)
-    }
+    called = {_name(node.func) for node in walk(function) if isinstance(node, ast.Call)}
     return started and called.isdisjoint({"init_process_group", "backward", "cuda", "set_device"})
 
 

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.calls import KEPT, XM, XR
+from ...analysis.nodes import walk
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled
 
@@ -108,9 +109,13 @@ def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 
 
 def _idle_imports(script: Script) -> Iterator[Finding]:
-    """Imports of which nothing is used, on no condition: they stay where a string may still name their device."""
-    used = {node.id for node, _ in script.index.of(ast.Name)}
-    for statement in script.tree.body:
+    """Imports of which nothing is used, in no `try`: they stay where a string may still name their device."""
+    nodes = walk(script.tree)
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    asking = {s for node in nodes if isinstance(node, ast.Try) for s in walk(node)}
+    for statement in nodes:
+        if statement in asking:
+            continue
         if isinstance(statement, ast.ImportFrom):
             homes = [] if statement.level else [statement.module or ""]
         else:

@@ -52,7 +52,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, renamed
+from ...analysis.by_hand.calls import KEPT, is_refused, renamed
 from ...analysis.nodes import walk
 from ...edits import Edit, RenameArgument, Replace
 from ...finding import WARNING, Finding
@@ -70,13 +70,19 @@ _SAME = "this runs with torch_xla only: use `xla.MpDeviceLoader`, which is the s
 
 @RULE.call(f"{_HOME}.MpDeviceLoader")
 def device_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.finding(script, call, _SAME, renamed(script, call, "MpDeviceLoader"))
+    if is_refused(script, call, scope):
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+    else:
+        yield RULE.finding(script, call, _SAME, renamed(script, call, "MpDeviceLoader"))
 
 
 @RULE.call(f"{_HOME}.ParallelLoader")
 def parallel_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = _one_device(call)
     passed = _one_pass(script, call) if device is not None else None
+    if is_refused(script, call, scope):
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+        return
     if device is None or passed is None:
         message = (
             f"a ParallelLoader over several devices, or of which several passes are taken: {KEPT}"

@@ -55,6 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.by_hand.calls import KEPT, is_refused
 from ...catalog.torch_xla import FOR_WRAPPING, STAND_INS
 from ...edits import Replace
 from ...finding import WARNING, Finding
@@ -69,7 +70,10 @@ RULE = Rule("XLA021", "torch-xla-stand-in", severity=WARNING, origin="torch_xla"
 
 @RULE.call(*STAND_INS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _finding(script, call.func, scope)
+    if is_refused(script, call, scope):
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+    else:
+        yield from _finding(script, call.func, scope)
 
 
 @RULE.reference(*STAND_INS)

@@ -351,3 +351,64 @@ def test_the_group_of_its_devices(call: str, becomes: str) -> None:
     )
     assert becomes in new
     assert "torch_xla" not in new
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "torch.manual_seed(0)\nxr.use_spmd()\ntrain()\n",
+        "torch.manual_seed(0)\n\ndef main():\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def main():\n    torch.manual_seed(0)\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def seed():\n    torch.manual_seed(0)\n\ndef main():\n    seed()\n    xr.use_spmd()\n    train()\n\nmain()\n",
+        "def start():\n    xr.use_spmd()\n\ndef main():\n    torch.manual_seed(0)\n    start()\n    train()\n\nmain()\n",
+    ],
+)
+def test_a_seed_leaves_the_device_alone_before_spmd(script: str) -> None:
+    """torch_xla ends the process where the device was used before."""
+    head = "import torch\nimport torch_xla.runtime as xr\n\nmodel = torch.nn.Linear(2, 2)\n\ndef train():\n    model(x.cuda()).sum().backward()\n\n"
+    new = text(head + script)
+    assert "torch.manual_seed(0)" in new
+    assert "xla.manual_seed" not in new
+    behind = script.replace("torch.manual_seed(0)", "pass")
+    behind = behind.replace("xr.use_spmd()", "xr.use_spmd(); torch.manual_seed(0)")
+    assert "xla.manual_seed(0)" in text(head + behind)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f():\n    import torch_xla\n    torch_xla.sync()\n",
+        "def f():\n    from torch_xla import sync\n    sync()\n",
+        "class C:\n    def f(self):\n        import torch_xla.core.xla_model as xm\n        xm.mark_step()\n",
+        "if use_tpu:\n    import torch_xla\n    torch_xla.sync()\n",
+        "def f():\n    if use_tpu:\n        import torch_xla.core.xla_model\n        torch_xla.core.xla_model.mark_step()\n",
+    ],
+)
+def test_imports_within_functions_and_branches_go(body: str) -> None:
+    new = text(body)
+    assert "torch_xla" not in new
+    assert "xla.mark_step()" in new
+
+
+def test_an_import_within_a_function_that_stays_is_named() -> None:
+    source = 'def f(x):\n    import torch_xla\n    torch_xla.sync()\n    return kind == "xla"\n'
+    assert "    import torch_xla\n" in text(source)
+    assert [code for _, code in left(source)] == ["XLA019"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "xm.get_xla_supported_devices(devkind='TPU')",
+        "xm.get_xla_supported_devices('TPU')",
+        "pl.MpDeviceLoader(x, y, fixed_batch_size=True)",
+        "xs.mark_sharding(x, y, z, use_dynamo_custom_op=True)",
+    ],
+)
+def test_arguments_that_it_no_longer_takes_stay_and_are_named(call: str) -> None:
+    source = (
+        "import torch_xla.core.xla_model as xm\nimport torch_xla.distributed.parallel_loader as pl\n"
+        f"import torch_xla.distributed.spmd as xs\n\n{call}\n"
+    )
+    assert call in text(source)
+    assert {"XLA010"} < {f.code for f in rewritten(source).left}
