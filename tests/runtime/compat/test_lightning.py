@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from xla_migrate import runtime as xla
+from xla_migrate.runtime.compat import lightning
 
 SCRIPT = """\
 import json, sys
@@ -260,6 +261,28 @@ def test_what_asks_for_cuda_asks_for_xla() -> None:
         with pytest.warns(UserWarning, match="float16 is bfloat16"):
             told = _connected(accelerator="gpu", strategy="auto", precision=precision)
         assert told["precision"] == "bf16-mixed"
+
+
+def test_samples_come_in_the_order_of_ddp_where_it_is_asked_for() -> None:
+    class Connector(_Connector):
+        is_distributed = property(lambda self: False)
+
+    class Trainer:
+        distributed_sampler_kwargs = property(lambda self: None)
+
+        def __init__(self, strategy: Any) -> None:
+            self._accelerator_connector = Connector()
+            self._accelerator_connector._check_config_and_set_final_flags(
+                accelerator="gpu", strategy=strategy, precision=None
+            )
+
+    lightning._samples_as_ddp(Connector, Trainer)
+    lightning._as_on_cuda(Connector)
+    for strategy, asked in (("ddp", True), (DDPStrategy(), True), ("auto", False)):
+        trainer = Trainer(strategy)
+        assert trainer._accelerator_connector.is_distributed is asked
+        one = {"num_replicas": 1, "rank": 0} if asked else None
+        assert trainer.distributed_sampler_kwargs == one
 
 
 @pytest.mark.usefixtures("stand_in")

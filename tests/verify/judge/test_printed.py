@@ -119,6 +119,8 @@ def test_what_lightning_says_of_the_machine_is_not_compared() -> None:
             "Using 16bit Automatic Mixed Precision (AMP)",
             "Using 16-bit Automatic Mixed Precision (AMP)",
             "LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]",
+            "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/1",
+            "All distributed processes registered. Starting with 1 processes",
             f"{at} 16-mixed is not supported by the model summary. Using 32 bits instead.",
             "loss 0.25",
         ],

@@ -26,6 +26,20 @@ seeds (fact 1.33): where it is handed to such a one, or where that cannot be tol
 +    return torch.randn(n, generator=generator, device=xla.xla_device())
 ```
 
+Pipelines and schedulers of diffusers draw on the host where they are handed a generator of the CPU:
+
+```diff
+ import torch
+ from diffusers import DDPMPipeline
++from xla_migrate import runtime as xla
+
+ def sample(unet, scheduler, accelerator, seed):
+     pipeline = DDPMPipeline(unet=unet, scheduler=scheduler).to(accelerator.device)
+-    generator = torch.Generator(device=accelerator.device).manual_seed(seed) if seed else None
++    generator = xla.generator(accelerator.device).manual_seed(seed) if seed else None
+     return pipeline(generator=generator, batch_size=4).images
+```
+
 Generators of the CPU stay.
 
 ```python
@@ -42,7 +56,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.specs import device_argument
+from ...analysis.devices.specs import device_argument, last_name
 from ...analysis.inference.values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
@@ -88,8 +102,9 @@ def _draws_on_host(script: Script, call: ast.Call) -> bool:
     """True if every use of the generator in the file is a loader, a sampler, or another taker that draws on the host."""
     node: ast.AST = call
     parent = script.parent(call)
-    while isinstance(parent, ast.Attribute):  # `.manual_seed(0)` returns the generator
-        node = script.parents[parent]
+    while isinstance(parent, (ast.Attribute, ast.IfExp, ast.ListComp, ast.List)):
+        # `.manual_seed(0)` returns the generator
+        node = script.parents[parent] if isinstance(parent, ast.Attribute) else parent
         parent = script.parent(node)
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]):
@@ -117,4 +132,18 @@ def _takes_on_host(script: Script, argument: ast.keyword) -> bool:
         return False
     if script.dotted(taker.func) in _ON_HOST:
         return not any(k.arg == "device" for k in taker.keywords)
+    if script.source.mentions("diffusers") and _is_of_diffusers(taker.func):
+        return True
     return bool(script.value(taker).kinds & {LOADER, SAMPLER})
+
+
+def _is_of_diffusers(func: ast.expr) -> bool:
+    """`pipeline(...)`, `self.pipe(...)`, `scheduler.step(...)`, `latent_dist.sample(...)`, `randn_tensor(...)`."""
+    name = last_name(func) or ""
+    owner = last_name(func.value) or "" if isinstance(func, ast.Attribute) else ""
+    return (
+        "pipe" in name.lower()
+        or name == "randn_tensor"
+        or (name == "step" and "sched" in owner.lower())
+        or (name == "sample" and owner == "latent_dist")
+    )

@@ -79,7 +79,6 @@ from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
     GPUS,
     HALVES,
-    PLAIN_STRATEGIES,
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
@@ -243,7 +242,6 @@ def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
 # What XLA803 rewrites where it stands in the call.
 _AS_IN_THE_CALL: dict[str, tuple[object, ...]] = {
     "accelerator": GPUS,
-    "strategy": tuple(PLAIN_STRATEGIES),
     "precision": HALVES,
 }
 

@@ -2,8 +2,8 @@
 
 `accelerator="gpu"` does; with "auto" Lightning takes the TPU or the CUDA device that is there, and
 `xla.patch_lightning()` (XLA815) lets it take every XLA device. `gpus=` is the old
-spelling of the same. `strategy="ddp"` is what "auto" means with several devices; the patch takes a `DDPStrategy` for that,
-too, and what arrives by a name or from the command line.
+spelling of the same. `strategy="ddp"` and a `DDPStrategy` stay: the patch takes them for data parallelism on XLA, with the
+order of samples that they have on CUDA, and also what arrives by a name or from the command line.
 
 ```diff
  import lightning as L
@@ -11,7 +11,7 @@ too, and what arrives by a name or from the command line.
 
  xla.patch_lightning()
 -trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp", max_epochs=3)
-+trainer = L.Trainer(accelerator="auto", devices=4, strategy="auto", max_epochs=3)
++trainer = L.Trainer(accelerator="auto", devices=4, strategy="ddp", max_epochs=3)
 ```
 
 ```diff
@@ -123,7 +123,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if strategy is not None and (message := fault_of_strategy(script, strategy)):
         edits = [Replace(strategy, '"auto"')] if _text(strategy) in PLAIN_STRATEGIES else []
         effort = HIGH if "xla_fsdp" in message else MEDIUM
-        if edits or not (is_patched_for(call) and is_taken(script, "strategy", strategy)):
+        if not (is_patched_for(call) and is_taken(script, "strategy", strategy)):
             yield RULE.finding(script, strategy, message, *edits, effort=effort)
     plugins = keyword(call, "plugins")
     if plugins is not None and (message := fault_of_plugins(script, plugins)):

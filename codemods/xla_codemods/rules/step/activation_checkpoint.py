@@ -28,6 +28,19 @@ transformers' models checkpoint with the function that their module has imported
  model.gradient_checkpointing_enable()
 ```
 
+Models of diffusers take the function (from 0.32 on):
+
+```diff
+ import torch
+ from diffusers import UNet2DModel
++from xla_migrate import runtime as xla
+
+-unet = UNet2DModel.from_pretrained(name).cuda()
++unet = UNet2DModel.from_pretrained(name).to(xla.xla_device())
+-unet.enable_gradient_checkpointing()
++unet.enable_gradient_checkpointing(lambda module, *args: xla.checkpoint(module, *args, use_reentrant=False))
+```
+
 Questions about checkpointing stay, and checkpoints of another kind.
 
 ```python
@@ -46,6 +59,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import is_handed_on, keyword
 from ...edits import AddArgument, InsertBefore, Replace
 from ...finding import MEDIUM, Finding
@@ -153,6 +167,14 @@ def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     assert isinstance(call.func, ast.Attribute)
     given = call.args[0] if call.args else keyword(call, "enable")
     on = given is None or (isinstance(given, ast.Constant) and bool(given.value))
-    if script.accelerated and on and not _is_self(call.func.value):
+    if not (script.accelerated or uses_accelerate(script)) or not on or _is_self(call.func.value):
+        return
+    is_diffusers = call.func.attr.startswith("enable") and script.source.mentions("diffusers")
+    if is_diffusers and not script.defines(call.func.value, call.func.attr) and not call.keywords:
+        function = (
+            f"lambda module, *args: {script.xla}.checkpoint(module, *args, use_reentrant=False)"
+        )
+        yield RULE.finding(script, call, _MESSAGE, AddArgument(call, function))
+    elif not call.keywords or keyword(call, "enable") is not None:
         message = "torch's activation checkpointing, which this library imports, fails on XLA: switch it off"
         yield RULE.finding(script, call, message, effort=MEDIUM)

@@ -40,8 +40,8 @@ def patch_lightning() -> None:
     - ``accelerator="auto"`` takes the XLA device that torch_xla has. Lightning looks for a TPU alone, so on
       Trainium and on XLA:CPU it trains on the CPU, without torch_xla. There it gets one device.
     - What asks for CUDA, in a call, on the command line or in a file of settings, asks for the same on XLA:
-      ``accelerator="gpu"``, ``devices=-1``, ``strategy="ddp"`` or a ``DDPStrategy``, and ``precision="16-mixed"``, which
-      becomes bfloat16's.
+      ``accelerator="gpu"``, ``devices=-1``, ``strategy="ddp"`` or a ``DDPStrategy`` with its order of samples, and
+      ``precision="16-mixed"``, which becomes bfloat16's.
     - ``precision="bf16-mixed"`` is bfloat16 autocast, as on CUDA. Lightning raises on XLA.
     - ``precision="bf16-true"`` makes weights and inputs bfloat16, as on CUDA. Lightning sets ``XLA_USE_BF16``, with which
       nothing is computed in float32, whatever the script says (fact 1.109).
@@ -62,7 +62,11 @@ def patch_lightning() -> None:
     for package in _TRAINERS:
         if package in sys.modules:
             home = f"{package}.trainer.connectors.accelerator_connector"
-            _as_on_cuda(importlib.import_module(home)._AcceleratorConnector)
+            connector = importlib.import_module(home)._AcceleratorConnector
+            if not hasattr(connector._check_config_and_set_final_flags, "of_xla_migrate"):
+                trainer = importlib.import_module(f"{package}.trainer.trainer").Trainer
+                _samples_as_ddp(connector, trainer)
+            _as_on_cuda(connector)
     for package in (*_FABRICS, *_TRAINERS):
         if package in sys.modules:
             precisions = f"{package}.plugins.precision"
@@ -101,7 +105,9 @@ def _as_on_cuda(connector: Any) -> None:
 
     @functools.wraps(choose)
     def chosen(self: Any, **given: Any) -> None:
-        choose(self, **_on_xla(given))
+        taken = _on_xla(given)
+        self.of_ddp = taken["strategy"] != given["strategy"]
+        choose(self, **taken)
 
     @functools.wraps(count)
     def counted(self: Any, devices: Any, **given: Any) -> None:
@@ -134,6 +140,23 @@ def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
         warnings.warn(f"float16 is bfloat16 on XLA: {precision!r} is {_MIXED!r}", stacklevel=2)
         precision = _INSTEAD[precision]
     return {**given, "accelerator": accelerator, "strategy": strategy, "precision": precision}
+
+
+def _samples_as_ddp(connector: Any, trainer: Any) -> None:
+    """Lightning's DDP draws samples by a sampler of its own, which shuffles what is trained on, also for a single device."""
+    is_distributed, kwargs = connector.is_distributed, trainer.distributed_sampler_kwargs
+
+    def get_is_distributed(self: Any) -> bool:
+        return self.of_ddp or bool(is_distributed.fget(self))
+
+    def get_kwargs(self: Any) -> Any:
+        found = kwargs.fget(self)
+        if found is None and self._accelerator_connector.of_ddp:
+            return {"num_replicas": 1, "rank": 0}
+        return found
+
+    connector.is_distributed = property(get_is_distributed)
+    trainer.distributed_sampler_kwargs = property(get_kwargs)
 
 
 def _in_bfloat16(precision: Any, half: Any) -> None:

@@ -58,7 +58,8 @@ _WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGN
 # What Lightning says of the machine that it found.
 _MACHINE = re.compile(
     r"^(?:[GTHIM]PU available: |Using (?:16-?bit|bfloat16) Automatic Mixed Precision"
-    r"|LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES: )"
+    r"|LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES: |Initializing distributed: GLOBAL_RANK: "
+    r"|All distributed processes registered\. Starting with )"
 )
 
 

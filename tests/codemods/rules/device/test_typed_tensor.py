@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ....each import each
 from ...helpers import migrated
 from ..lines import codes, line
 
@@ -180,6 +181,37 @@ def test_host_types_stay(source: str) -> None:
 def test_fact_1_33_generators(before: str, after: str, safe: bool) -> None:
     assert line(before) == (after if safe else before)
     assert line(before, unsafe=True) == after
+
+
+_MADE = "torch.Generator(device=DEVICE)"
+_DRAWN = [
+    (f"g = {_MADE}\ng = g.manual_seed(0)\na = pipeline('a cat', generator=g).images", True),
+    (f"g = {_MADE}.manual_seed(0) if seed else None\na = [self.pipe(prompt=p, generator=g) for p in ps]", True),
+    (f"g = None if seed is None else {_MADE}.manual_seed(seed)\npipe(**kw, generator=g)", True),
+    (f"g = [{_MADE}.manual_seed(i) for i in range(4)]\npipeline(p, generator=g)", True),
+    (f"pipeline(p, generator=[{_MADE}.manual_seed(i) for i in range(4)])", True),
+    (f"g = {_MADE}\nx = noise_scheduler.step(e, t, x, generator=g).prev_sample", True),
+    (f"g = {_MADE}\nx = vae.encode(y).latent_dist.sample(generator=g)", True),
+    (f"g = {_MADE}\nx = randn_tensor(shape, generator=g, device=DEVICE)", True),
+    (f"g = {_MADE}\npipeline(p, generator=g)\nx = torch.randn(4, generator=g, device=DEVICE)", False),
+    (f"g = {_MADE}\nvalidate(g)", False),
+    (f"g = {_MADE}\nx = dist.sample(generator=g)", False),
+]  # fmt: skip
+
+
+@each(
+    "source, safe",
+    [
+        (s.replace("DEVICE", d), safe)
+        for s, safe in _DRAWN
+        for d in ('"cuda"', "accelerator.device")
+    ],
+)
+def test_pipelines_take_a_generator_of_the_host(source: str, safe: bool) -> None:
+    head = "import torch\nimport diffusers\nfrom accelerate import Accelerator\naccelerator = Accelerator()\n"
+    assert ("xla.generator(" in migrated(f"{head}{source}\n")) is safe
+    other = migrated(f"{head.replace('diffusers', 'mylib')}{source}\n")
+    assert "xla.generator(" not in other
 
 
 @pytest.mark.parametrize("source", ["g = torch.Generator()", 'g = torch.Generator(device="cpu")'])

@@ -119,7 +119,10 @@ def test_option_of_another_program_keeps_its_default() -> None:
         ("Trainer(gpus=2)", 'Trainer(devices=2, accelerator="auto")'),
         ('Trainer(gpus=2, accelerator="ddp")', 'Trainer(devices=2, accelerator="auto")'),
         ('Trainer(gpus=2, accelerator="gpu")', 'Trainer(devices=2, accelerator="auto")'),
-        ('Trainer(strategy="ddp")', 'Trainer(strategy="auto")'),
+        (
+            'Trainer(gpus=2, strategy="ddp")',
+            'Trainer(devices=2, strategy="ddp", accelerator="auto")',
+        ),
         ("Trainer(precision=16)", 'Trainer(precision="bf16-mixed")'),
         ("Trainer(precision='16-mixed')", 'Trainer(precision="bf16-mixed")'),
     ],

@@ -277,7 +277,6 @@ def test_the_host_that_is_asked_for_by_name(source: str) -> None:
             'def f(x):\n    half = "16-mixed"\n    L.Trainer(accelerator="cpu", precision=half)\n',
             'half = "bf16-mixed"',
         ),
-        ('def f(x):\n    way = "ddp"\n    L.Trainer(strategy=way)\n', 'way = "auto"'),
     ],
 )
 def test_what_goes_to_lightning_alone_is_rewritten(before: str, after: str) -> None:

@@ -123,6 +123,37 @@ def test_checkpointing_that_a_library_imports_for_itself(line: str, found: bool)
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        "unet.enable_gradient_checkpointing()",
+        "accelerator.unwrap_model(unet).enable_gradient_checkpointing()",
+        "if args.gradient_checkpointing: controlnet.enable_gradient_checkpointing()",
+        "pipeline.unet.enable_gradient_checkpointing()",
+        "[m.enable_gradient_checkpointing() for m in models]",
+    ],
+)
+@pytest.mark.parametrize(
+    "head",
+    [HEAD, "import torch\nfrom accelerate import Accelerator\naccelerator = Accelerator()\n"],
+)
+def test_diffusers_checkpointing_is_given_the_function(head: str, call: str) -> None:
+    source = f"{head}from diffusers import UNet2DModel\nloss.backward()\n{call}\n"
+    new = migrated(source)
+    function = "lambda module, *args: xla.checkpoint(module, *args, use_reentrant=False)"
+    assert f"enable_gradient_checkpointing({function})" in new
+    assert "XLA509" not in codes(new)
+
+
+def test_a_class_of_ones_own_has_a_method_of_the_same_name() -> None:
+    source = (
+        f"{HEAD}import diffusers\nclass Net(nn.Module):\n"
+        "    def enable_gradient_checkpointing(self):\n        self.on = True\n"
+        "net = Net()\nnet.enable_gradient_checkpointing()\n"
+    )
+    assert "lambda" not in migrated(source)
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ("for p, q in zip(a.parameters(), b.parameters()):\n    q.data.copy_(p.data)", "q.data.copy_(p.data * 1)"),
