@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
 _KERNELS = Pattern(
-    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
+    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("

@@ -58,6 +58,9 @@ BECOMES_TRUE = {
     "refused_before_a_move": (
         "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\nreturn model(x.cuda())"
     ),
+    "refused_before_a_word_with_a_package_in_it": (
+        "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\n# already occupying memory\nx.occupy(2)"
+    ),
     "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
 }
 
