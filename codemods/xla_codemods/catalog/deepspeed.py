@@ -26,7 +26,12 @@ DEEPSPEED: tuple[Row, ...] = (
         STAYS,
         SAME,
         HARMLESS,
-        {"utils.zero_to_fp32": "puts checkpoints together on the host"},
+        {
+            "utils.zero_to_fp32": "puts checkpoints together on the host",
+            "checkpoint.constants": "names of what is in checkpoints",
+            "utils.logger": "a logger",
+            "utils.logging": "a logger",
+        },
         torch="any",
         evidence="docs",
     ),

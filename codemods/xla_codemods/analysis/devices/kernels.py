@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.
 _KERNELS = Pattern(
-    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
+    r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']",
     re.IGNORECASE,
 )
 # What of this says only how a function is called, which may be a helper of the project's own.
@@ -99,6 +99,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
                 return True
+            if child is ancestor.test and _noes(ancestor.test) and not ancestor.orelse:
+                block = script.block(ancestor)
+                rest = block[block.index(ancestor) + 1 :]
+                if _is_kernel_code("\n".join(script.segment(statement) for statement in rest)):
+                    return True
         if isinstance(ancestor, ast.If) and child is ancestor.test and leaves_the_rest(ancestor):
             block = script.block(ancestor)
             rest = block[block.index(ancestor) + 1 :]

@@ -188,10 +188,16 @@ _DTYPES = frozenset(
     ).split()
 )
 
+# torch functions that return a data type.
+_GIVE_DTYPES = frozenset(
+    f"torch.{name}"
+    for name in "get_default_dtype get_autocast_dtype get_autocast_gpu_dtype promote_types result_type".split()
+)
+
 # torch functions that return something else than a tensor.
 _NOT_TENSORS = frozenset(
     (
-        "is_tensor is_floating_point numel typename get_default_dtype initial_seed seed "
+        "is_tensor is_floating_point numel typename initial_seed seed "
         "manual_seed no_grad enable_grad set_grad_enabled inference_mode save load compile "
         "set_default_dtype set_num_threads get_num_threads is_grad_enabled get_rng_state "
         "set_rng_state allclose equal finfo iinfo Size set_printoptions "
@@ -243,6 +249,8 @@ def result(dotted: str) -> Value:
     found = _RESULTS.get(dotted)
     if found is not None:
         return found
+    if dotted in _GIVE_DTYPES:
+        return of(DTYPE)
     last = dotted.rpartition(".")[2]
     if last[:1].isupper() and not is_foreign(dotted):
         return _instance(dotted, last)
@@ -321,7 +329,9 @@ def is_tensor_function(dotted: str) -> bool:
     home, _, last = dotted.rpartition(".")
     if home in {"torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}:
         return True
-    return home == "torch" and last not in _NOT_TENSORS and not last[:1].isupper()
+    if home != "torch" or dotted in _GIVE_DTYPES:
+        return False
+    return last not in _NOT_TENSORS and not last[:1].isupper()
 
 
 # Methods that only tensors have, and that give tensors.

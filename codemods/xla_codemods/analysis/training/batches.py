@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
 from ..devices.tensor_types import cuda_type
-from ..inference.values import DEVICE, HOST, MODULE, NUMBER
+from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
 from ..scopes import FunctionNode
@@ -153,7 +153,7 @@ class Batches:
             return (
                 target is not None
                 and not _is_dtype(target)
-                and not self.script.value(target).has(HOST)
+                and not self.script.value(target).kinds & {DTYPE, HOST}
             )
         if isinstance(func, ast.Attribute) and func.attr == "type":
             return self._is_cuda_type(call.args[0]) if call.args else False

@@ -88,6 +88,7 @@ _SAVES_A_MODEL = Pattern(
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
+_DEEPEST = 4  # functions from what is saved to what is loaded
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
 )
@@ -193,9 +194,24 @@ def _was_loaded_to_the_host(script: Script, node: ast.Name, scope: Scope) -> boo
     )
 
 
-def _loads_to_the_host(script: Script, value: ast.expr | None, scope: Scope) -> bool:
-    if not isinstance(value, ast.Call) or script.dotted(value.func, scope) not in _LOADS:
+def _loads_to_the_host(
+    script: Script, value: ast.expr | None, scope: Scope, depth: int = 0
+) -> bool:
+    """True if `value` loads a file to the host, or is of a function of this file that puts such files together."""
+    if not isinstance(value, ast.Call):
         return False
+    if script.dotted(value.func, scope) not in _LOADS:
+        made = script.value(value.func, scope).definition
+        return (
+            isinstance(made, ast.FunctionDef)
+            and depth < _DEEPEST
+            and not script.trains
+            and any(
+                _loads_to_the_host(script, call, script.index.scope(call), depth + 1)
+                for call in walk(made)
+                if isinstance(call, ast.Call) and call in script.parents
+            )
+        )
     place = keyword(value, "map_location")
     return is_cpu(place) or (place is not None and _is_the_host(script, place))
 

@@ -105,6 +105,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.availability import is_guarded
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR
@@ -129,6 +130,7 @@ from ...analysis.training.training import (
 )
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...finding import WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, REMOTE
 
@@ -148,6 +150,11 @@ _AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of this loop as
 _IN_PIECES = (
     "without `xla.mark_step()` each read in this loop launches a graph of its own, with the whole forward pass in it: "
     "mark each iteration before the first"
+)
+_WAITS = frozenset({"torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize"})
+# Alone: what is asked beside it may be so now and then only.
+_ASKS_FOR_ONE = Pattern(
+    r"^(?:torch\.cuda\.is_available\(\)|[\w.]+ == .cuda.|[\w.]+\.is_cuda|\w+\.is_(?:available\(\)|accelerator\([\w.]+\))|(?:use_)?cuda)$"
 )
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
@@ -302,6 +309,8 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
             continue
         if STEP in effects or MARK in effects or loop.fed or is_part_of_a_model(script, loop):
             continue
+        if any(_waits_for_the_device(script, statement) for statement in loop.body):
+            continue
         if BACKWARD in effects:
             cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
             yield RULE.finding(
@@ -328,6 +337,17 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 *_before_read(script, loop),
                 severity=WARNING if fetches else None,
             )
+
+
+def _waits_for_the_device(script: Script, statement: ast.AST) -> bool:
+    """`torch.cuda.synchronize()`, also behind a question for CUDA: it becomes the runtime's, which cuts the turn."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=func)):
+            return script.dotted(func) in _WAITS and not is_guarded(script, statement)
+        case ast.If(test=test, body=body, orelse=[]):
+            asked = _ASKS_FOR_ONE.search(script.segment(test)) is not None
+            return asked and all(_waits_for_the_device(script, s) for s in body)
+    return False
 
 
 def _block_owner(script: Script, node: ast.AST) -> ast.AST:

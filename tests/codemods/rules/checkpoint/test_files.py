@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings, migrated
 
 HEAD = "import torch\nmodel.to(device)\nloss.backward()\n"
@@ -373,3 +374,35 @@ def test_a_parameter_is_the_cpu_only_where_it_is_not_given(location: str, loads:
 def test_what_only_asks_about_load_is_left(use: str, found: bool) -> None:
     source = f"import functools, inspect, torch\nmodel.cuda()\nx = {use}\nloss.backward()\n"
     assert ("XLA702" in {f.code for f in check(source.encode())}) is found
+
+
+CONVERTED = """import torch
+host = torch.device("cpu")
+def parse(files):
+    return [torch.load(file, map_location={place}, weights_only=False) for file in files]
+def together(folder):
+    parts = parse(list(folder))
+    return {{k: v for part in parts for k, v in part.items()}}
+def save_whole_checkpoint(folder, path):
+    state = {made}
+    torch.save(state, path)
+"""
+
+
+@each(
+    "place, made, is_of_the_host",
+    [
+        ("host", "together(folder)", True),
+        ("'cpu'", "together(folder)", True),
+        ("'cpu'", "together(folder.sub)", True),
+        ("None", "together(folder)", False),
+        ("'cuda'", "together(folder)", False),
+        ("'cpu'", "folder.model.state_dict()", False),
+        ("'cpu'", "other(folder)", False),
+    ],
+)
+def test_files_that_are_put_together_on_the_host(
+    place: str, made: str, is_of_the_host: bool
+) -> None:
+    found = check(CONVERTED.format(place=place, made=made).encode())
+    assert ("XLA701" not in {f.code for f in found}) is is_of_the_host

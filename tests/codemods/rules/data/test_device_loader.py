@@ -38,6 +38,11 @@ PLAIN = "for x in xla.MpDeviceLoader(loader):"
         ("T = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n", "x = x.type(T)", PLAIN),
         ("", "x = x.type(torch.cuda.FloatTensor)", PLAIN),
         ("", "x = x.type(torch.float16)", "for x in loader:"),
+        ("", "x = x.to(torch.promote_types(x.dtype, torch.float32))", "for x in loader:"),
+        ("", "kind = torch.promote_types(x.dtype, args.y.dtype)\n        x = x.flatten().to(kind)", "for x in loader:"),
+        ("kind = torch.get_default_dtype()\n", "x = x.to(kind)", "for x in loader:"),
+        ("", "kind = torch.result_type(x, args.y)\n        x = x.to(dtype=kind)", "for x in loader:"),
+        ("kind = torch.float16\n", "x = x.to(kind)", "for x in loader:"),
     ],
 )  # fmt: skip
 def test_headers(setup: str, move: str, after: str) -> None:

@@ -32,6 +32,14 @@ STAYS = {
     "a_provider_that_is_put_first": "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')",
     "a_package_to_install": "install('onnxruntime-gpu' if torch.cuda.is_available() else 'onnxruntime')",
     "left_early_by_either": "if not torch.cuda.is_available() or not graphs:\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
+    "refused_before_kernels_are_compiled": (
+        "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\n"
+        "wkv = load(name='wkv', sources=['wkv.cpp', 'wkv.cu'])\nreturn wkv"
+    ),
+    "refused_before_an_extension_is_built": (
+        "if not torch.cuda.is_available():\n    raise RuntimeError('no device')\n"
+        "return load(name='wkv', sources=files, extra_cuda_cflags=['-O3'])"
+    ),
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"
         "properties = torch.cuda.get_device_properties(torch.device('cuda'))\nif properties.major == 8:\n    x.fast = 1"
@@ -47,6 +55,12 @@ BECOMES_TRUE = {
         "print(properties.major)\nreturn model(x.to('cuda'))"
     ),
     "streams_that_go": "if torch.cuda.is_available():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        x = x.cpu()",
+    "refused_before_a_move": (
+        "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\nreturn model(x.cuda())"
+    ),
+    "refused_before_a_word_with_a_package_in_it": (
+        "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\n# already occupying memory\nx.occupy(2)"
+    ),
     "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 from xla_codemods.engine import Options, check, migrate
 
+from ....each import each
 from ...helpers import findings, migrated
 
 TRAINS = "def backward(loss):\n    loss.backward()\n"
@@ -522,3 +523,32 @@ def test_what_is_read_later_is_a_part_of_its_own_steps_graph(behind: str, order:
     source = source.replace("@torch.no_grad()\n", "").replace("total, k =", "total, right =")
     function = migrate(source.encode()).data.decode().partition("def evaluate")[2]
     assert re.findall(r"xla\.(?:optimizer_)?(step|mark|item)", function) == order
+
+
+@each(
+    "wait, cuts",
+    [
+        ("torch.cuda.synchronize()", True),
+        ("torch.cuda.synchronize(x.device)", True),
+        ("if x.device.type == 'cuda': torch.cuda.synchronize()", True),
+        ("if torch.cuda.is_available(): torch.cuda.synchronize()", True),
+        ("if x.is_cuda: torch.cuda.synchronize()", True),
+        ("if k % 10 == 0: torch.cuda.synchronize()", False),
+        ("if profile and x.is_cuda: torch.cuda.synchronize()", False),
+        ("x.synchronize()", False),
+        ("time.sleep(1)", False),
+    ],
+)
+def test_a_wait_in_each_turn_cuts_it(wait: str, cuts: bool) -> None:
+    source = f"""import time
+import torch
+def measure(layers, x, profile):
+    x = x.cuda()
+    for k, layer in enumerate(layers):
+        {wait}
+        started = time.time()
+        layer(x).sum().backward()
+        print(time.time() - started)
+"""
+    assert ((5, "XLA502") not in findings(source)) is cuts
+    assert migrated(source).count("mark_step()") == (0 if cuts else 1)
