@@ -107,7 +107,7 @@ _MESSAGE = "a store at a Python number that changes makes XLA compile in every s
 
 @RULE.file(mentions=IN_TRAINING)
 def moving_store(script: Script) -> Iterator[Finding]:
-    if not script.trains:
+    if not script.is_trained:
         return
     stores: list[ast.Assign | ast.AugAssign] = [
         *(assign for assign, _ in script.index.of(ast.Assign)),
@@ -124,7 +124,7 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
     if _may_be_a_list(script, node):
         return False
     if isinstance(node, ast.Attribute) and is_state(script, node):
-        return script.accelerated
+        return script.runs_accelerated
     return is_on_device(script, node, target.slice)
 
 
