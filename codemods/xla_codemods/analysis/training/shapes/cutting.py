@@ -15,6 +15,7 @@ from ..turns import evaluating, in_each_turn, turns
 if TYPE_CHECKING:
     from ...script import Script
 
+# What is said of one.
 CUT = (
     "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
     "leave all as long as they are, or cut at one of a few lengths"
