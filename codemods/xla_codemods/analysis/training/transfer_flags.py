@@ -15,46 +15,86 @@ from .training import Loop
 if TYPE_CHECKING:
     from ..script import Script
 
-# What a flag is called that stands for "compute on the accelerator".
+# What is asked by such a test: a flag, the number or the name of a device.
 _FLAG = Pattern(r"cuda|gpu|accel", re.IGNORECASE)
+_ASKED = Pattern(r"cuda|gpu|accel|cpu|device", re.IGNORECASE)
 
 
 def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
-    """The text of the flag that guards every move of the batch in `loop`, if there is one that is known where the
-    loader is named, and that may be off although there is an accelerator.
+    """The text of the test that guards every move of the batch in `loop`, if there is one that is known where the
+    loader is named, and that may be false although there is an accelerator.
     """
     tests = [
-        _flag_around(script, move, loop) for move in script.training.batches.flow(loop.node).moves
+        _test_around(script, move, loop) for move in script.training.batches.flow(loop.node).moves
     ]
     if not tests or None in tests or len({ast.dump(t) for t in tests if t is not None}) != 1:
         return None
-    flag = tests[0]
-    assert flag is not None
-    root: ast.expr = flag
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name) or _is_bound_in(loop, root.id):
+    test = tests[0]
+    assert test is not None
+    for name in (node for node in walk(test) if isinstance(node, ast.Name)):
+        if _is_bound_in(loop, name.id) or driver.scope.find(name.id) != loop.scope.find(name.id):
+            return None
+    if asks_availability(script, test):  # where that is off, a device loader moves nothing anyway
         return None
-    if driver.scope.find(root.id) != loop.scope.find(root.id):
-        return None
-    if asks_availability(script, flag):  # where that is off, a device loader moves nothing anyway
-        return None
-    return ast.unparse(flag)
+    return _text(script, test) or None
 
 
-def _flag_around(script: Script, move: ast.AST, loop: Loop) -> ast.Name | ast.Attribute | None:
+def _test_around(script: Script, move: ast.AST, loop: Loop) -> ast.expr | None:
     """The test of the outermost `if flag:` in `loop` in whose body `move` stands."""
     found = None
     child = move
     for ancestor in script.ancestors(move):
         if ancestor is loop.node:
             return found
-        if isinstance(ancestor, ast.If) and child in ancestor.body:
-            test = ancestor.test
-            if isinstance(test, (ast.Name, ast.Attribute)) and _FLAG.search(ast.unparse(test)):
-                found = test
+        if isinstance(ancestor, ast.If) and child in ancestor.body and _text(script, ancestor.test):
+            found = ancestor.test
         child = ancestor
     return None
+
+
+def _text(script: Script, test: ast.expr) -> str | None:
+    """`test` as it is asked once it is rewritten; empty where it asks for an accelerator alone, None for other tests."""
+    if asks_availability(script, test) and not isinstance(test, ast.Name):
+        return ""
+    match test:
+        case ast.Name() | ast.Attribute():
+            return script.segment(test) if _FLAG.search(ast.unparse(test)) else None
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as flag):
+            return script.segment(test) if _ASKED.search(ast.unparse(flag)) else None
+        case ast.BoolOp(op=ast.And(), values=values):
+            texts = [_text(script, value) for value in values]
+            return None if None in texts else " and ".join(t for t in texts if t)
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")]):
+            is_device = isinstance(left, (ast.Name, ast.Attribute)) and script.devices.is_device(
+                left
+            )
+            return f"{script.xla}.is_accelerator({script.segment(left)})" if is_device else None
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            # Of a number that is None all devices are meant: `if args.gpu is not None:`, else DataParallel.
+            if isinstance(op, (ast.NotEq, ast.Gt, ast.GtE)) and _is_plain(right):
+                asked = left.args[0] if _counts(left) else left  # type: ignore[attr-defined]
+                if isinstance(asked, (ast.Name, ast.Attribute)):
+                    return script.segment(test) if _ASKED.search(ast.unparse(asked)) else None
+    return None
+
+
+def _counts(node: ast.expr) -> bool:
+    """`len(gpus)`."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "len"
+        and len(node.args) == 1
+    )
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """`-1`, `0`, "cpu"."""
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and (
+        not isinstance(node.value, str) or node.value == "cpu"
+    )
 
 
 def _is_bound_in(loop: Loop, name: str) -> bool:

@@ -41,6 +41,22 @@ reached, the fix is made only when asked for. Positions counted by `torch.arange
 +        xla.mark_step()
 ```
 
+`xla.narrow` gives a copy. A slice that is written to stays; `xla.put` writes at an index that is data:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def collect(model, batches, optimizer):
+    kept = torch.zeros(512, 64, device=xla.xla_device())
+    for i in range(0, 512, 8):
+        x = batches(i).to(xla.xla_device())
+        model(x).mean().backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+        kept[i : i + 8].copy_(x)  # XLA506
+```
+
 Where a function of another module of the project slices what it is given, the call is a finding, without a fix.
 
 Slices at fixed places, and those of lists and of tensors on the host, stay:
@@ -70,6 +86,7 @@ from ...analysis.syntax import argument_for, walk_body
 from ...analysis.training.shapes.counters import Counters, is_sum
 from ...analysis.training.shapes.cutting import is_cut
 from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
+from ...analysis.training.shapes.views import is_written_to
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
@@ -93,6 +110,7 @@ RULE = Rule(
 )
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
+_WRITTEN = "a slice at a Python number that changes makes XLA compile again for each number, and is written to: use `xla.put`"
 
 
 @RULE.file(mentions=IN_TRAINING)
@@ -161,6 +179,9 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
     if found is None:
         return
     dim, part, alone = found
+    if is_written_to(script, node):  # `xla.narrow` gives a copy
+        yield RULE.finding(script, node, _WRITTEN)
+        return
     if _cuts_at_the_end(script, part) or is_cut(script, node):
         return  # at the longest sample: XLA504's
     if alone and isinstance(part, ast.Slice):

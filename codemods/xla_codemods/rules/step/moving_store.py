@@ -109,7 +109,7 @@ _MESSAGE = (
 
 @RULE.file(mentions=IN_TRAINING)
 def moving_store(script: Script) -> Iterator[Finding]:
-    if not script.trains:
+    if not script.is_trained:
         return
     stores: list[ast.Assign | ast.AugAssign] = [
         *(assign for assign, _ in script.index.of(ast.Assign)),
@@ -126,7 +126,7 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
     if _may_be_a_list(script, node):
         return False
     if isinstance(node, ast.Attribute) and is_state(script, node):
-        return script.accelerated
+        return script.runs_accelerated
     return is_on_device(script, node, target.slice)
 
 

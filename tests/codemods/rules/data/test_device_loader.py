@@ -26,6 +26,16 @@ PLAIN = "for x in xla.MpDeviceLoader(loader):"
     [
         ("", "if args.cuda:\n            x = x.cuda()", "for x in xla.MpDeviceLoader(loader) if args.cuda else loader:"),
         ("", "if args.use_gpu:\n            x = x.to(device)", "for x in xla.MpDeviceLoader(loader) if args.use_gpu else loader:"),
+        ("", "if args.gpu != -1:\n            x = x.cuda()", "for x in xla.MpDeviceLoader(loader) if args.gpu != -1 else loader:"),
+        ("", "if args.gpu >= 0:\n            x = x.cuda(args.gpu)", "for x in xla.MpDeviceLoader(loader) if args.gpu >= 0 else loader:"),
+        ("", "if len(args.gpus) > 0:\n            x = x.cuda()", "for x in xla.MpDeviceLoader(loader) if len(args.gpus) > 0 else loader:"),
+        ("", "if not args.cpu:\n            x = x.cuda()", "for x in xla.MpDeviceLoader(loader) if not args.cpu else loader:"),
+        ("", 'if args.device == "cuda":\n            x = x.cuda()',
+         "for x in xla.MpDeviceLoader(loader) if xla.is_accelerator(args.device) else loader:"),
+        ("", 'if args.device != "cpu":\n            x = x.cuda()', 'for x in xla.MpDeviceLoader(loader) if args.device != "cpu" else loader:'),
+        ("", "if torch.cuda.is_available() and not args.cpu:\n            x = x.cuda()",
+         "for x in xla.MpDeviceLoader(loader) if not args.cpu else loader:"),
+        ("", "if args.steps > 3:\n            x = x.cuda()", PLAIN),
         ("use_cuda = not args.no_cuda and torch.cuda.is_available()\n", "if use_cuda:\n            x = x.cuda()",
          "for x in xla.MpDeviceLoader(loader) if use_cuda else loader:"),
         # without an accelerator the device loader moves nothing

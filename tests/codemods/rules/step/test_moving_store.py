@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
 from ...helpers import findings, migrated
 
 ROLLOUT = """\
@@ -130,3 +133,40 @@ def test_what_may_be_a_list_is_no_tensor(made: str, is_put: bool) -> None:
         "    for i in range(n):\n        losses[i].backward()\n        grads[i] = model.weight.grad.clone()\n"
     )
     assert ("xla.put(grads" in migrated(source)) is is_put
+
+
+def test_a_store_in_a_module_that_another_trains() -> None:
+    """A queue of keys, and a buffer of what was seen: the loop that steps stands elsewhere."""
+    queue = """
+import torch
+from torch import nn
+
+class Queue(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("queue", torch.randn(8, size))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+    def forward(self, keys):
+        at = int(self.at)
+        self.queue[:, at : at + 4] = keys.T
+        self.at[0] = (at + 4) % 16
+        return keys @ self.queue.clone()
+"""
+    main = """
+import torch
+from queues import Queue
+
+def train(loader):
+    model = Queue(16).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    files = {"queues.py": queue.encode(), "main.py": main.encode()}
+    project = Project(Modules(files), "queues.py")
+    after = migrate(files["queues.py"], Options(), "queues.py", project).data.decode()
+    assert "xla.put(self.queue, 1, at, keys.T, length=4)" in after
+    assert migrated(queue) == queue  # a library's module: nobody trains it here

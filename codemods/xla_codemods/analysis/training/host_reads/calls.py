@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import keyword as keywords
 import re
 from collections.abc import Collection
@@ -361,6 +362,7 @@ class _Later:
 
     def _free_name(self, node: ast.expr) -> str:
         base = _spoken(node) or "value"
+        base = "value" if hasattr(builtins, base) else base
         within = sum(isinstance(n, ast.Name) and n.id == base for n in walk(node))
         name, k = base, 2
         while (

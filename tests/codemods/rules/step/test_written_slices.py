@@ -1,0 +1,73 @@
+"""A slice that is written to is no copy: `xla.narrow` in its place would lose what is written, silently."""
+
+from __future__ import annotations
+
+from ....each import each
+from ...helpers import findings, migrated
+
+LOOP = """
+import torch
+from torch import nn
+
+def fill(part):
+    part += 1
+
+def look(part):
+    return part.mean()
+
+def train(model, batches, optimizer, idx):
+    model.cuda()
+    buf = torch.zeros(800, 4, device="cuda")
+    for i in range(0, buf.size(0) - 8, 8):
+        x = batches(i).cuda()
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+
+
+@each(
+    "line",
+    [
+        "buf[i : i + 8].copy_(x)",
+        "buf[i : i + 8].data.copy_(x)",
+        "buf[i : i + 8].zero_()",
+        "buf[i : i + 8].view(-1).mul_(2)",
+        "buf[i : i + 8].T.copy_(x)",
+        "buf[i : i + 8][0] = 1",
+        "buf[i : i + 8].index_add_(0, idx, x)",
+        "torch.add(x, 1, out=buf[i : i + 8])",
+        "torch.max(x, 1, out=(buf[i : i + 8], idx))",
+        "nn.init.normal_(buf[i : i + 8])",
+        "fill(buf[i : i + 8])",
+        "part = buf[i : i + 8]; part.copy_(x)",
+        "part = buf[i : i + 8]; part += 1",
+        "part = buf[i : i + 8]; part[0] = 1",
+        "part, other = buf[i : i + 8], x; part.zero_()",
+        "part = buf[i : i + 8]; rest = part[1:]; rest.fill_(3)",
+        "(part := buf[i : i + 8]).zero_()",
+    ],
+)
+def test_a_slice_that_is_written_to_stays(line: str) -> None:
+    source = LOOP.format(line=line.replace("; ", "\n        "))
+    for unsafe in (False, True):
+        assert "narrow" not in migrated(source, unsafe=unsafe)
+    assert "XLA506" in {code for _, code in findings(migrated(source))}
+
+
+@each(
+    "line",
+    [
+        "y = buf[i : i + 8].clone().mul_(2)",
+        "y = buf[i : i + 8].float().mul(2)",
+        "y = buf[i : i + 8]; loss = model(y).sum()",
+        "y = look(buf[i : i + 8])",
+        "x.copy_(buf[i : i + 8])",
+        "y = torch.stack([buf[i : i + 8]])",
+    ],
+)
+def test_one_that_is_read_is_one_that_moves(line: str) -> None:
+    source = LOOP.format(line=line.replace("; ", "\n        "))
+    assert "xla.narrow(buf, 0, i, 8)" in migrated(source)
