@@ -169,7 +169,9 @@ _CHANGING = re.compile(
 _BAR = re.compile(
     r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"
 )  # a progress bar; log lines may follow
-_LEFT_OUT = re.compile(r"\[Gloo\]|it/s|s/it|\d%\||Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
+_LEFT_OUT = re.compile(
+    r"\[Gloo\]|slow_operation_alarm|slow compile|^\*+$|^The operation took|it/s|s/it|\d%\||Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d"
+)
 _LOGS = re.compile(r"--?(?:p|[\w-]*(?:print|log)\w*-?\w*)$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 

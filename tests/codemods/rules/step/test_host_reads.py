@@ -36,6 +36,15 @@ class AverageMeter:
         return "{{val:.4f}} ({{avg:.4f}})".format(**self.__dict__)
 
 
+def accuracy(output, target, topk=(1,)):
+    _, pred = output.topk(max(topk), 1, True, True)
+    correct = pred.t().eq(target.view(1, -1))
+    res = []
+    for k in topk:
+        res.append(correct[:k].reshape(-1).float().sum(0, keepdim=True).mul_(100.0))
+    return res
+
+
 class Worst:
     def __init__(self):
         self.worst = 0
@@ -139,6 +148,10 @@ def test_what_is_of_now_is_computed_now(line: str, after: str) -> None:
         ("total += float(loss.detach().cpu().numpy())", "total += xla.item(loss)"),
         ("total += float(loss.mean())", "total += xla.item(loss.mean())"),
         ("loss = loss.item()\ntotal += loss", "loss = xla.item(loss)"),
+        ("total += accuracy(output, y)[0].item()", "total += xla.item(accuracy(output, y)[0])"),
+        ("a, b = accuracy(output, y, (1, 2))\nmeter.update(b.item(), 3)", "meter.update(xla.item(b), 3)"),
+        ("a, b = accuracy(output, y, (1, 2))\nmeter.update(b[0].item(), 3)", "meter.update(xla.item(b[0]), 3)"),
+        ("a, = accuracy(output, y)\na = other.get()\ntotal += a.item()", "total += a.item()"),
         ("value = loss.item() if step else None\nif value is not None: total += value", "value = xla.item(loss) if step else None"),
         ("total += output.argmax(1).eq(y).sum().item()", "total += xla.item(output.argmax(1).eq(y).sum())"),
         ("value = loss.item()\ntotal += value", "value = xla.item(loss)"),
@@ -246,6 +259,8 @@ ROW = "row = {'step': step, 'loss': loss.item()}"
         ("history.append((step, loss.item()))\nprint(history[-1])", "xla.later(lambda history=history[-1]: print(history))"),
         ("history.append({'loss': loss.item()})\nif step % 9 == 0: print(history)", "if step % 9 == 0: print(xla.arrived(history))"),
         ("recent = deque(maxlen=9)\nrecent.append(loss.item())\nprint(np.mean(recent))", "xla.later(lambda recent=recent: print(np.mean(recent)))"),
+        ("row = {k: v.item() for k, v in {'a': loss, 'b': output.mean()}.items()}\nprint(row)", "xla.later(lambda row=row: print(row))"),
+        ("row = [v.item() for v in accuracy(output, y)]\nprint(row)", "xla.later(lambda row=row: print(row))"),
         ("a, b = loss.item(), output.mean().item()\nprint(a, b)", "xla.later(lambda a=a, b=b: print(a, b))"),
         ("kept['a'].append(loss.item())\nprint(np.mean(kept['a']))", "xla.later(lambda a=kept['a']: print(np.mean(a)))"),
     ],
@@ -489,6 +504,8 @@ def test_files_are_written_later(opened: str, line: str, after: str) -> None:
 
 
 FUNCTIONS = """
+from dataclasses import dataclass, field
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
@@ -497,8 +514,10 @@ class Meter:
     def __str__(self):
         return "meter"
 
+@dataclass
 class State:
-    loss = 0.0
+    loss: float = 0.0
+    all: list = field(default_factory=list)
 
 {function}
 
@@ -542,6 +561,7 @@ def main(model, optimizer, batches):
         ("", ".item()", "self.sums['loss'] += loss", "return xla.item(loss)"),
         ("", ".item()", "self.kept['loss'].append(loss)", "return xla.item(loss)"),
         ("", ".item()", "state = State(); state.loss = loss; print(state.loss)", "state = State(); state.loss = loss; xla.later(lambda loss=state.loss: print(loss))"),
+        ("", ".item()", "state = State(); state.all.append(loss); print(np.mean(state.all))", "state = State(); state.all.append(loss); xla.later(lambda all=state.all: print(np.mean(all)))"),
         ("", "", "self.log_loss(step, loss)", f"xla.later(lambda {BOTH}: print(step, loss.item()))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(step, loss)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(v=loss, k=step)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ... import flow
-from ...inference.values import ARRAY, INSTANCE, TENSOR
+from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor, may_be_read
@@ -40,7 +40,7 @@ from .holding import Held, Holding
 from .names import (
     attributes_read,
     calls_of,
-    class_around,
+    class_of,
     home,
     is_owner,
     loads,
@@ -112,14 +112,14 @@ class Flow(Holding):
             case ast.AugAssign(target=target, op=op) if isinstance(op, _ARITHMETIC):
                 self._stored(origin, target)
             case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
-                owner
+                owner, self.script
             ):
                 if parent.args != [node]:
                     raise Blocked("a list's `append` is asked whether it is there")
                 self._kept_in(owner)
             case ast.Call(
                 func=ast.Attribute(attr="append", value=ast.Subscript(value=owner)), args=[_]
-            ) if parent.args == [node] and is_owner(owner):
+            ) if parent.args == [node] and is_owner(owner, self.script):
                 self._kept_in_lists_of(owner)
             case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
                 self._metered(parent)
@@ -128,7 +128,9 @@ class Flow(Holding):
                     raise Blocked("it is asked what it is")
             case ast.Return():
                 self._returned(origin, parent)
-            case ast.Tuple() | ast.List() | ast.Dict() if origin in self.always:
+            case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() if (
+                origin in self.always
+            ):
                 self._in_a_literal(origin, node, parent)
             case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
                 return
@@ -149,24 +151,14 @@ class Flow(Holding):
         match target:
             case ast.Name():
                 self._name(target)
-            case ast.Subscript(value=owner) if is_owner(owner):
+            case ast.Subscript(value=owner) if is_owner(owner, self.script):
                 if self.script.value(owner).kinds & {TENSOR, ARRAY}:
                     raise Blocked(f"it goes into the tensor `{ast.unparse(owner)}`")
                 self._kept_in(owner)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                self._attribute(target, name)
-            case ast.Attribute(value=owner, attr=name) if self._is_of_this_file(owner):
+            case ast.Attribute(attr=name) if is_owner(target, self.script):
                 self._attribute(target, name)
             case _:
                 self._asked(origin, f"it is kept in `{ast.unparse(target)}`")
-
-    def _is_of_this_file(self, owner: ast.expr) -> bool:
-        """True if `owner` is an object of a class that stands here: `state.loss = loss.item()`."""
-        value = self.script.value(owner)
-        definition = value.definition
-        if not isinstance(definition, ast.ClassDef) or value.kinds != {INSTANCE}:
-            return False
-        return self.script.parents.get(definition) is self.script.tree
 
     # What it is bound to.
 
@@ -250,10 +242,10 @@ class Flow(Holding):
         """An attribute called `name`, of a class of this file or a meter."""
         if self._is_known(name):
             return
-        definition = class_around(self.script, place)
-        if definition is None and isinstance(place, ast.Attribute):
-            found = self.script.value(place.value).definition
-            definition = found if isinstance(found, ast.ClassDef) else None
+        definition = class_of(self.script, place) if isinstance(place, ast.Attribute) else None
+        if definition is None:
+            around = (a for a in self.script.ancestors(place) if isinstance(a, ast.ClassDef))
+            definition = next(around, None)
         if definition is not None:
             if not self.is_known:
                 refuse_imported_class(self.script, definition, name)

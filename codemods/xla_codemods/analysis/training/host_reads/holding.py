@@ -75,7 +75,7 @@ class Holding:
             ):
                 self._stored(origin, found)
             case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
-                owner
+                owner, self.script
             ):
                 self._kept_in(owner)
             case ast.Return():

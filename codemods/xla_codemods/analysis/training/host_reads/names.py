@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
+from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
 from ..tensors.running_sums import part
 from .blocked import Blocked
@@ -59,12 +59,26 @@ def part_of(target: ast.expr, place: int, length: int) -> ast.expr | None:
     return target.elts[place]
 
 
-def is_owner(node: ast.expr) -> TypeGuard[Owner]:
-    """True for what `stores_and_loads` knows: `losses`, `self.losses`."""
+def is_owner(node: ast.expr, script: Script) -> TypeGuard[Owner]:
+    """True for what `stores_and_loads` knows: `losses`, `self.losses`, `state.losses` of a class that stands here."""
     match node:
         case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
             return True
+        case ast.Attribute():
+            return class_of(script, node) is not None
     return False
+
+
+def class_of(script: Script, node: ast.Attribute) -> ast.ClassDef | None:
+    """The class of this file whose attribute `node` is: of `self.losses`, and of `state.losses`, where `state = State()`."""
+    match node.value:
+        case ast.Name(id="self"):
+            return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+    value = script.value(node.value)
+    definition = value.definition
+    if not isinstance(definition, ast.ClassDef) or value.kinds != {INSTANCE}:
+        return None
+    return definition if script.parents.get(definition) is script.tree else None
 
 
 def stores_and_loads(
@@ -77,7 +91,7 @@ def stores_and_loads(
         assert found is not None
         stored = [part(b) if b.how == "assign" else None for b in found[1]]
         return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
-    definition = class_around(script, owner)
+    definition = class_of(script, owner)
     if definition is None:
         raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
     if not is_known:
@@ -88,7 +102,11 @@ def stores_and_loads(
 
 def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
     """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
-    stored: list[ast.expr | None] = []
+    stored: list[ast.expr | None] = [
+        node.value  # `losses: list = field(default_factory=list)`
+        for node, scope in script.index.of(ast.AnnAssign)
+        if isinstance(scope.node, ast.ClassDef) and getattr(node.target, "id", "") == name
+    ]
     for node, _ in script.index.of(ast.Attribute):
         if node.attr == name and not isinstance(node.ctx, ast.Load):
             stored.append(_set_to(script, node))
@@ -108,11 +126,6 @@ def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
                     place = targets.index(node)
                     return values[place] if len(values) == len(targets) else None
     return None
-
-
-def class_around(script: Script, node: ast.AST) -> ast.ClassDef | None:
-    """The class whose method `node` stands in."""
-    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
 def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
