@@ -82,6 +82,8 @@ def small(self, size=1000, *args, **kwargs):
 datasets.FakeData.__init__ = small
 
 from torchvision import models
+if not hasattr(Image, "ANTIALIAS"):
+    Image.ANTIALIAS = Image.LANCZOS  # its name until Pillow 10
 vgg16 = models.vgg16
 models.vgg16 = lambda weights=None, **kwargs: vgg16(**kwargs)  # the weights would be downloaded
 
@@ -162,12 +164,14 @@ except ImportError:
     sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 """
 _CHANGING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b"
+    r"redirected CUDA device \(CPU\)|XLA:CPU|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b|^\[\d+\]|'MASTER_PORT': '\d+'"
 )
 _BAR = re.compile(
     r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"
 )  # a progress bar; log lines may follow
-_LEFT_OUT = re.compile(r"it/s|s/it|\d%\||Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d")
+_LEFT_OUT = re.compile(
+    r"\[Gloo\]|slow_operation_alarm|slow compile|^\*+$|^The operation took|it/s|s/it|\d%\||Warning|warn|\r|^\s*$|^\s+return |^W\d|^E\d"
+)
 _LOGS = re.compile(r"--?(?:p|[\w-]*(?:print|log)\w*-?\w*)$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -244,7 +248,8 @@ def outputs(
         )
         if seen.failure is not None:
             raise RuntimeError(f"{side}: {seen.failure.message.splitlines()[-1][:150]}")
-        found.append(printed(seen.output.replace(str(written), "")))
+        lines = printed(seen.output.replace(str(written), ""))
+        found.append(sorted(lines) if processes > 1 else lines)  # they print in any order
         steps = [step for trace in seen.traces for step in trace.steps]
         reads = [step.host_reads for step in steps]
     return found[0], found[1], reads

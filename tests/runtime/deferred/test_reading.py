@@ -228,6 +228,46 @@ def test_a_number_is_a_number_to_everybody(device: torch.device) -> None:
         json.dumps(number())
 
 
+@pytest.mark.parametrize("made", [list, deque, tuple, lambda part: dict(enumerate(part))])
+def test_what_holds_many_is_one_read(device: torch.device, made: Any) -> None:
+    several = []
+    for k in range(6):
+        several.append(xla.item(torch.ones(2, device=device).sum() + k))
+        xla.mark_step()
+    before = _reads()
+    found = xla.arrived(made(several))
+    assert list(found.values() if isinstance(found, dict) else found) == [2, 3, 4, 5, 6, 7]
+    assert _reads() == before + 1
+
+
+def test_a_step_is_one_read(device: torch.device) -> None:
+    """What was read in a step comes together; the steps behind it are not waited for, nor are their lines made."""
+    steps = []
+    made: list[int] = []
+    for k in range(4):
+        x = torch.ones(2, device=device) * k
+        steps.append((xla.item(x.sum()), xla.item(x.max())))
+        xla.later(lambda k=k, x=x: made.append(k))
+        xla.mark_step()
+    before = _reads()
+    assert steps[1][0] == 2
+    assert steps[1][1] == 1
+    assert made == [0, 1]
+    assert _reads() == before + 1
+
+
+def test_a_call_that_waits_for_a_number_leaves_the_next_behind_itself(device: torch.device) -> None:
+    made: list[Any] = []
+    x = torch.ones(2, device=device)
+    later_number: list[Any] = []
+    xla.later(lambda x=x: made.append(("first", float(later_number[0]))))
+    later_number.append(xla.item(x.sum()))
+    xla.later(lambda x=x: made.append("second"))
+    xla.mark_step()
+    xla.flush()
+    assert made == [("first", 2.0), "second"]
+
+
 def test_lists_are_filled_in(device: torch.device) -> None:
     losses = [xla.item(torch.ones((), device=device)), 3]
     assert xla.arrived(losses) is losses

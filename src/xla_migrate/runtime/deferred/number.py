@@ -40,7 +40,7 @@ class Number:
         if self._place >= 0:
             if not queue.is_ours():
                 return _read_elsewhere(self)
-            queue.settle(self._place)
+            queue.settle_step(self._place)
         if self._place == _FAILED:
             raise self._value
         return self._value

@@ -147,6 +147,8 @@ def arrived(value: T) -> T:
         >>> isinstance(xla.arrived(losses)[0], float)
         True
     """
+    if type(value) is not Number and has_waiting(value):
+        queue.settle()  # in one transfer
     return here(value)  # type: ignore[no-any-return]
 
 

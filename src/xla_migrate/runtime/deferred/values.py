@@ -33,7 +33,7 @@ def has_waiting(value: Any) -> bool:
         return value.waits
     if type(value) in (list, tuple, collections.deque):
         return any(map(has_waiting, value))
-    if type(value) is dict:
+    if type(value) in _DICTS:
         return any(map(has_waiting, value.values()))
     return waits(value)
 

@@ -165,6 +165,15 @@ class Queue:
         finally:
             self._is_settling = before
 
+    def settle_step(self, place: int) -> None:
+        """Everything up to `place`, and what was put in the same step: it is there as well, in one transfer.
+
+        While calls are made nothing more than that: what is behind `place` comes after what is being made.
+        """
+        if not self._is_settling:
+            place = next((mark - 1 for mark in self._marks if mark > place), self._end - 1)
+        self.settle(place)
+
     def settle_all(self) -> None:
         """Everything, and what it makes wait in its turn."""
         while self._waiting and self.is_ours():

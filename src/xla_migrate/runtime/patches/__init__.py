@@ -19,6 +19,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "autocast",
         "averaged_model",
         "batch_norm",
+        "causal_masks",
         "complex_numbers",
         "distributions",
         "elu",

@@ -36,6 +36,15 @@ class AverageMeter:
         return "{{val:.4f}} ({{avg:.4f}})".format(**self.__dict__)
 
 
+def accuracy(output, target, topk=(1,)):
+    _, pred = output.topk(max(topk), 1, True, True)
+    correct = pred.t().eq(target.view(1, -1))
+    res = []
+    for k in topk:
+        res.append(correct[:k].reshape(-1).float().sum(0, keepdim=True).mul_(100.0))
+    return res
+
+
 class Worst:
     def __init__(self):
         self.worst = 0
@@ -135,6 +144,15 @@ def test_what_is_of_now_is_computed_now(line: str, after: str) -> None:
         ("total += 1 / loss.item()", "total += 1 / xla.item(loss)"),
         ("total += float(loss)", "total += xla.item(loss)"),
         ("total += loss.detach().cpu().item()", "total += xla.item(loss)"),
+        ("total += loss.cpu().detach().numpy().item()", "total += xla.item(loss)"),
+        ("total += float(loss.detach().cpu().numpy())", "total += xla.item(loss)"),
+        ("total += float(loss.mean())", "total += xla.item(loss.mean())"),
+        ("loss = loss.item()\ntotal += loss", "loss = xla.item(loss)"),
+        ("total += accuracy(output, y)[0].item()", "total += xla.item(accuracy(output, y)[0])"),
+        ("a, b = accuracy(output, y, (1, 2))\nmeter.update(b.item(), 3)", "meter.update(xla.item(b), 3)"),
+        ("a, b = accuracy(output, y, (1, 2))\nmeter.update(b[0].item(), 3)", "meter.update(xla.item(b[0]), 3)"),
+        ("a, = accuracy(output, y)\na = other.get()\ntotal += a.item()", "total += a.item()"),
+        ("value = loss.item() if step else None\nif value is not None: total += value", "value = xla.item(loss) if step else None"),
         ("total += output.argmax(1).eq(y).sum().item()", "total += xla.item(output.argmax(1).eq(y).sum())"),
         ("value = loss.item()\ntotal += value", "value = xla.item(loss)"),
         ("history.append(loss.item())", "history.append(xla.item(loss))"),
@@ -180,6 +198,9 @@ def test_sums_that_are_tensors_of_the_device(made: str, line: str, after: str) -
         ("history.append(loss.item())", "return sum(history)", "return sum(xla.arrived(history))"),
         ("history.append(loss.item())", "return np.mean(history)", "return np.mean(xla.arrived(history))"),
         ("history.append(loss.item())", "return history", "return xla.arrived(history)"),
+        ("history.append(loss.item())", "torch.save({'a': history}, 'f')", "xla.save({'a': xla.arrived(history)}, 'f')"),
+        ("history.append(loss.item())", "return 3, {'a': history}", "return 3, {'a': xla.arrived(history)}"),
+        ("history.append(loss.item())", "for v in history: names.append(v)", "for v in xla.arrived(history): names.append(v)"),
         ("history.append(loss.item())", "return [round(v, 3) for v in history]", "return [round(v, 3) for v in xla.arrived(history)]"),
         ("kept['a'].append(loss.item())", "return np.mean(kept['a'])", "return np.mean(xla.arrived(kept['a']))"),
         ("kept['a'].append(loss.item())", "return kept", "return xla.arrived(kept)"),
@@ -238,6 +259,8 @@ ROW = "row = {'step': step, 'loss': loss.item()}"
         ("history.append((step, loss.item()))\nprint(history[-1])", "xla.later(lambda history=history[-1]: print(history))"),
         ("history.append({'loss': loss.item()})\nif step % 9 == 0: print(history)", "if step % 9 == 0: print(xla.arrived(history))"),
         ("recent = deque(maxlen=9)\nrecent.append(loss.item())\nprint(np.mean(recent))", "xla.later(lambda recent=recent: print(np.mean(recent)))"),
+        ("row = {k: v.item() for k, v in {'a': loss, 'b': output.mean()}.items()}\nprint(row)", "xla.later(lambda row=row: print(row))"),
+        ("row = [v.item() for v in accuracy(output, y)]\nprint(row)", "xla.later(lambda row=row: print(row))"),
         ("a, b = loss.item(), output.mean().item()\nprint(a, b)", "xla.later(lambda a=a, b=b: print(a, b))"),
         ("kept['a'].append(loss.item())\nprint(np.mean(kept['a']))", "xla.later(lambda a=kept['a']: print(np.mean(a)))"),
     ],
@@ -481,6 +504,8 @@ def test_files_are_written_later(opened: str, line: str, after: str) -> None:
 
 
 FUNCTIONS = """
+from dataclasses import dataclass, field
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
@@ -489,17 +514,26 @@ class Meter:
     def __str__(self):
         return "meter"
 
+@dataclass
+class State:
+    loss: float = 0.0
+    all: list = field(default_factory=list)
+
 {function}
 
 class Trainer:
     def __init__(self, model, optimizer):
-        self.model, self.optimizer, self.losses = model, optimizer, []
+        self.model, self.optimizer = model, optimizer
+        self.losses, self.kept, self.sums = [], {{"loss": []}}, defaultdict(float)
 
     def train_step(self, x, y):
         loss = F.cross_entropy(self.model(x), y)
         loss.backward()
         self.optimizer.step()
         return loss{returned}
+
+    def report(self):
+        return np.mean(self.losses), sorted(self.kept["loss"]), self.sums.items()
 
     def log_loss(self, step, loss):
         print(step, loss.item())
@@ -522,6 +556,12 @@ def main(model, optimizer, batches):
     [
         ("", ".item()", "total += loss", "return xla.item(loss)"),
         ("", ".item()", "print(loss)", "xla.later(lambda loss=loss: print(loss))"),
+        ("", ".item()", "self.losses.append(loss)", "return xla.item(loss)"),
+        ("", ".item()", "self.losses.append(loss); print(sum(self.losses[-9:]))", "self.losses.append(loss); xla.later(lambda losses=self.losses[-9:]: print(sum(losses)))"),
+        ("", ".item()", "self.sums['loss'] += loss", "return xla.item(loss)"),
+        ("", ".item()", "self.kept['loss'].append(loss)", "return xla.item(loss)"),
+        ("", ".item()", "state = State(); state.loss = loss; print(state.loss)", "state = State(); state.loss = loss; xla.later(lambda loss=state.loss: print(loss))"),
+        ("", ".item()", "state = State(); state.all.append(loss); print(np.mean(state.all))", "state = State(); state.all.append(loss); xla.later(lambda all=state.all: print(np.mean(all)))"),
         ("", "", "self.log_loss(step, loss)", f"xla.later(lambda {BOTH}: print(step, loss.item()))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(step, loss)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(v=loss, k=step)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),
@@ -543,6 +583,13 @@ def test_functions_and_methods_of_the_file(
         ("@torch.no_grad()\ndef show(v):\n    print(v)", "show(loss)"),
         ("def show(*v):\n    print(*v)", "show(loss)"),
         ("def show(v):\n    print(v)", "meter = Meter(); show(meter); show(loss)"),
+        ("", "self.losses = self.model; self.losses.append(loss)"),
+        ("def get(trainer):\n    return trainer.losses", "self.losses.append(loss)"),
+        ("def get(trainer):\n    return {'a': trainer.losses}", "self.losses.append(loss)"),
+        ("", "self.losses.append(loss); self.other = self.losses"),
+        ("", "self.kept['loss'] = self.losses; self.kept['loss'].append(loss)"),
+        ("print(vars(State()))", "state = State(); state.loss = loss"),
+        ("", "self.model.loss = loss"),
     ],
 )
 def test_functions_that_keep_or_decide(function: str, line: str) -> None:

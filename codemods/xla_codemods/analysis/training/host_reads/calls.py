@@ -75,7 +75,7 @@ def made_later(
     return _Later(script, call, reads, numbers).edits()
 
 
-_PASSING = frozenset({"cpu", "detach"})
+_PASSING = frozenset({"cpu", "detach", "numpy"})
 
 
 def tensor_of(number: ast.Call) -> ast.expr:

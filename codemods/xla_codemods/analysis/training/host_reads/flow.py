@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ... import flow
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...scopes import FunctionNode
@@ -39,7 +40,9 @@ from .holding import Held, Holding
 from .names import (
     attributes_read,
     calls_of,
+    class_of,
     home,
+    is_owner,
     loads,
     refuse_imported_class,
     refuse_listed_attributes,
@@ -108,14 +111,15 @@ class Flow(Holding):
                 self.on_device.add(origin)
             case ast.AugAssign(target=target, op=op) if isinstance(op, _ARITHMETIC):
                 self._stored(origin, target)
-            case ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as owner), args=[_]):
+            case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
+                owner, self.script
+            ):
                 if parent.args != [node]:
                     raise Blocked("a list's `append` is asked whether it is there")
                 self._kept_in(owner)
             case ast.Call(
-                func=ast.Attribute(attr="append", value=ast.Subscript(value=ast.Name() as owner)),
-                args=[_],
-            ) if parent.args == [node]:
+                func=ast.Attribute(attr="append", value=ast.Subscript(value=owner)), args=[_]
+            ) if parent.args == [node] and is_owner(owner, self.script):
                 self._kept_in_lists_of(owner)
             case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
                 self._metered(parent)
@@ -124,7 +128,9 @@ class Flow(Holding):
                     raise Blocked("it is asked what it is")
             case ast.Return():
                 self._returned(origin, parent)
-            case ast.Tuple() | ast.List() | ast.Dict() if origin in self.always:
+            case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() if (
+                origin in self.always
+            ):
                 self._in_a_literal(origin, node, parent)
             case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
                 return
@@ -145,11 +151,11 @@ class Flow(Holding):
         match target:
             case ast.Name():
                 self._name(target)
-            case ast.Subscript(value=ast.Name() as owner):
+            case ast.Subscript(value=owner) if is_owner(owner, self.script):
                 if self.script.value(owner).kinds & {TENSOR, ARRAY}:
-                    raise Blocked(f"it goes into the tensor `{owner.id}`")
+                    raise Blocked(f"it goes into the tensor `{ast.unparse(owner)}`")
                 self._kept_in(owner)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case ast.Attribute(attr=name) if is_owner(target, self.script):
                 self._attribute(target, name)
             case _:
                 self._asked(origin, f"it is kept in `{ast.unparse(target)}`")
@@ -159,14 +165,19 @@ class Flow(Holding):
     def _name(self, target: ast.Name, loop: ast.For | None = None) -> None:
         """What a statement, or a `loop` over what holds such numbers, binds it to."""
         scope = home(self.script, target)
-        if self._is_known((scope, target.id)):
+        bound = loop or self.script.statement(target)
+        self.names.add((scope, target.id))
+        if self._is_known((scope, target.id, bound)):
             return
         found = scope.find(target.id)
         assert found is not None
-        for binding in found[1]:
-            if binding.node is not loop and binding.how not in _BOUND:
-                raise Blocked(f"`{target.id}` is other things, too")
+        numbers = [b for b in found[1] if b.node is bound]
         for load in loads(self.script, scope, target.id):
+            reaching = flow.reaching(found[1], load, scope, self.script.parents)
+            if not any(binding in numbers for binding in reaching):
+                continue
+            if any(b.node is not loop and b.how not in _BOUND for b in reaching):
+                raise Blocked(f"`{target.id}` is other things, too")
             self.number(load)
 
     # Attributes: of meters.
@@ -231,12 +242,14 @@ class Flow(Holding):
         """An attribute called `name`, of a class of this file or a meter."""
         if self._is_known(name):
             return
-        for ancestor in self.script.ancestors(place):
-            if isinstance(ancestor, ast.ClassDef):
-                if not self.is_known:
-                    refuse_imported_class(self.script, ancestor)
-                refuse_listed_attributes(self.script, ancestor)
-                break
+        definition = class_of(self.script, place) if isinstance(place, ast.Attribute) else None
+        if definition is None:
+            around = (a for a in self.script.ancestors(place) if isinstance(a, ast.ClassDef))
+            definition = next(around, None)
+        if definition is not None:
+            if not self.is_known:
+                refuse_imported_class(self.script, definition, name)
+            refuse_listed_attributes(self.script, definition)
         for node in attributes_read(self.script, name):
             self.number(node)
 

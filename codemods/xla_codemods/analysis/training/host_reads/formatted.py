@@ -131,10 +131,13 @@ def is_text(node: ast.expr) -> bool:
 
 def is_container(node: ast.expr | None) -> bool:
     match node:
-        case ast.List() | ast.Dict():
+        case ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp():
             return True
         case ast.Call(func=ast.Name(id="list" | "dict"), args=[]):
             return True
+        case ast.Call(func=ast.Name(id="field") | ast.Attribute(attr="field"), keywords=given):
+            made = [k.value for k in given if k.arg == "default_factory"]  # of a dataclass
+            return [getattr(m, "id", "") for m in made] in (["list"], ["dict"])
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name in {"defaultdict", "deque", "OrderedDict"}
     return False

@@ -6,20 +6,22 @@ import ast
 from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..tensors.running_sums import part
 from .blocked import Blocked
 from .calls import Shown
 from .formatted import holds_lists, is_container
 from .functions import Extreme
-from .names import home, loads, part_of
+from .names import Owner, is_owner, part_of, stores_and_loads
 
 if TYPE_CHECKING:
-    from ...scopes import Scope
     from ...script import Script
 
 # Methods that add to a container, or take from it, and tell nothing.
 _CHANGING = frozenset({"append", "clear", "extend", "update"})
 _PARTS = frozenset({"items", "values"})
+_TAKING = (
+    *(ast.Call, ast.FormattedValue, ast.BinOp, ast.Subscript),
+    *(ast.comprehension, ast.For, ast.keyword),
+)
 
 
 class Held(NamedTuple):
@@ -72,7 +74,9 @@ class Holding:
                 found := part_of(target, *_place(literal, node))
             ):
                 self._stored(origin, found)
-            case ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as owner), args=[_]):
+            case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
+                owner, self.script
+            ):
                 self._kept_in(owner)
             case ast.Return():
                 held = Held(*_place(literal, node)) if isinstance(literal, ast.Tuple) else Held()
@@ -102,24 +106,17 @@ class Holding:
             case _:
                 self._shown(call, call)
 
-    def _kept_in(self, owner: ast.Name) -> None:
+    def _kept_in(self, owner: Owner) -> None:
         """In a list or dict."""
-        scope = home(self.script, owner)
-        if self._is_known((scope, owner.id)):
+        key, stored, read = stores_and_loads(self.script, owner, is_known=self.is_known)
+        if self._is_known(key):
             return
-        found = scope.find(owner.id)
-        assert found is not None
-        for binding in found[1]:
-            made = part(binding) if binding.how == "assign" else None
-            if not is_container(made) and made not in self._made:
-                raise Blocked(f"`{owner.id}` is not known to be a list or dict of its own")
-        self._container(scope, owner.id)
-
-    def _container(self, scope: Scope, name: str) -> None:
-        for load in loads(self.script, scope, name):
+        if not all(is_container(value) or value in self._made for value in stored):
+            raise Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
+        for load in read:
             self._contained_used(load)
 
-    def _contained_used(self, load: ast.Name | ast.Subscript) -> None:
+    def _contained_used(self, load: Owner | ast.Subscript) -> None:
         """A list or dict is used, by its name or as an entry of another."""
         parent = self.script.parent(load)
         match parent:
@@ -137,13 +134,20 @@ class Holding:
         if load in self.always:
             self._contained_in_each_step(load)
             return
-        taken = (ast.Call, ast.Return, ast.FormattedValue, ast.BinOp, ast.Subscript)
-        if isinstance(parent, ast.Attribute) and parent.attr in _PARTS:
-            self.wrapped.add(load)
-            return
-        if not isinstance(parent, (*taken, ast.comprehension, ast.For, ast.keyword)):
+        if not self._is_taken(load):
             raise Blocked(f"`{ast.unparse(load)}` is kept elsewhere, too")
         self.wrapped.add(load)
+
+    def _is_taken(self, load: Owner | ast.Subscript) -> bool:
+        """True if what takes the list or dict is seen, or takes it as it is at that time."""
+        parent = self.script.parent(load)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _PARTS
+        while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
+            parent = self.script.parent(parent)
+        if isinstance(parent, ast.Return):  # what belongs to an object may grow behind it
+            return not isinstance(load, ast.Attribute)
+        return isinstance(parent, _TAKING)
 
     def _contained_in_each_step(self, load: ast.expr) -> None:
         """`bar.set_postfix(**stats)`, `for name, value in stats.items():` in every step."""
@@ -157,19 +161,17 @@ class Holding:
             return
         raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
 
-    def _kept_in_lists_of(self, owner: ast.Name) -> None:
-        """`history["loss"].append(loss.item())`: in lists that a dict of this function holds."""
-        scope = home(self.script, owner)
-        if self._is_known((scope, owner.id, "lists")):
+    def _kept_in_lists_of(self, owner: Owner) -> None:
+        """`history["loss"].append(loss.item())`: in lists that a dict of this function, or of this class, holds."""
+        key, stored, read = stores_and_loads(self.script, owner, is_known=self.is_known)
+        if self._is_known((key, "lists")):
             return
-        found = scope.find(owner.id)
-        assert found is not None
-        if not all(b.how == "assign" and holds_lists(part(b)) for b in found[1]):
-            raise Blocked(f"`{owner.id}` is not known to hold lists of its own")
-        for load in loads(self.script, scope, owner.id):
+        if not all(map(holds_lists, stored)):
+            raise Blocked(f"`{ast.unparse(owner)}` is not known to hold lists of its own")
+        for load in read:
             self._lists_used(load)
 
-    def _lists_used(self, load: ast.Name) -> None:
+    def _lists_used(self, load: Owner) -> None:
         parent = self.script.parent(load)
         match parent:
             case ast.Call(func=ast.Name(id="len")):
@@ -184,7 +186,7 @@ class Holding:
                     return
                 if isinstance(statement, ast.Assign) and is_container(statement.value):
                     return
-                raise Blocked(f"`{load.id}` is not known to hold lists of its own")
+                raise Blocked(f"`{ast.unparse(load)}` is not known to hold lists of its own")
         self._contained_used(load)
 
     # What `Flow` does.

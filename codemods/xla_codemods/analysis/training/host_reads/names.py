@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
-from ...inference.values import ARRAY, NUMBER, STRING, TENSOR
+from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
+from ..tensors.running_sums import part
 from .blocked import Blocked
 
 if TYPE_CHECKING:
     from ...script import Script
 
+Owner = ast.Name | ast.Attribute
+_LISTING = ("asdict", "astuple", "vars")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -56,6 +59,75 @@ def part_of(target: ast.expr, place: int, length: int) -> ast.expr | None:
     return target.elts[place]
 
 
+def is_owner(node: ast.expr, script: Script) -> TypeGuard[Owner]:
+    """True for what `stores_and_loads` knows: `losses`, `self.losses`, `state.losses` of a class that stands here."""
+    match node:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case ast.Attribute():
+            return class_of(script, node) is not None
+    return False
+
+
+def class_of(script: Script, node: ast.Attribute) -> ast.ClassDef | None:
+    """The class of this file whose attribute `node` is: of `self.losses`, and of `state.losses`, where `state = State()`."""
+    match node.value:
+        case ast.Name(id="self"):
+            return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+    value = script.value(node.value)
+    definition = value.definition
+    if not isinstance(definition, ast.ClassDef) or value.kinds != {INSTANCE}:
+        return None
+    return definition if script.parents.get(definition) is script.tree else None
+
+
+def stores_and_loads(
+    script: Script, owner: Owner, *, is_known: bool
+) -> tuple[object, list[ast.expr | None], list[Owner]]:
+    """A name of this function, or `self.losses` of a class: which it is, what it is bound to, and where it is read."""
+    if isinstance(owner, ast.Name):
+        scope = home(script, owner)
+        found = scope.find(owner.id)
+        assert found is not None
+        stored = [part(b) if b.how == "assign" else None for b in found[1]]
+        return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
+    definition = class_of(script, owner)
+    if definition is None:
+        raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
+    if not is_known:
+        refuse_imported_class(script, definition, owner.attr)
+    refuse_listed_attributes(script, definition)
+    return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+
+
+def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
+    """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
+    stored: list[ast.expr | None] = [
+        node.value  # `losses: list = field(default_factory=list)`
+        for node, scope in script.index.of(ast.AnnAssign)
+        if isinstance(scope.node, ast.ClassDef) and getattr(node.target, "id", "") == name
+    ]
+    for node, _ in script.index.of(ast.Attribute):
+        if node.attr == name and not isinstance(node.ctx, ast.Load):
+            stored.append(_set_to(script, node))
+    return stored or [None]
+
+
+def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
+    """`[]` of `self.losses = []` and of `self.losses, self.step = [], 0`."""
+    match parent := script.parent(node):
+        case ast.Assign(value=value, targets=[target]) if target is node:
+            return value
+        case ast.AnnAssign(value=value):
+            return value
+        case ast.Tuple(elts=targets):
+            match script.parent(parent):
+                case ast.Assign(value=ast.Tuple(elts=values), targets=[_]):
+                    place = targets.index(node)
+                    return values[place] if len(values) == len(targets) else None
+    return None
+
+
 def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
     """Where an attribute called `name` is read, of anything that may be the object in question; methods called are none."""
     found: list[ast.Attribute] = []
@@ -71,14 +143,19 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
     return found
 
 
-def refuse_imported_class(script: Script, definition: ast.ClassDef) -> None:
-    """Raises `Blocked` where other modules import the class."""
-    if script.is_imported_elsewhere(definition.name):
+def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:
+    """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
+    if not script.is_imported_elsewhere(definition.name):
+        return
+    if script.project is None or script.project.uses_attribute(name):
         raise Blocked(f"other modules use `{definition.name}`, too")
 
 
 def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
-    """Raises `Blocked` where the class asks for its `__dict__`, but to format it."""
+    """Raises `Blocked` where the class asks for its `__dict__`, but to format it, or its fields are listed."""
+    for name in _LISTING:
+        if next(iter(script.index.calls_of(name)), None) is not None:
+            raise Blocked(f"`{name}` lists what objects hold")
     for node, _ in script.index.of(ast.Attribute):
         if node.attr == "__dict__" and definition in script.ancestors(node):
             parent = script.parent(node)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_PASSING = frozenset({"cpu", "detach"})
+_PASSING = frozenset({"cpu", "detach", "numpy"})
+_OF_A_LOSS = frozenset({"clone", "detach", "mean", "sum"})
 _REPEATING = (
     *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -48,8 +49,8 @@ def plan(
     for read, number in numbers.items():
         flow = Flow(script, always)
         try:
-            _is_marked(script, number)
             flow.number(number)
+            _is_marked(script, number)
             flows[read] = flow
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
@@ -60,9 +61,9 @@ def plan(
             outcome[read] = Outcome(decided)
             continue
         try:
-            _is_marked(script, read)
             flow = Flow(script, always)
             flow.shown_tensors(read, list(_tensors(script, read)))
+            _is_marked(script, read)
             flows[read] = flow
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
@@ -82,22 +83,46 @@ def _number(script: Script, read: ast.AST) -> ast.Call | None:
         case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
             return read
         case ast.Call(func=ast.Attribute(attr="cpu")):
-            parent, node = script.parent(read), script.parent(script.parents[read])
-            while isinstance(parent, ast.Attribute) and isinstance(node, ast.Call):
-                if parent.attr == "item" and not node.args:
-                    return node
-                if parent.attr not in _PASSING:
-                    return None
-                parent, node = script.parent(node), script.parent(script.parents[node])
+            return _number_around(script, read)
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
             return read if _is_a_count(counted) else None
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=name)], keywords=[]):
-            function = script.function(read)
-            for loss in losses(script):
-                if isinstance(loss, ast.Name) and loss.id == name:
-                    if script.function(loss) is function:
-                        return read
+        case ast.Call(func=ast.Name(id="float"), args=[shown], keywords=[]):
+            return read if _is_of_a_loss(script, shown) else None
     return None
+
+
+def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
+    """`loss.cpu().numpy().item()` or `float(loss.detach().cpu().numpy())`, whose `.cpu()` is `read`."""
+    node = read
+    while True:
+        match parent := script.parent(node):
+            case ast.Call(func=ast.Name(id="float") as func, args=[_], keywords=[]):
+                is_pythons = script.index.scope(func).find("float") is None
+                return parent if is_pythons and parent.args == [node] else None
+            case ast.Attribute(attr=name):
+                call = script.parent(parent)
+                if not isinstance(call, ast.Call) or call.func is not parent or call.args:
+                    return None
+                if name == "item":
+                    return call
+                if name not in _PASSING:
+                    return None
+                node = call
+            case _:
+                return None
+
+
+def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
+    """True if `node` is a loss, which has no integers: `loss`, `loss.detach()`, `loss.mean()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        if node.func.attr not in _OF_A_LOSS:
+            return False
+        node = node.func.value
+    function = script.function(node)
+    return isinstance(node, ast.Name) and any(
+        isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
+        for loss in losses(script)
+    )
 
 
 def _is_a_count(node: ast.Call) -> bool:
@@ -134,7 +159,7 @@ def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] =
     if function is not None and script.training.loop_of(node) is None:
         if _is_called_where_marked(script, function, around):
             return
-        raise Blocked("it is read in a function, whose callers decide on it")
+        raise Blocked("it is read in a function, whose callers mark no steps")
     raise Blocked("the loop marks no steps")
 
 

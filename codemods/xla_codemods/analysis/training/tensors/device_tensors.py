@@ -79,6 +79,8 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
         return value.has(ACCEL)
     if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
         return True
+    if not value.kinds and _is_of_a_list(script, node):
+        return True
     match node:  # what computes of a loss alone
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
             return may_be_read(script, inner)
@@ -96,6 +98,47 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             named = "loss" in key or key in _TENSORS
             return _is_backwarded(script, node) or (named and _is_output(script, owner))
     return False
+
+
+def _is_of_a_list(script: Script, node: ast.expr) -> bool:
+    """True if `node` is one of the tensors that a function of this file returns in a list: `accuracy(output, y)[0]`."""
+    match node:
+        case ast.Subscript(value=ast.Call() as call):
+            return _lists_tensors(script, call)
+        case ast.Subscript(value=ast.Name() as owner):  # `acc1[0]`, of one element
+            return _is_of_a_list(script, owner)
+        case ast.Name():
+            found = script.index.scope(node).find(node.id)
+            if found is None:
+                return False
+            home, bindings = found
+            reaching = flow.reaching(bindings, node, home, script.parents)
+            return bool(reaching) and all(
+                b.how in {"assign", "for"}
+                and isinstance(b.value, ast.Call)
+                and _lists_tensors(script, b.value)
+                for b in reaching
+            )
+    return False
+
+
+def _lists_tensors(script: Script, call: ast.Call) -> bool:
+    """True if `call` is of a function of this file that returns a list, to which it has added tensors of the device alone."""
+    function = script.value(call.func).definition
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return False
+    inside = list(walk(function))
+    returned = {getattr(n.value, "id", None) for n in inside if isinstance(n, ast.Return)}
+    added = [
+        n.args[0]
+        for n in inside
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "append"
+        and {getattr(n.func.value, "id", "")} == returned
+        and len(n.args) == 1
+    ]
+    return bool(added) and all(is_device_tensor(script, tensor) for tensor in added)
 
 
 def _is_output(script: Script, node: ast.Name) -> bool:
