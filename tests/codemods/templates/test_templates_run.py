@@ -136,7 +136,7 @@ NAMED = {
     "conditional import": ["XLA906"],
     "dataclass": ["XLA204"],
     "getattr dyn": ["XLA115", "XLA906"],
-    "match": ["XLA107"],
+    "match": ["XLA118"],
     "rebinding": ["XLA115"],
     "star": ["XLA906"],
 }
