@@ -91,8 +91,21 @@ def test_without_taps_lbfgs_prints_compiles_and_launches_as_before(tmp_path: Pat
     (tmp_path / "rewritten.py").write_bytes(rewritten(fixture))
 
     def told(name: str) -> list[str]:
-        command = [warm.for_side("target"), "-c", COUNTED, name, "--num-steps=3", "--max-iter=2"]
-        env = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_FLAGS": QUICK_COMPILES}
+        command = [
+            warm.for_side("target"),
+            "-c",
+            COUNTED,
+            name,
+            "--num-steps=3",
+            "--max-iter=2",
+            "--size=12",
+        ]
+        env = {
+            **os.environ,
+            "PJRT_DEVICE": "CPU",
+            "XLA_FLAGS": QUICK_COMPILES,
+            "OMP_NUM_THREADS": "1",
+        }
         ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr[-3000:]
         return [line for line in ran.stdout.splitlines() if "evaluations in" not in line]
