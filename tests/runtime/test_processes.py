@@ -278,3 +278,24 @@ def test_the_backend_is_chosen_once(device: torch.device, monkeypatch: pytest.Mo
     monkeypatch.setenv("XLA_MIGRATE_BACKEND", "jax")
     with pytest.raises(ValueError, match="XLA_MIGRATE_BACKEND=jax"):
         _backend.uses_torch_xla()
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [
+        ({"of_all_hosts": False}, 1),
+        ({"of_all_hosts": True}, 3),
+        ({"of_all_hosts": True, "TORCHELASTIC_USE_AGENT_STORE": "True"}, 1),
+    ],
+)
+def test_a_launched_function_is_told_its_rank_as_torch_xla_tells_it(
+    eager: None, monkeypatch: pytest.MonkeyPatch, told: dict[str, Any], number: int
+) -> None:
+    """xmp.spawn counts the processes of all hosts; under torchrun torch_xla.launch hands over the local rank (fact 1.8)."""
+    of_all_hosts = told.pop("of_all_hosts")
+    launched = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in {**launched, **told}.items():
+        monkeypatch.setenv(name, value)
+    called: list[int] = []
+    xla.launch(called.append, of_all_hosts=of_all_hosts)
+    assert called == [number]

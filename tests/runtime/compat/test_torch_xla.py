@@ -5,6 +5,9 @@ from __future__ import annotations
 import tempfile
 
 import pytest
+import torch
+
+from xla_migrate import runtime as xla
 
 from ..rehearsal import run
 
@@ -106,3 +109,17 @@ xla.master_print("printed")
 report("told", told)
 """
     assert run(script, 1, XLA_MIGRATE_BACKEND="eager")[0]["told"] == [3, 4, 5.0, 6.0]
+
+
+def test_a_step_of_one_graph_lets_nothing_be_read_in_between(device: torch.device) -> None:
+    before = xla.metrics()["step_marks"]
+    double = xla.marked_step(full_graph=True, name="double")(lambda x: x * 2)
+    assert [double(torch.ones(2, device=device)).tolist() for _ in range(2)] == [[2.0, 2.0]] * 2
+    assert xla.metrics()["step_marks"] > before
+    with pytest.raises(RuntimeError), xla.marked_step(full_graph=True):
+        torch.ones(2, device=device).add(1).tolist()
+
+
+def test_elsewhere_a_step_of_one_graph_is_a_step(eager: None) -> None:
+    with xla.marked_step(full_graph=True, name="x", max_different_graphs=1):
+        assert (torch.ones(2) + 1).tolist() == [2.0, 2.0]
