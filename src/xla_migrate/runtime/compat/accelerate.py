@@ -38,7 +38,8 @@ def patch_accelerate() -> None:
     - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
       and ``accelerator.print``, loggers and progress bars print nothing.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
-    - Clipping sees gradients that are averaged over the processes, those of every optimizer.
+    - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
+      prepared steps with averages, too, where its model was.
     - Prepared models start with the weights of the first process. Unseeded, each process would train its own.
     - Models of transformers checkpoint activations with ``xla.checkpoint``, whoever switches it on: the command line, or
       trl, whose trainers do by default. Torch's own function raises (fact 1.101).
