@@ -165,6 +165,28 @@ trainer = lightning.Trainer(accelerator={}, max_steps=2, logger=False, enable_ch
 trainer.fit(module, torch.utils.data.DataLoader(torch.ones(8, 1), batch_size=4))
 print("trains on", module.on)
 """
+FABRIC = """
+import torch
+from lightning.fabric import Fabric
+from xla_migrate import runtime as xla
+xla.patch_lightning()
+fabric = Fabric(accelerator="gpu", devices=1, strategy="ddp", precision="16-mixed")
+fabric.launch()
+model = torch.nn.Linear(4, 4)
+model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+loader = fabric.setup_dataloaders(torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=4))
+for x in loader:
+    y = model(x)
+    fabric.backward(y.sum())
+    fabric.clip_gradients(model, optimizer, max_norm=1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+print("trains on", model.weight.device)
+"""
+CHECKPOINTED = """
+from xla_migrate import runtime as xla
+xla.patch_accelerate()
+"""
 LORA = (
     LLAMA
     + """
@@ -206,6 +228,7 @@ steps = torch.tensor([1, 7])
 noisy = scheduler.add_noise(images, noise, steps).to("xla")
 folder = tempfile.mkdtemp()
 """
+UNET_CHECKPOINTS = "model.enable_gradient_checkpointing({})\n"
 UNET_TRAINS = """
 loss = torch.nn.functional.mse_loss(model(noisy, steps.to("xla")).sample, noise.to("xla"))
 loss.backward()
@@ -327,8 +350,47 @@ CASES = [
         1,
     ),
     *(
-        (f'Lightning: `accelerator="{name}"`', code, LIGHTNING.format(f'"{name}"'), 1)
-        for name, code in (("auto", ""), ("tpu", ""), ("gpu", "XLA803"), ("cpu", ""))
+        (
+            f'Lightning: `accelerator="{name}"`',
+            code,
+            LIGHTNING.replace("{}", f'"{name}"'),
+            1,
+        )
+        for name, code in (("auto", "XLA815"), ("tpu", ""), ("gpu", "XLA803"), ("cpu", ""))
+    ),
+    *(
+        (
+            f"the same after `xla.patch_lightning()`, with `{options}`",
+            "",
+            "import lightning\nfrom xla_migrate import runtime as xla\nxla.patch_lightning()\n"
+            + LIGHTNING.replace("accelerator={}", options),
+            1,
+        )
+        for options in (
+            'accelerator="auto"',
+            'accelerator="gpu", devices=-1, strategy="ddp"',
+            'accelerator="gpu", precision="16-mixed"',
+            'accelerator="gpu", precision="bf16-true"',
+        )
+    ),
+    (
+        'Lightning: Fabric with `accelerator="gpu", strategy="ddp", precision="16-mixed"` after'
+        " `xla.patch_lightning()`",
+        "",
+        FABRIC,
+        1,
+    ),
+    (
+        "Trainer: `gradient_checkpointing=True`",
+        "XLA801",
+        LLAMA + TRAINER.format("gradient_checkpointing=True, optim='adamw_torch', "),
+        1,
+    ),
+    (
+        "the same after `xla.patch_accelerate()`",
+        "",
+        LLAMA + CHECKPOINTED + TRAINER.format("gradient_checkpointing=True, optim='adamw_torch', "),
+        1,
     ),
     ("timm: a ResNet", "", TIMM, 1),
     (
@@ -350,6 +412,22 @@ CASES = [
         1,
     ),
     ("diffusers: a UNet", "", UNET + UNET_TRAINS, 1),
+    (
+        "diffusers: `enable_gradient_checkpointing()`",
+        "XLA509",
+        UNET + UNET_CHECKPOINTS.format("") + UNET_TRAINS,
+        1,
+    ),
+    (
+        "diffusers: `enable_gradient_checkpointing` with `xla.checkpoint`",
+        "",
+        UNET
+        + UNET_CHECKPOINTS.format(
+            "lambda module, *args: xla.checkpoint(module, *args, use_reentrant=False)"
+        )
+        + UNET_TRAINS,
+        1,
+    ),
     (
         "diffusers: `save_pretrained`",
         "XLA708",

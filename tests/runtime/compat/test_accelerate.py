@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
+import torch.utils.checkpoint
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime.compat import accelerate
 
 from ... import warm
 
@@ -98,3 +105,20 @@ def test_without_the_patch_steps_are_at_other_batches(tmp_path: Path) -> None:
     found, printed = run(tmp_path, "unpatched")
     assert found[0] != [0, 0, 1, 0, 0, 1, 0, 0, 1, 1] * 2
     assert not printed
+
+
+def test_fact_1_101_models_of_transformers_checkpoint_with_the_runtime_s_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for checkpoint, becomes in (
+        (torch.utils.checkpoint.checkpoint, xla.checkpoint),
+        (print, print),  # somebody's own
+    ):
+        models = ModuleType("transformers.modeling_utils")
+        models.checkpoint = checkpoint  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+        monkeypatch.setitem(sys.modules, "transformers.modeling_utils", models)
+        accelerate._patch_checkpointing()
+        assert models.checkpoint is becomes  # type: ignore[attr-defined]
+    monkeypatch.delitem(sys.modules, "transformers")
+    accelerate._patch_checkpointing()

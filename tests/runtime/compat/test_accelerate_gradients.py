@@ -104,6 +104,33 @@ def train(name, steps=3, window=1, enabled=True, clip=None, raises=None, batches
             one(batch)
     report(name, told)
 """
+LEFT_OUT = """
+def left_out(name, window=1, clips=False):
+    accelerator.gradient_accumulation_steps = window
+    accelerator.step = 0
+    set_seed(0)
+    model, other = Two(), Two()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    prepared = torch.optim.SGD(other.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(x, batch_size=2)
+    model, other, prepared, loader = accelerator.prepare(model, other, prepared, loader)
+    told = []
+    for batch in loader:
+        with accelerator.accumulate(model, other):
+            accelerator.backward((model(batch) ** 2).mean() + (other(batch) - 1).abs().mean())
+            if accelerator.sync_gradients:
+                if clips:
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+                optimizer.step()
+                optimizer.zero_grad()
+            prepared.step()
+            prepared.zero_grad()
+        told.append([values(model), values(other)])
+    report(name, told)
+left_out("not prepared")
+left_out("not prepared, window", window=3)
+left_out("not prepared, clipped", clips=True)
+"""
 CASES = """
 train("plain", after=2)
 train("window", window=3, after=3)
@@ -146,12 +173,12 @@ pair("both clipped, in the other order", True, False, False)
 
 @functools.cache
 def on_xla() -> list[dict[str, Any]]:
-    return rehearsal.run(TWO_REPLICAS + SCRIPT + CASES + SEVERAL)
+    return rehearsal.run(TWO_REPLICAS + SCRIPT + CASES + SEVERAL + LEFT_OUT)
 
 
 @functools.cache
 def on_the_cpu() -> list[dict[str, Any]]:
-    script = SCRIPT.replace("Accelerator()", "Accelerator(cpu=True)") + CASES + SEVERAL
+    script = SCRIPT.replace("Accelerator()", "Accelerator(cpu=True)") + CASES + SEVERAL + LEFT_OUT
     return rehearsal.run(script, USE_TORCH_XLA="0", ACCELERATE_USE_CPU="1")
 
 

@@ -28,6 +28,7 @@ srun torchrun --nproc_per_node=gpu --nnodes 2 train.py --lr 0.1 \\
    --name "a b"
 docker run --rm --gpus all -v $PWD:/w nvidia/cuda:12.4.1-base-ubuntu22.04 python t.py
 accelerate launch --mixed_precision fp16 train.py
+export ACCELERATE_MIXED_PRECISION="fp16"
 cat <<EOF > job
 nvidia-smi
 pip install flash-attn
@@ -54,6 +55,7 @@ srun torchrun --nproc_per_node=32 --nnodes 2 train.py --lr 0.1 \\
    --name "a b"
 docker run --rm $(printf -- '--device=%s ' /dev/neuron[0-9]*) -v $PWD:/w ubuntu:22.04 python t.py
 accelerate launch --mixed_precision bf16 train.py
+export ACCELERATE_MIXED_PRECISION="bf16"
 cat <<EOF > job
 nvidia-smi
 pip install flash-attn
@@ -95,6 +97,15 @@ def test_without_a_machine_what_depends_on_it_stays() -> None:
         ("accelerate launch --use_fsdp --fsdp_sharding_strategy 1 train.py", ["XLA956"]),
         ("accelerate launch --use-deepspeed train.py", ["XLA956"]),
         ("accelerate config", []),
+        ("accelerate launch --num_processes 8 train.py", ["XLA956"]),
+        ("accelerate launch --num_processes=8 --tpu train.py", ["XLA956"]),
+        ("accelerate launch --num-processes 1 train.py", []),
+        ("accelerate launch --num_processes $N train.py", []),
+        ("export ACCELERATE_MIXED_PRECISION=bf16", []),
+        ("ACCELERATE_USE_FSDP=true accelerate launch train.py", ["XLA956"]),
+        ("ACCELERATE_USE_FSDP=false python train.py", []),
+        ("export ACCELERATE_USE_DEEPSPEED='true'", ["XLA956"]),
+        ("ACCELERATE_DYNAMO_BACKEND=INDUCTOR python train.py", ["XLA956"]),
         ("torchrun --nproc-per-node gpu t.py", ["XLA956"]),
         ("python -m torch.distributed.run --nproc_per_node=auto t.py", ["XLA956"]),
         ("torchrun --nproc_per_node=$N t.py", []),

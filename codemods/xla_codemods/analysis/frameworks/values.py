@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .configurations import instead
-from .deepspeed import as_training_arguments
+from .deepspeed import as_accelerator, as_training_arguments
 from .lightning import ACCELERATOR, fault_of_strategy_name
 
 # Why XLA fails on a value, None, a number, a text or a dictionary; empty where it takes it, or nobody knows.
@@ -130,5 +130,31 @@ OF_TRAINER: dict[str, Fault] = {
     "precision": _among(
         (16, "16", "16-mixed", "16-true"),
         'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"',
+    ),
+}
+
+
+SHARDED_BY_NAME = "accelerate shards on XLA where the script gives the Accelerator a `FullyShardedDataParallelPlugin`, and not by this"
+MEGATRON = "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+
+
+def _on(message: str) -> Fault:
+    """A switch, as accelerate reads it in the environment."""
+    return lambda value: (
+        message if str(value).lower() in ("1", "true", "t", "yes", "y", "on") else ""
+    )
+
+
+# Of the environment, in which accelerate's launcher hands on what it is told.
+OF_ENVIRONMENT: dict[str, Fault] = {
+    "ACCELERATE_MIXED_PRECISION": lambda value: HALF if str(value).lower() == "fp16" else "",
+    "ACCELERATE_USE_FSDP": _on(SHARDED_BY_NAME),
+    "ACCELERATE_USE_DEEPSPEED": _on(instead(as_accelerator, [])),
+    "ACCELERATE_USE_MEGATRON_LM": _on(MEGATRON),
+    "ACCELERATE_USE_CPU": _on(HOST),
+    "ACCELERATE_DYNAMO_BACKEND": lambda value: (
+        ""
+        if str(value).lower() in ("", "no")
+        else "torch's compiler fails on XLA, which compiles by itself: leave it out"
     ),
 }

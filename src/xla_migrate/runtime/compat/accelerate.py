@@ -8,12 +8,15 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 
 from .._backend import uses_torch_xla
+from ..graphs import checkpoint
 from ..loading.loader import MpDeviceLoader
 from ..processes import local_rank, world_size
 from ..replicas.spmd import batches_at_once
@@ -35,8 +38,11 @@ def patch_accelerate() -> None:
     - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
       and ``accelerator.print``, loggers and progress bars print nothing.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
-    - Clipping sees gradients that are averaged over the processes, those of every optimizer.
+    - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
+      prepared steps with averages, too, where its model was.
     - Prepared models start with the weights of the first process. Unseeded, each process would train its own.
+    - Models of transformers checkpoint activations with ``xla.checkpoint``, whoever switches it on: the command line, or
+      trl, whose trainers do by default. Torch's own function raises (fact 1.101).
 
     Call it before the ``Accelerator`` is made, and before the Trainer's arguments where they ask for FSDP.
     It changes nothing where torch_xla is not the backend, and a second call does nothing.
@@ -58,9 +64,21 @@ def patch_accelerate() -> None:
     loaders.prepare_data_loader = prepare
     importlib.import_module("accelerate.accelerator").__dict__["prepare_data_loader"] = prepare
     patch_gradients()
+    _patch_checkpointing()
     state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
     _set_local_rank(state.PartialState._shared_state)
     accelerate_sharding.patch()
+
+
+def _patch_checkpointing() -> None:
+    if "transformers" not in sys.modules:
+        return
+    try:
+        models: Any = importlib.import_module("transformers.modeling_utils")
+    except ImportError:  # of something that transformers finds missing, and will tell of itself
+        return
+    if getattr(models, "checkpoint", None) is torch.utils.checkpoint.checkpoint:
+        models.checkpoint = checkpoint
 
 
 def _iterator(synchronize: Callable[..., None]) -> Callable[[Any], Iterator[Any]]:

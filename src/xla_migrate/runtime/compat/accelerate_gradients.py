@@ -1,8 +1,9 @@
 """Which gradients accelerate reduces on XLA, and when: as DistributedDataParallel does on CUDA.
 
 On XLA accelerate wraps no model: its optimizers reduce gradients when they step, and ``clip_grad_norm_`` before them, but
-there of one optimizer alone, so that others clip and step with gradients of their own replica. ``clip_grad_value_`` reduces none.
-LocalSGD, for which the wrapper leaves gradients alone, raises. Nor are weights those of the first process from the start.
+there of one optimizer alone, so that others clip and step with gradients of their own replica. ``clip_grad_value_`` reduces none,
+nor do optimizers that were not prepared. LocalSGD, for which the wrapper leaves gradients alone, raises. Nor are weights those
+of the first process from the start.
 Tried with accelerate 1.15 and torch_xla 2.9.
 """
 
@@ -34,6 +35,7 @@ def patch_gradients() -> None:
         clip = getattr(accelerator, name)
         setattr(accelerator, name, _after_reducing(clip, lambda clipping: clipping._optimizers))
     accelerator.prepare_model = _of_the_first(accelerator.prepare_model)
+    accelerator.backward = _then_the_rest(accelerator.backward)
     local: Any = importlib.import_module("accelerate.local_sgd").LocalSGD
     local.__init__ = _init(local.__init__)
     local.__enter__ = _enter(local.__enter__)
@@ -159,6 +161,23 @@ def _after_reducing(function: Any, of: Callable[[Any], Iterable[Any]]) -> Any:
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         _reduce(of(self))
         return function(self, *args, **kwargs)
+
+    return called
+
+
+def _then_the_rest(backward: Any) -> Any:
+    """``backward``, behind which gradients of prepared models are averages, also those of no prepared optimizer."""
+
+    @functools.wraps(backward)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = backward(self, *args, **kwargs)
+        if self.sync_gradients and self.num_processes > 1 and _is_on_xla(self) and not _shards():
+            groups = (group for optimizer in self._optimizers for group in optimizer.param_groups)
+            others = {id(p) for group in groups for p in group["params"]}
+            others |= {id(p) for model in _local for p in model.parameters()}
+            rest = {id(p): p for model in self._models for p in model.parameters()}
+            _total([p.grad.data for k, p in rest.items() if p.grad is not None and k not in others])
+        return found
 
     return called
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from xla_codemods.analysis.frameworks.values import HALF, OF_ENVIRONMENT
+
 from ...results import INFO, WARNING
 from .codes import (
     CUDA_PACKAGE,
@@ -75,9 +77,21 @@ def is_of_cuda(name: str) -> bool:
 def in_assignment(word: Word, wanted: Wanted) -> Iterator[Found]:
     """The finding in `NAME=VALUE`, where the name is CUDA's or NCCL's."""
     found = _ASSIGNMENT.match(word.text)
-    if found is None or not is_of_cuda(found["name"]):
+    if found is None:
+        return
+    if found["name"] in OF_ENVIRONMENT:
+        yield from _of_accelerate(word, found["name"], found["value"].strip("\"'"))
+    if not is_of_cuda(found["name"]):
         return
     yield variable(found["name"], found["value"].strip("\"'"), word.start, word.end, wanted)
+
+
+def _of_accelerate(word: Word, name: str, value: str) -> Iterator[Found]:
+    message = OF_ENVIRONMENT[name](value)
+    if message:
+        start = word.start + word.text.rfind(value)
+        edits = (Edit(start, start + len(value), "bf16"),) if message == HALF else ()
+        yield Found(GPU_LAUNCHER, word.start, word.end, message, edits, WARNING)
 
 
 def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Found:
@@ -334,6 +348,12 @@ def _accelerate(words: list[Word]) -> Iterator[Found]:
                 edits = (Edit(start, start + 4, "bf16"),)
                 message = "float16 needs a GradScaler, which reads from the device at every step"
                 yield Found(GPU_LAUNCHER, start, start + 4, message, edits, WARNING)
+        elif name in ("--num_processes", "--num-processes"):
+            place = word if value else words[k + 1] if k + 1 < len(words) else word
+            value = value or place.plain
+            if value.isdigit() and int(value) > 1:
+                message = "accelerate starts one process on XLA, whatever this says: start one per XLA device with torchrun"
+                yield Found(GPU_LAUNCHER, word.start, place.end, message, effort="medium")
         elif name in _OF_GPUS:
             message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
             yield Found(GPU_LAUNCHER, word.start, word.end, message, effort="medium")

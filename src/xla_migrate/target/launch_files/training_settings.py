@@ -13,10 +13,12 @@ from xla_codemods.analysis.frameworks.deepspeed import as_accelerator, of_accele
 from xla_codemods.analysis.frameworks.lightning import PLAIN_STRATEGIES, fault_of_strategy_class
 from xla_codemods.analysis.frameworks.values import (
     HALF,
+    MEGATRON,
     OF_FIELDS,
     OF_LOADING,
     OF_TRAINER,
     OPTIMIZERS,
+    SHARDED_BY_NAME,
     Fault,
     needs_more_memory,
 )
@@ -48,8 +50,8 @@ _OPTIMIZER = frozenset("lr learning_rate betas weight_decay momentum eps amsgrad
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
-    "FSDP": "accelerate shards on XLA where the script gives the Accelerator a `FullyShardedDataParallelPlugin`, and not by this",
-    "MEGATRON_LM": "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`",
+    "FSDP": SHARDED_BY_NAME,
+    "MEGATRON_LM": MEGATRON,
 }
 # Where none of these keys stands, a file is not parsed.
 _KEYS = re.compile(
