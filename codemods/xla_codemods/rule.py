@@ -58,7 +58,6 @@ class Rule:
         of_step: str = "",
         defers: bool = False,
         first: bool = False,
-        knows_guards: bool = False,
     ) -> None:
         """A rule.
 
@@ -82,9 +81,7 @@ class Rule:
                 "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
             defers: True where it has what loops read read later, so that no mark has to stand before it.
             first: True where a finding that is an error ends the attempt: it is listed before all others of its file.
-            knows_guards: True where it asks itself what a test for CUDA around its name means: its findings stand there, too.
         """
-        self.knows_guards = knows_guards
         self.of_step = of_step
         self.defers = defers
         self.first = first
@@ -106,11 +103,6 @@ class Rule:
         self.named: dict[tuple[type[ast.AST], str | None], NodeCheck] = {}
         self.file_checks: list[FileCheck] = []
         self.fallback_checks: list[FallbackCheck] = []
-
-    @property
-    def topic(self) -> str:
-        """The folder that it stands in: "device", "step" ..."""
-        return self.module.split(".")[-2]
 
     def call(
         self, *dotted: str, mentions: Iterable[str] | None = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ...finding import INFO, Finding
 from ...patterns import Pattern
 from .availability import is_guarded
 
 if TYPE_CHECKING:
+    from ...finding import Finding
     from ..parsed_file import ParsedFile
     from ..script import Script
 
@@ -39,22 +39,19 @@ _IS_A_MAKE_THERE = Pattern(
     r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
 )
 _TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
+# Of devices and of steps: what is said of kernels is also of use where they are left.
+_NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def without_kept(script: Script, found: list[Finding], of_running: frozenset[str]) -> list[Finding]:
-    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA.
-
-    `of_running` are the codes of what matters only where the code runs: what is said of kernels is also of use where they are left.
-    """
+def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
+    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
     if found and script.source.mentions(*_MAKES):
         found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
     if found and script.source.mentions("tensorrt", "trt") and not script.trains:
-        found = [
-            f for f in found if f.code not in of_running or not _is_of_tensorrt(script, f.node)
-        ]
+        found = [finding for finding in found if not _is_of_tensorrt(script, finding)]
     if found and script.source.mentions("cuda"):
-        found = [f for f in found if f.code not in of_running or not _is_of_cuda_alone(script, f)]
+        found = [finding for finding in found if not _is_of_cuda_alone(script, finding)]
     if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
         return found
     text = script.source.text
@@ -67,16 +64,21 @@ def without_kept(script: Script, found: list[Finding], of_running: frozenset[str
 
 
 def _is_of_cuda_alone(script: ParsedFile, finding: Finding) -> bool:
-    """True if the finding stands where a question for CUDA that stays has been answered by yes; not what notes just that."""
-    return finding.severity != INFO and is_guarded(script, finding.node, also_among_kernels=False)
+    """True if the finding stands where a question for CUDA that stays has been answered by yes; not what says so there."""
+    if not finding.code.startswith(_NOT_OF_KERNELS):
+        return False
+    return is_guarded(script, finding.node, also_among_kernels=False)
 
 
-def _is_of_tensorrt(script: ParsedFile, node: ast.AST) -> bool:
-    """True in `class TRTModel:` and in `export/tensorrt/run.py`, which run what TensorRT has compiled."""
-    return _TENSORRT.search(script.path.replace("/", "_").rpartition(".")[0]) is not None or any(
-        isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and _TENSORRT.search(around.name) is not None
-        for around in script.ancestors(node)
+def _is_of_tensorrt(script: ParsedFile, finding: Finding) -> bool:
+    """True in `class TRTModel:` and in `export/tensorrt/run.py`, which run what TensorRT has compiled; not what says so there."""
+    return finding.code.startswith(_NOT_OF_KERNELS) and (
+        _TENSORRT.search(script.path.replace("/", "_").rpartition(".")[0]) is not None
+        or any(
+            isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and _TENSORRT.search(around.name) is not None
+            for around in script.ancestors(finding.node)
+        )
     )
 
 

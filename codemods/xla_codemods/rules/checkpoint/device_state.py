@@ -21,7 +21,6 @@ after the next step mark, and the next update of one takes it from the other, wh
 +        xla.mark_step()
 -    model.load_state_dict(best)
 +    model.load_state_dict(xla.clone_state(best))
-     return best
 ```
 
 What was loaded from a file, or kept on the CPU, shares nothing with the device.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA113", "device-properties", knows_guards=True)
+RULE = Rule("XLA113", "device-properties")
 
 _SHOWING = frozenset(["print", "info", "debug", "warning", "log", "write", "str", "format"])
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA118", "device-text", knows_guards=True)
+RULE = Rule("XLA118", "device-text")
 
 _TEST = "this looks for CUDA in the text of a device, which is not there on XLA: use `xla.is_accelerator` of the device"
 _TABLE = "this table by the type of a device has no entry for XLA: add one"
