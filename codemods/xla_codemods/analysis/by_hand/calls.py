@@ -42,7 +42,9 @@ def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
 def is_refused(script: Script, call: ast.Call, scope: Scope) -> bool:
     """True if torch_xla 2.9 takes these arguments no longer: the call is named for that, and stays."""
     refused = REMOVED_ARGUMENTS.get(script.dotted(call.func, scope) or "", {})
-    first = call.args[0] if call.args and "devkind" in refused else None  # a kind, once; a number now
+    first = (
+        call.args[0] if call.args and "devkind" in refused else None
+    )  # a kind, once; a number now
     of_kinds = first is not None and not isinstance(getattr(first, "value", None), int)
     return of_kinds or any(k.arg in refused for k in call.keywords)
 
