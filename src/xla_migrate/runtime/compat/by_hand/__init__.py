@@ -27,14 +27,15 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._homes:
             raise AttributeError(f"xla.{self.__name__} has no {name!r}: {', '.join(dir(self))}")
-        here = importlib.import_module(f".{self._stand_ins}", __name__)
         home = self._homes[name]
-        if home and uses_torch_xla():
+        if not home:
+            from . import small_things as found
+        elif uses_torch_xla():
             importlib.import_module("...torch_xla.modules", __name__)  # it says what is missing
-            found = getattr(importlib.import_module(home), name)
+            found = importlib.import_module(home)
         else:
-            found = getattr(here, name)
-        return found
+            found = importlib.import_module(f".{self._stand_ins}", __name__)
+        return getattr(found, name)
 
     def __dir__(self) -> list[str]:
         return sorted(self._homes)
