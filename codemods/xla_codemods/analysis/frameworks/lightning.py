@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
 
+# Names of accelerators that are GPUs.
 GPUS = ("gpu", "cuda")
+# What says mixed precision in float16.
 HALVES: tuple[object, ...] = (16, "16", "16-mixed")
 _TAKEN = frozenset({"CUDAAccelerator", "DDPStrategy", "DataParallelStrategy"})
 
