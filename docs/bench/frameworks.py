@@ -322,7 +322,7 @@ CASES = [
     ),
     (
         "accelerate: `accelerate launch --num_processes 2`",
-        "",
+        "XLA956",
         LAUNCHED.replace("{}", LAUNCH.format('"--num_processes", "2",', "{}")),
         1,
     ),
@@ -345,7 +345,7 @@ CASES = [
     ),
     (
         "accelerate: `notebook_launcher(train, num_processes=2)`",
-        "",
+        "XLA802",
         LAUNCHED.replace("{}", NOTEBOOK.format(2)),
         1,
     ),

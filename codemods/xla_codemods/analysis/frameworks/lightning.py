@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
 
-# What Lightning calls CUDA's accelerator.
+# Names of accelerators that are GPUs.
 GPUS = ("gpu", "cuda")
-# Lightning's names for mixed precision in float16.
+# What says mixed precision in float16.
 HALVES: tuple[object, ...] = (16, "16", "16-mixed")
 _TAKEN = frozenset({"CUDAAccelerator", "DDPStrategy", "DataParallelStrategy"})
 

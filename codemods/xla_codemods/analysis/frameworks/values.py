@@ -134,7 +134,8 @@ OF_TRAINER: dict[str, Fault] = {
 }
 
 
-SHARDED_BY_NAME = "accelerate shards on XLA where the script gives the Accelerator a `FullyShardedDataParallelPlugin`, and not by this"
+# Of accelerate's, by a name: in its file of settings, and in the environment.
+SHARDED_BY_NAME = "accelerate does not shard on XLA by this: give the Accelerator a `FullyShardedDataParallelPlugin` in the script"
 MEGATRON = "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
 
 

@@ -191,6 +191,15 @@ def launched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
         yield RULE.finding(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
     yield from _half_by_name(script, call)
+    count = keyword(call, "num_processes")
+    if count is None and len(call.args) > 2:
+        count = call.args[2]
+    if isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value > 1:
+        message = (
+            "accelerate starts one process on XLA outside of Colab and Kaggle, whatever this says: "
+            "start one per XLA device with `xla.launch`"
+        )
+        yield RULE.finding(script, count, message, severity=WARNING, effort=MEDIUM)
 
 
 def _half_by_name(script: Script, call: ast.Call) -> Iterator[Finding]:

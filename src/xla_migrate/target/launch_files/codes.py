@@ -89,8 +89,8 @@ administrators gave them; pods on TPUs need node selectors, too: both are left t
 A launcher that counts GPUs, or drives them.
 
 `torchrun --nproc_per_node=gpu` fails without CUDA; with `devices` in the settings the number takes its place, and a
-number that is not that of `devices` becomes it. `accelerate launch --mixed_precision fp16` becomes `bf16`; `--multi_gpu`,
-`--use_deepspeed`, DeepSpeed's launcher and horovodrun are left to a person: torchrun starts one process per device.""",
+number that is not that of `devices` becomes it. `accelerate launch --mixed_precision fp16` and `ACCELERATE_MIXED_PRECISION=fp16`
+become `bf16`; `--num_processes 8`, of which accelerate starts one on XLA, `--multi_gpu`, `--use_deepspeed`, DeepSpeed's launcher and horovodrun are left to a person: torchrun starts one process per device.""",
     ),
     NVIDIA_PROGRAM: Code(
         "nvidia-program",

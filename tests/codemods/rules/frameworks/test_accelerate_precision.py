@@ -93,3 +93,18 @@ def test_a_launcher_of_notebooks(call: str) -> None:
         migrate(f"{head}{call}\n".encode()).data.decode()
         == head + call.replace("fp16", "bf16") + "\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("notebook_launcher(train, num_processes=8)", True),
+        ("notebook_launcher(train, (), 2)", True),
+        ("notebook_launcher(train, (), num_processes=1)", False),
+        ("notebook_launcher(train, num_processes=n)", False),
+        ("notebook_launcher(train)", False),
+    ],
+)
+def test_a_launcher_of_notebooks_starts_one_process(call: str, named: bool) -> None:
+    source = f"from accelerate import notebook_launcher\n{call}\n"
+    assert bool(found(source)) is named
