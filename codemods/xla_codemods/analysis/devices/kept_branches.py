@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
-from .availability import is_guarded
+from .availability import GENERATORS, is_guarded
 
 if TYPE_CHECKING:
     from ...finding import Finding
@@ -66,7 +66,9 @@ def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
 def _is_of_cuda_alone(script: ParsedFile, finding: Finding) -> bool:
     """True if the finding stands where a question for CUDA that stays has been answered by yes; not what says so there."""
     if not finding.code.startswith(_NOT_OF_KERNELS):
-        return False
+        node = finding.node
+        if not isinstance(node, ast.Attribute) or script.dotted(node) not in GENERATORS:
+            return False
     return is_guarded(script, finding.node, also_among_kernels=False)
 
 
