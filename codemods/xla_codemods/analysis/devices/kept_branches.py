@@ -40,7 +40,7 @@ _IS_A_MAKE_THERE = Pattern(
 )
 _TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
 # Of devices and of steps: what is said of kernels is also of use where they are left.
-_NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
+_NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA121", "XLA122", "XLA123", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
