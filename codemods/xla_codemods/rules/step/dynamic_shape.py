@@ -126,6 +126,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA504",
     "dynamic-shape",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
