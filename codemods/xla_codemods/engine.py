@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
 _DEFERRING = frozenset(rule.code for rule in RULES if rule.defers)
+_OF_WHAT_RUNS = frozenset(rule.code for rule in RULES if rule.of_what_runs)
 _FIRST = frozenset(rule.code for rule in RULES if rule.first)
 _MORE = 3  # rewritings behind the first
 
@@ -232,7 +233,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
 
         found += findings(script, options.wrappers)
     found = without_training_on_the_host(
-        script, without_kept(script, found), _DISPATCH.of_any_training
+        script, without_kept(script, found, _OF_WHAT_RUNS), _DISPATCH.of_any_training
     )
     found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
     found = without_left_steps(script, found, _OF_STEPS)

@@ -58,6 +58,7 @@ class Rule:
         of_step: str = "",
         defers: bool = False,
         first: bool = False,
+        of_what_runs: bool = False,
     ) -> None:
         """A rule.
 
@@ -81,10 +82,12 @@ class Rule:
                 "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
             defers: True where it has what loops read read later, so that no mark has to stand before it.
             first: True where a finding that is an error ends the attempt: it is listed before all others of its file.
+            of_what_runs: True where it is no finding in code that XLA does not reach, as behind a question for CUDA that stays.
         """
         self.of_step = of_step
         self.defers = defers
         self.first = first
+        self.of_what_runs = of_what_runs
         self.about = about
         self.origin = origin
         self.in_training = in_training

@@ -105,6 +105,8 @@ def train(batches, options):
 )
 def test_what_numpy_looks_at_as_it_is_trains_on_the_cpu(look: str, is_on_the_host: bool) -> None:
     assert bool(findings(READ.format(look))) is not is_on_the_host
+    beside = READ + "\ndef predict(model, x, device='cpu'):\n    return model(x, device=device)\n"
+    assert bool(findings(beside.format(look))) is not is_on_the_host
 
 
 def _codes(source: str, path: str) -> set[str]:

@@ -281,6 +281,7 @@ def _asks_and_stays(
         )
     return any(
         (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
+        or (isinstance(part, ast.Attribute) and script.dotted(part) in GENERATORS)
         or (_asks_for_cuda(script, part) and _stays(script, part, also_among_kernels))
         for part in walk(test)
         if isinstance(part, ast.expr) and not (yes and _is_denied(script, part, yes))
@@ -324,6 +325,8 @@ def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
 # Questions for CUDA that libraries ask by functions of their own, which no rule rewrites where they come by a relative
 # import.
 _OF_LIBRARIES = frozenset({"is_torch_cuda_available"})
+# There is one for each device of CUDA's: `if len(torch.cuda.default_generators) > 0:`.
+GENERATORS = frozenset({"torch.cuda.default_generators"})
 
 
 def _asks_by_the_name_of(call: ast.Call) -> str:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
-from .availability import is_guarded
+from .availability import GENERATORS, is_guarded
 
 if TYPE_CHECKING:
     from ...finding import Finding
@@ -39,19 +39,27 @@ _IS_A_MAKE_THERE = Pattern(
     r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
 )
 _TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
-# Of devices and of steps: what is said of kernels is also of use where they are left.
-_NOT_OF_KERNELS = ("XLA10", "XLA111", "XLA112", "XLA12", "XLA5")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
-    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA."""
+def without_kept(
+    script: Script, found: list[Finding], of_what_runs: frozenset[str]
+) -> list[Finding]:
+    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA.
+
+    Args:
+        script: the file.
+        found: its findings.
+        of_what_runs: codes of what is no finding in code that XLA does not reach; others say why it does not.
+    """
     if found and script.source.mentions(*_MAKES):
         found = [finding for finding in found if not _is_for_another_make(script, finding.node)]
     if found and script.source.mentions("tensorrt", "trt") and not script.trains:
-        found = [finding for finding in found if not _is_of_tensorrt(script, finding)]
+        found = [finding for finding in found if not _is_of_tensorrt(script, finding, of_what_runs)]
     if found and script.source.mentions("cuda"):
-        found = [finding for finding in found if not _is_of_cuda_alone(script, finding)]
+        found = [
+            finding for finding in found if not _is_of_cuda_alone(script, finding, of_what_runs)
+        ]
     if not found or not script.source.mentions("xla", "distributedtype", "tpu"):
         return found
     text = script.source.text
@@ -63,16 +71,18 @@ def without_kept(script: Script, found: list[Finding]) -> list[Finding]:
     return [finding for finding in found if not _is_kept(script, finding.node)]
 
 
-def _is_of_cuda_alone(script: ParsedFile, finding: Finding) -> bool:
+def _is_of_cuda_alone(script: ParsedFile, finding: Finding, of_what_runs: frozenset[str]) -> bool:
     """True if the finding stands where a question for CUDA that stays has been answered by yes; not what says so there."""
-    if not finding.code.startswith(_NOT_OF_KERNELS):
-        return False
+    if finding.code not in of_what_runs:
+        node = finding.node
+        if not isinstance(node, ast.Attribute) or script.dotted(node) not in GENERATORS:
+            return False
     return is_guarded(script, finding.node, also_among_kernels=False)
 
 
-def _is_of_tensorrt(script: ParsedFile, finding: Finding) -> bool:
+def _is_of_tensorrt(script: ParsedFile, finding: Finding, of_what_runs: frozenset[str]) -> bool:
     """True in `class TRTModel:` and in `export/tensorrt/run.py`, which run what TensorRT has compiled; not what says so there."""
-    return finding.code.startswith(_NOT_OF_KERNELS) and (
+    return finding.code in of_what_runs and (
         _TENSORRT.search(script.path.replace("/", "_").rpartition(".")[0]) is not None
         or any(
             isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))

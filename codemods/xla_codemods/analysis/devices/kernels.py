@@ -50,6 +50,8 @@ _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
 _DEFINED = Pattern(
     r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
 )
+# Kernels that are compiled when the program runs.
+_COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
@@ -102,7 +104,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             if child is ancestor.test and _noes(ancestor.test) and not ancestor.orelse:
                 block = script.block(ancestor)
                 rest = block[block.index(ancestor) + 1 :]
-                if _is_kernel_code("\n".join(script.segment(statement) for statement in rest)):
+                text = "\n".join(script.segment(statement) for statement in rest)
+                if _COMPILED.search(text) and _MOVES.search(text) is None:
                     return True
         if isinstance(ancestor, ast.If) and child is ancestor.test and leaves_the_rest(ancestor):
             block = script.block(ancestor)

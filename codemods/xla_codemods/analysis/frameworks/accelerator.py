@@ -71,7 +71,14 @@ def _is_imported(file: ParsedFile) -> bool:
         dotted = file.module.dotted(name) or ""
         if name in used and dotted.startswith(_CLASSES):
             return True
+    for node, scope in file.index.of(ast.ImportFrom):  # where it is used
+        if scope is not file.module and any(
+            f"{node.module}.{alias.name}" in _CLASSES for alias in node.names
+        ):
+            return True
     return any(
-        (file.dotted(call.func, scope) or "").endswith(".Fabric")
-        for call, scope in file.index.calls_of("Fabric")
+        (file.dotted(call.func, scope) or "").startswith(_CLASSES)
+        or (file.dotted(call.func, scope) or "").endswith(".Fabric")
+        for name in ("Accelerator", "Fabric")
+        for call, scope in file.index.calls_of(name)
     )

@@ -78,7 +78,9 @@ def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
     function = script.function(node)
     home = script.parent(function) if function is not None else None
     return isinstance(home, ast.ClassDef) and any(
-        _is_optimizer_class(script.dotted(base)) for base in home.bases
+        _is_optimizer_class(script.dotted(base))
+        for owner in (home, *script.inference.lineage(home))
+        for base in owner.bases
     )
 
 

@@ -21,11 +21,14 @@ after the next step mark, and the next update of one takes it from the other, wh
 +        xla.mark_step()
 -    model.load_state_dict(best)
 +    model.load_state_dict(xla.clone_state(best))
+     return best
 ```
 
-What was loaded from a file, or kept on the CPU, shares nothing with the device.
+What was loaded from a file, or kept on the CPU, shares nothing with the device. A function's own copy may share its memory
+where nobody reads it again.
 
 ```python
+import copy
 from xla_migrate import runtime as xla
 
 def restore(model, path):
@@ -33,6 +36,12 @@ def restore(model, path):
     best = {k: v.cpu() for k, v in model.state_dict().items()}
     model.load_state_dict(best)
     model.load_state_dict(xla.load(path))
+
+def restore_the_first(model):
+    model.to(xla.xla_device())
+    first = copy.deepcopy(model.state_dict())
+    model.reset()
+    model.load_state_dict(first)
 ```
 """
 

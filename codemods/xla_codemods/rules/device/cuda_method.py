@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA101", "cuda-method")
+RULE = Rule("XLA101", "cuda-method", of_what_runs=True)
 
 _FUNCTIONS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
 _FUNCTION = (

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA109", "default-device")
+RULE = Rule("XLA109", "default-device", of_what_runs=True)
 
 _MESSAGE = "a CUDA device as the default makes every new tensor fail on an XLA host: use `xla.xla_device()`"
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA104", "device-literal")
+RULE = Rule("XLA104", "device-literal", of_what_runs=True)
 
 _MESSAGE = "a CUDA device fails on an XLA host: use `xla.xla_device()`"
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA102", "device-query")
+RULE = Rule("XLA102", "device-query", of_what_runs=True)
 
 _AVAILABLE = (
     "torch.cuda.is_available",

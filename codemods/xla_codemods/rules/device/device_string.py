@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA105", "device-string")
+RULE = Rule("XLA105", "device-string", of_what_runs=True)
 
 _REACHED = (
     "the name of a CUDA device fails on an XLA host, and it becomes the device of a call on a way that is not followed: "

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA107", "device-test")
+RULE = Rule("XLA107", "device-test", of_what_runs=True)
 
 _MESSAGE = "this test for CUDA is False on XLA: use `xla.is_accelerator`"
 _UNKNOWN = (

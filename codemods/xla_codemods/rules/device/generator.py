@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA112", "generator")
+RULE = Rule("XLA112", "generator", of_what_runs=True)
 
 # Takers of a generator that draw on the host.
 _ON_HOST = frozenset({"torch.utils.data.random_split", "torch.randperm"})

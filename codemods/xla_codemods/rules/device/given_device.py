@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA111", "given-device", severity=WARNING)
+RULE = Rule("XLA111", "given-device", of_what_runs=True, severity=WARNING)
 
 _MESSAGE = "a device that is given as CUDA fails on an XLA host: convert it with `xla.xla_device`"
 

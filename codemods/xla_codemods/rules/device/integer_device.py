@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA106", "integer-device")
+RULE = Rule("XLA106", "integer-device", of_what_runs=True)
 
 _MESSAGE = "torch takes a number as a device for a CUDA device, which fails on an XLA host: use `xla.xla_device`"
 

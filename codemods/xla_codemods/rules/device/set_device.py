@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA103", "set-device")
+RULE = Rule("XLA103", "set-device", of_what_runs=True)
 
 _SETTERS = (
     "torch.cuda.set_device",

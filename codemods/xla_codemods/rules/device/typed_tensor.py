@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA108", "typed-tensor")
+RULE = Rule("XLA108", "typed-tensor", of_what_runs=True)
 
 
 @RULE.call(*CUDA_TYPES)

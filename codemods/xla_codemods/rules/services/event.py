@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA122", "event")
+RULE = Rule("XLA122", "event", of_what_runs=True)
 
 _EVENTS = ("torch.cuda.Event", "torch.cuda.streams.Event")
 _MESSAGE = "CUDA events fail on an XLA host: use `xla.Event`"

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA123", "stream")
+RULE = Rule("XLA123", "stream", of_what_runs=True)
 
 _MESSAGE = "XLA has no streams and orders the work itself: remove this"
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA121", "synchronize")
+RULE = Rule("XLA121", "synchronize", of_what_runs=True)
 
 _NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 _MESSAGE = "this does not wait for XLA: use `xla.synchronize`"

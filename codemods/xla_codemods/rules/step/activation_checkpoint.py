@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA509", "activation-checkpoint")
+RULE = Rule("XLA509", "activation-checkpoint", of_what_runs=True)
 
 _CHECKPOINTS = {
     f"torch.utils.checkpoint.{name}": name for name in ("checkpoint", "checkpoint_sequential")

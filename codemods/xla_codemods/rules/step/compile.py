@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA508", "compile")
+RULE = Rule("XLA508", "compile", of_what_runs=True)
 
 _MESSAGE = "`torch.compile` fails on XLA tensors: use `xla.compile`, which leaves the function as it is on XLA"
 _OF_XLA = frozenset({"openxla", "openxla_eval", "torchxla_trace_once"})

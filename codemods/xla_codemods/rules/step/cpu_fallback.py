@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA518",
     "cpu-fallback",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA512", "detect-anomaly", severity=WARNING, about="speed")
+RULE = Rule("XLA512", "detect-anomaly", of_what_runs=True, severity=WARNING, about="speed")
 
 _SET = "torch.autograd.set_detect_anomaly"
 _NAMES = (

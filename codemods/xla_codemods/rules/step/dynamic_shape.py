@@ -145,6 +145,7 @@ _CUT = (
 RULE = Rule(
     "XLA504",
     "dynamic-shape",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",

@@ -52,7 +52,7 @@ from ...rule import IN_TRAINING, Rule
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA517", "early-slice", in_training=True)
+RULE = Rule("XLA517", "early-slice", of_what_runs=True, in_training=True)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MESSAGE = (

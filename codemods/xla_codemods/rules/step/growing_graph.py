@@ -81,7 +81,12 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule(
-    "XLA505", "growing-graph", severity=WARNING, in_training=True, behind={"bounded graph": LIKELY}
+    "XLA505",
+    "growing-graph",
+    of_what_runs=True,
+    severity=WARNING,
+    in_training=True,
+    behind={"bounded graph": LIKELY},
 )
 
 _MESSAGE = "this keeps the autograd graph of every step in memory: add `loss.detach()`"

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA515", "host-memory", effort=MEDIUM)
+RULE = Rule("XLA515", "host-memory", of_what_runs=True, effort=MEDIUM)
 
 
 @RULE.call(

@@ -169,6 +169,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA503",
     "host-sync",
+    of_what_runs=True,
     of_step="turn",
     defers=True,
     severity=WARNING,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA507", "inference-mode")
+RULE = Rule("XLA507", "inference-mode", of_what_runs=True)
 
 _NAMES = (
     "torch.inference_mode",

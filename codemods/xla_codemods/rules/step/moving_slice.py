@@ -102,6 +102,7 @@ _LAST_STEP = Pattern(r"== len\([\w.]+\) - 1|len\([\w.]+\) - 1 ==")
 RULE = Rule(
     "XLA506",
     "moving-slice",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",

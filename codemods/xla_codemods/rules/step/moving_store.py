@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA519",
     "moving-store",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA501",
     "optimizer-step",
+    of_what_runs=True,
     of_step="step",
     severity=WARNING,
     in_training=True,

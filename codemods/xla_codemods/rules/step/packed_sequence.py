@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA514",
     "packed-sequence",
+    of_what_runs=True,
     effort=HIGH,
     behind={"static shapes": POSSIBLE, "bounded graph": REMOTE},
 )

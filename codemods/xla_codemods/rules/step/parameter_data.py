@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA516", "parameter-data", severity=WARNING, effort=MEDIUM, in_training=True)
+RULE = Rule(
+    "XLA516", "parameter-data", of_what_runs=True, severity=WARNING, effort=MEDIUM, in_training=True
+)
 
 
 # What goes through an optimizer's states.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA520", "pooling-divisor", severity=WARNING)
+RULE = Rule("XLA520", "pooling-divisor", of_what_runs=True, severity=WARNING)
 
 # Where the divisor stands among the positional arguments.
 _PLACES = {

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA510",
     "python-scalar",
+    of_what_runs=True,
     severity=WARNING,
     effort=MEDIUM,
     about="speed",

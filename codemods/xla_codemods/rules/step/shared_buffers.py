@@ -68,7 +68,7 @@ from ...rule import Rule
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA511", "shared-buffers", severity=WARNING)
+RULE = Rule("XLA511", "shared-buffers", of_what_runs=True, severity=WARNING)
 
 
 @RULE.method("copy_")

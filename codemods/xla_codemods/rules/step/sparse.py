@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA513", "sparse", behind={"no fallback": REMOTE})
+RULE = Rule("XLA513", "sparse", of_what_runs=True, behind={"no fallback": REMOTE})
 
 _EMBEDDINGS = (
     "torch.nn.Embedding",

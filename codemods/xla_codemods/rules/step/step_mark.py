@@ -140,6 +140,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     "XLA502",
     "step-mark",
+    of_what_runs=True,
     of_step="mark",
     in_training=True,
     shows_accelerator=False,

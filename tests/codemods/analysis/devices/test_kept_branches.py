@@ -158,3 +158,18 @@ def test_what_runs_by_tensorrt_is_cudas(head: str, path: str, is_its: bool) -> N
     assert (check(source.encode(), path=path) == []) is is_its
     trains = source.replace("return x", "self.loss.backward()")
     assert check(trains.encode(), path=path)
+
+
+@each(
+    "test, is_cudas",
+    [
+        ("len(torch.cuda.default_generators) > 0", True),
+        ("hasattr(torch.cuda, 'default_generators') and torch.cuda.default_generators", True),
+        ("len(torch.cuda.default_generators) > index", True),
+        ("not torch.cuda.default_generators", False),
+        ("index > 0", False),
+    ],
+)
+def test_what_there_is_a_generator_of_cudas_for_is_cudas(test: str, is_cudas: bool) -> None:
+    source = f"import torch\ndef go(index):\n    if {test}:\n        index = torch.cuda.current_device()\n        torch.cuda.default_generators[index].seed()\n    return index\n"
+    assert ({4, 5}.isdisjoint(line for line, _ in findings(source))) is is_cudas

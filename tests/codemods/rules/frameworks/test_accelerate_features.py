@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ....each import each
 from ...helpers import findings, migrated
 
 MADE = "from accelerate import Accelerator\nfrom xla_migrate import runtime as xla\nxla.patch_accelerate()\naccelerator = Accelerator({})\n"
@@ -177,3 +178,31 @@ x.backward(loss)
 """
     assert (3, "XLA810") in findings(source)
     assert "use_spmd" not in migrated(source)
+
+
+@each(
+    "imported, made",
+    [
+        ("from accelerate import Accelerator", "Accelerator()"),
+        ("from accelerate import Accelerator as Helper", "Helper(mixed_precision='bf16')"),
+        ("import accelerate", "accelerate.Accelerator()"),
+        ("from accelerate.accelerator import Accelerator", "Accelerator()"),
+        ("from lightning.fabric import Fabric", "Fabric()"),
+    ],
+)
+def test_what_is_imported_where_it_is_made_drives_the_file(imported: str, made: str) -> None:
+    source = f"""
+class Strategy:
+    def __init__(self, model, optimizer):
+        {imported}
+        self.driver = {made}
+        self.model, self.optimizer = self.driver.prepare(model, optimizer)
+    def backward(self, loss):
+        self.driver.backward(loss)
+    def step(self, optimizer):
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    assert not {"XLA501", "XLA502"} & {code for _, code in findings(source)}
+    other = source.replace(imported, "from mine import Helper").replace(made, "Helper()")
+    assert {"XLA501", "XLA502"} <= {code for _, code in findings(other)}

@@ -9,6 +9,7 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import check, migrate
 
+from ....each import each
 from ...helpers import findings, migrated
 
 PLAIN = "xla.optimizer_step({}, average=False)"
@@ -393,3 +394,42 @@ class Trainer:
 def test_what_is_called_is_no_optimizer_of_torch(use: str, is_torchs: bool) -> None:
     source = f"import torch\ndef step(self, optim, optimizer, params, loss):\n    loss.cuda().backward()\n    {use}\n"
     assert ("xla.optimizer_step(" in migrated(source)) is is_torchs
+
+
+@each(
+    "base, is_one",
+    [
+        ("torch.optim.Optimizer", True),
+        ("optim.Optimizer", True),
+        ("Keyed", True),
+        ("Again", True),
+        ("optim.lr_scheduler.LRScheduler", False),
+        ("object", False),
+    ],
+)
+def test_a_step_of_an_optimizer_s_own_class_is_part_of_others(base: str, is_one: bool) -> None:
+    source = f"""
+import torch
+from torch import optim
+
+class Keyed(optim.Optimizer):
+    pass
+
+class Again(Keyed):
+    pass
+
+class Combined({base}):
+    def __init__(self, params):
+        self._optims = [optim.SGD(params, 0.1), optim.Adam(params)]
+
+    def step(self, closure=None):
+        for optimizer in self._optims:
+            optimizer.step(closure=closure)
+
+def train(model, batches):
+    optimizer = Combined(model.cuda().parameters())
+    for x in batches:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+    assert ((17, "XLA501") not in findings(source)) is is_one
