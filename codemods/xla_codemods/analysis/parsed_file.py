@@ -63,6 +63,7 @@ class ParsedFile:
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
         reads_later: False where what the loop reads is to stay where it is (`--ignore XLA503`, `--from torch_xla`).
+        is_kept: tells of a node whether a comment keeps what it reads where it is (`# noqa: XLA503`).
         is_native: True where the result is to do without `xla_migrate`.
         needed: modules that new text names and that the file does not import yet; a fix adds to it.
     """
