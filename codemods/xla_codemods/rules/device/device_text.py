@@ -67,7 +67,9 @@ if TYPE_CHECKING:
 RULE = Rule("XLA118", "device-text")
 
 _TEST = "this looks for CUDA in the text of a device, which is not there on XLA: use `xla.is_accelerator` of the device"
+_MODULE = "this asks `torch.cuda`, which finds no device on an XLA host: ask the runtime first (`xla.is_available()`, `xla.device_type()`)"
 _TABLE = "this table by the type of a device has no entry for XLA: add one"
+_MESSAGES = {"text": _TEST, "table": _TABLE, "module": _MODULE}
 _ATTRIBUTE = "`is_cuda` is False on XLA: use `xla.is_accelerator`"
 
 
@@ -83,7 +85,7 @@ def asked(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
         if node in seen or covered(node) or _is_answered(script, node):
             continue
         seen.add(node)
-        yield RULE.finding(script, node, _TABLE if question.table else _TEST, severity=WARNING)
+        yield RULE.finding(script, node, _MESSAGES[question.of], severity=WARNING)
 
 
 @RULE.call("operator.attrgetter")

@@ -116,10 +116,10 @@ _WRITTEN = "a slice at a Python number that changes makes XLA compile again for 
 
 @RULE.file(mentions=IN_TRAINING)
 def moving_slice(script: Script) -> Iterator[Finding]:
-    if not script.trains:
+    if not script.is_trained:
         return
     counters = script.cached(Counters)
-    if not counters.any:
+    if script.trains and not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
         if isinstance(node.ctx, ast.Load) and _is_cut_on_device(script, node):

@@ -69,13 +69,17 @@ def _of(body: str) -> str:
         'if getattr(device, "type", str(device)).startswith("cuda"): x = f(x)',
         'i = int(str(device).replace("cuda:", ""))',
         "if device.type == Device.CUDA: x = f(x)",
+        'd = next((d for d in ("cuda", "mps") if getattr(torch, d).is_available()), "cpu")',
+        'for d in ("cuda", "xpu"):\n        if getattr(torch, d).is_available(): x = f(x)',
+        'name = "cuda"\n    if getattr(torch, name).device_count(): x = f(x)',
+        'found = [d for d in ["cuda", "mps"] if getattr(torch.backends, d).is_built()]',
         "if device.type == Device.GPU.value: x = f(x)",
         "if x.device.type in (Device.CUDA, Device.MPS): x = f(x)",
     ],
 )
 def test_texts_of_devices_are_named(body: str) -> None:
     left = findings(migrated(_of(body)))
-    assert {code for _, code in left} & {"XLA107", "XLA118"}, left
+    assert {code for _, code in left} & {"XLA107", "XLA115", "XLA118"}, left
 
 
 @each(

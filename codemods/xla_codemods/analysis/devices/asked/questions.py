@@ -44,10 +44,10 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Starred)
 
 
 class Question(NamedTuple):
-    """`node` asks; `table` where it looks up an entry."""
+    """`node` asks: of a `text`, in a `table`, or of a `module` of torch's that is named by a word."""
 
     node: ast.expr | ast.pattern
-    table: bool = False
+    of: str = "text"
 
 
 def questions(script: ParsedFile) -> Iterator[Question]:
@@ -201,14 +201,14 @@ class _Words:
         match parent:
             case ast.Subscript(value=owner, slice=index) if owner is table:
                 if isinstance(parent.ctx, ast.Load) and self._tells(index):
-                    yield Question(parent, table=True)
+                    yield Question(parent, "table")
             case ast.Attribute(attr="get" | "pop" | "__getitem__"):
                 call = self.script.parent(parent)
                 if isinstance(call, ast.Call) and call.args and self._tells(call.args[0]):
-                    yield Question(call, table=True)
+                    yield Question(call, "table")
             case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left) if left is not table:
                 if self._tells(left):
-                    yield Question(parent, table=True)
+                    yield Question(parent, "table")
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 for use, inside in self._uses(name, scope) if depth else ():
                     yield from self._table_at(use, inside)
@@ -238,6 +238,10 @@ class _Words:
         """`re.match("cuda", str(device))`, `str(device).find("cuda")`, `operator.eq(device.type, "cuda")`."""
         func = call.func
         dotted = self.script.dotted(func, scope)
+        if call.args[1:2] == [node] and not isinstance(node, ast.Constant):
+            if isinstance(func, ast.Name) and func.id == "getattr":
+                if self.script.dotted(call.args[0], scope) in {"torch", "torch.backends"}:
+                    yield Question(call, "module")
         beside = [argument for argument in call.args if argument is not node]
         if dotted in _ASKING:
             if any(self._tells(argument) for argument in beside):
