@@ -557,6 +557,7 @@ def main(model, optimizer, batches):
         ("", ".item()", "total += loss", "return xla.item(loss)"),
         ("", ".item()", "print(loss)", "xla.later(lambda loss=loss: print(loss))"),
         ("", ".item()", "self.losses.append(loss)", "return xla.item(loss)"),
+        ("print(vars(args))", ".item()", "self.losses.append(loss)", "return xla.item(loss)"),
         ("", ".item()", "self.losses.append(loss); print(sum(self.losses[-9:]))", "self.losses.append(loss); xla.later(lambda losses=self.losses[-9:]: print(sum(losses)))"),
         ("", ".item()", "self.sums['loss'] += loss", "return xla.item(loss)"),
         ("", ".item()", "self.kept['loss'].append(loss)", "return xla.item(loss)"),

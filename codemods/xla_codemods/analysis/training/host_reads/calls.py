@@ -18,6 +18,7 @@ from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .functions import is_caught
+from .names import OPTIONS
 from .sinks import STREAMS, file_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ _PARTS = frozenset({"items", "keys", "values"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-_OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
 _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
@@ -298,7 +298,7 @@ class _Later:
             return True
         match node:
             case ast.Attribute(value=ast.Name(id=name) as owner):
-                named = _OPTIONS.search(name) or self.script.value(owner).has(ARGUMENTS)
+                named = OPTIONS.search(name) or self.script.value(owner).has(ARGUMENTS)
                 return bool(named) and self._is_bound_once(owner) and not self._is_set(node)
             case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
                 root: ast.expr = inner

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
+from ....patterns import Pattern
+from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
 from ..tensors.running_sums import part
 from .blocked import Blocked
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ...script import Script
 
 Owner = ast.Name | ast.Attribute
+# What options of the command line are called.
+OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _LISTING = ("asdict", "astuple", "vars")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -154,8 +157,10 @@ def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -
 def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
     """Raises `Blocked` where the class asks for its `__dict__`, but to format it, or its fields are listed."""
     for name in _LISTING:
-        if next(iter(script.index.calls_of(name)), None) is not None:
-            raise Blocked(f"`{name}` lists what objects hold")
+        for call, scope in script.index.calls_of(name):
+            if call.args and not OPTIONS.search(ast.unparse(call.args[0])):
+                if not script.value(call.args[0], scope).has(ARGUMENTS):
+                    raise Blocked(f"`{name}` lists what objects hold")
     for node, _ in script.index.of(ast.Attribute):
         if node.attr == "__dict__" and definition in script.ancestors(node):
             parent = script.parent(node)
