@@ -155,6 +155,22 @@ def test_calls_come_in_order_and_other_output_in_its_place(
     )
 
 
+def test_a_call_that_waits_for_what_came_later_is_not_overtaken(device: torch.device) -> None:
+    seen: list[Any] = []
+    losses: list[Any] = []
+
+    def first(value: torch.Tensor) -> None:
+        seen.append(xla.arrived(losses)[0])
+        seen.append(value.item())
+
+    value = torch.ones((), device=device)
+    xla.later(lambda value=value: first(value))
+    losses.append(xla.item(value * 2))
+    xla.later(lambda value=value: seen.append(value.item() * 3))
+    xla.flush()
+    assert seen == [2.0, 1.0, 3.0]
+
+
 def test_logged_lines_keep_their_order_in_a_file(device: torch.device, tmp_path: Path) -> None:
     logger = logging.getLogger("test_deferred")
     handler = logging.FileHandler(tmp_path / "log")

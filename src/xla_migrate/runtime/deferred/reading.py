@@ -148,7 +148,7 @@ def arrived(value: T) -> T:
         True
     """
     if type(value) is not Number and has_waiting(value):
-        queue.settle()  # in one transfer
+        queue.settle_at_once()
     return here(value)  # type: ignore[no-any-return]
 
 

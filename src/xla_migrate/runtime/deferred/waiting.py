@@ -165,6 +165,11 @@ class Queue:
         finally:
             self._is_settling = before
 
+    def settle_at_once(self) -> None:
+        """Everything, in one transfer; not while calls are made: what is behind them comes after."""
+        if not self._is_settling:
+            self.settle()
+
     def settle_step(self, place: int) -> None:
         """Everything up to `place`, and what was put in the same step: it is there as well, in one transfer.
 
