@@ -44,7 +44,7 @@ def patch_lightning() -> None:
       ``precision="16-mixed"``, which becomes bfloat16's.
     - ``precision="bf16-mixed"`` is bfloat16 autocast, as on CUDA. Lightning raises on XLA.
     - ``precision="bf16-true"`` makes weights and inputs bfloat16, as on CUDA. Lightning sets ``XLA_USE_BF16``, with which
-      nothing is computed in float32, whatever the script says (fact 1.109).
+      nothing is computed in float32, whatever the script says.
     - Clipping that the script calls itself sees gradients that are averaged over the processes.
 
     Call it before the ``Trainer`` or ``Fabric`` is made. It changes nothing where torch_xla is not the backend, and

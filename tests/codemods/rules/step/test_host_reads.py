@@ -562,7 +562,7 @@ def main(model, optimizer, batches):
         ("", ".item()", "self.sums['loss'] += loss", "return xla.item(loss)"),
         ("", ".item()", "self.kept['loss'].append(loss)", "return xla.item(loss)"),
         ("", ".item()", "state = State(); state.loss = loss; print(state.loss)", "state = State(); state.loss = loss; xla.later(lambda loss=state.loss: print(loss))"),
-        ("", ".item()", "state = State(); state.all.append(loss); print(np.mean(state.all))", "state = State(); state.all.append(loss); xla.later(lambda all=state.all: print(np.mean(all)))"),
+        ("", ".item()", "state = State(); state.all.append(loss); print(np.mean(state.all))", "state = State(); state.all.append(loss); xla.later(lambda value=state.all: print(np.mean(value)))"),
         ("", "", "self.log_loss(step, loss)", f"xla.later(lambda {BOTH}: print(step, loss.item()))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(step, loss)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),
         ("def show(k, v):\n    print(f'{k} {v:.3f}')", ".item()", "show(v=loss, k=step)", "xla.later(lambda k=k, v=v: print(f'{k} {v:.3f}'))"),
