@@ -164,8 +164,8 @@ def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
     for node, _ in script.index.of(ast.Attribute):
         if node.attr == "__dict__" and definition in script.ancestors(node):
             parent = script.parent(node)
-            call = script.parent(parent) if parent is not None else None
-            func = getattr(call, "func", None)
+            around = script.parent(parent) if parent is not None else None
+            func = getattr(around, "func", None)
             if not (isinstance(func, ast.Attribute) and func.attr == "format"):
                 raise Blocked(f"`__dict__` of `{definition.name}` is used")
 
