@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..hot_lines import HotLines, local_names
 from ..source import Source
+from . import flow
 from .accelerators import speaks_of_an_accelerator
 from .index import Index, build
 from .inference import library_types
@@ -28,7 +29,7 @@ from .inference.values import (
 )
 from .nodes import walk
 from .projects.callers import Callers
-from .scopes import FunctionNode, Scope, resolve
+from .scopes import Binding, FunctionNode, Scope, resolve
 from .syntax import is_pure
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
@@ -221,6 +222,11 @@ class ParsedFile:
         return self.inference.value(
             node, scope or (self.index.scope(node) if node else self.module)
         )
+
+    def reaching(self, name: ast.Name) -> list[Binding]:
+        """The bindings that a read of `name` may see; none where it is not bound in this file."""
+        found = self.index.scope(name).find(name.id)
+        return flow.reaching(found[1], name, found[0], self.parents) if found else []
 
     def segment(self, node: ast.expr | ast.stmt) -> str:
         """The source text of `node`."""

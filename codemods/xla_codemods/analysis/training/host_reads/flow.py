@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ... import flow
 from ...inference.values import ARRAY, TENSOR
@@ -54,9 +53,6 @@ from .sinks import (
     is_written_to_a_file,
     shown_now_and_then,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...flow import reaching
 from ...inference.values import BATCH, NUMBER, TENSOR
 from ...nodes import walk
 from ..collating import collating
@@ -110,8 +109,6 @@ def _is_of_a_batch(script: Script, node: ast.expr, depth: int) -> bool:
 
 
 def _values(script: Script, name: ast.Name) -> Iterator[ast.expr]:
-    found = script.index.scope(name).find(name.id)
-    if found is not None:
-        for binding in reaching(found[1], name, found[0], script.parents):
-            if binding.how == "assign" and binding.value is not None:
-                yield binding.value
+    for binding in script.reaching(name):
+        if binding.how == "assign" and binding.value is not None:
+            yield binding.value

@@ -6,7 +6,6 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ... import flow
 from ...devices.specs import last_name
 from ...inference.values import NONE
 from ...syntax import keyword
@@ -42,8 +41,7 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
         case ast.Call() if _is_boolean(script, node):
             return may_be_read(script, node)
         case ast.Name() if depth < 3:
-            found = script.index.scope(node).find(node.id)
-            bindings = flow.reaching(found[1], node, found[0], script.parents) if found else []
+            bindings = script.reaching(node)
             return bool(bindings) and all(
                 b.how == "assign"
                 and not b.path

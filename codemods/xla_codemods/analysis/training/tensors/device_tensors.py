@@ -108,11 +108,7 @@ def _is_of_a_list(script: Script, node: ast.expr) -> bool:
         case ast.Subscript(value=ast.Name() as owner):  # `acc1[0]`, of one element
             return _is_of_a_list(script, owner)
         case ast.Name():
-            found = script.index.scope(node).find(node.id)
-            if found is None:
-                return False
-            home, bindings = found
-            reaching = flow.reaching(bindings, node, home, script.parents)
+            reaching = script.reaching(node)
             return bool(reaching) and all(
                 b.how in {"assign", "for"}
                 and isinstance(b.value, ast.Call)
@@ -229,11 +225,7 @@ def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
                 _is_loss(script, func) or gives_one_tensor(script, func)
             )
         case ast.Name():
-            found = script.index.scope(node).find(node.id)
-            if found is None:
-                return False
-            home, bindings = found
-            reaching = flow.reaching(bindings, node, home, script.parents)
+            reaching = script.reaching(node)
             return any(
                 b.how == "assign"
                 and b.value is not None
@@ -281,8 +273,7 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:
     """True if the loss has been read into its own name: `loss = loss.item() if loss is not None else None`."""
-    found = script.index.scope(node).find(node.id)
-    reaching = flow.reaching(found[1], node, found[0], script.parents) if found else []
+    reaching = script.reaching(node)
     values = [b.value for b in reaching if b.how == "assign" and not b.path]
     return any(_is_a_number_of(value, node.id) for value in values if value is not None)
 
