@@ -13,6 +13,7 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
+from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture
 
 # Times and rates differ from run to run; progress bars show both.
@@ -63,7 +64,12 @@ def _run(fixture: Fixture, options: Options, place: Path) -> tuple[list[str], li
         capture_output=True,
         text=True,
         cwd=place,
-        env={**os.environ, "PJRT_DEVICE": "CPU"},
+        env={
+            **os.environ,
+            "PJRT_DEVICE": "CPU",
+            "OMP_NUM_THREADS": "1",
+            "XLA_FLAGS": QUICK_COMPILES,
+        },
         timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]

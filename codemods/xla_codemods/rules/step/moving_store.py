@@ -80,7 +80,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.flow import reaching
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
 from ...analysis.training.tensors.computed import is_state
@@ -133,12 +132,9 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
 
 def _may_be_a_list(script: Script, node: ast.expr) -> bool:
     """True if one of the bindings that are read is a list or a dict, which `xla.put` does not take."""
-    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-    if found is None or not isinstance(node, ast.Name):
-        return False
-    return any(
+    return isinstance(node, ast.Name) and any(
         binding.how == "assign" and not binding.path and isinstance(binding.value, _CONTAINERS)
-        for binding in reaching(found[1], node, found[0], script.parents)
+        for binding in script.reaching(node)
     )
 
 

@@ -6,7 +6,6 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ... import flow
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import argument_for
@@ -106,10 +105,7 @@ class Counters:
             case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
                 return self.moves(left) or self.moves(right)
             case ast.Name():
-                found = self.script.index.scope(node).find(node.id)
-                bindings = (
-                    flow.reaching(found[1], node, found[0], self.script.parents) if found else []
-                )
+                bindings = self.script.reaching(node)
                 return any(
                     b.how in {"assign", "augment"}
                     and b.value is not None
@@ -137,12 +133,7 @@ class Counters:
         return False
 
     def _name_changes(self, node: ast.Name) -> bool:
-        found = self.script.index.scope(node).find(node.id)
-        if found is None:
-            return False
-        home, bindings = found
-        reaching = flow.reaching(bindings, node, home, self.script.parents)
-        return any(self._binding_changes(binding) for binding in reaching)
+        return any(self._binding_changes(binding) for binding in self.script.reaching(node))
 
     def _binding_changes(self, binding: Binding) -> bool:
         if binding.how == "for" and binding.node in self.loops:
@@ -235,8 +226,7 @@ class Counters:
         """`for i in range(a, len(source) - n, ...)`."""
         if not isinstance(base, ast.Name):
             return False
-        found = self.script.index.scope(base).find(base.id)
-        bindings = flow.reaching(found[1], base, found[0], self.script.parents) if found else []
+        bindings = self.script.reaching(base)
         for binding in bindings:
             loop = binding.node
             if binding.how != "for" or not isinstance(loop, ast.For):
@@ -256,11 +246,10 @@ class Counters:
         """What the name `node` is bound to where it reaches; of anything else, itself."""
         if not isinstance(node, ast.Name):
             return [node]
-        found = self.script.index.scope(node).find(node.id)
-        if found is None:
-            return []
-        reaching = flow.reaching(found[1], node, found[0], self.script.parents)
-        return [b.value if b.how == "assign" and not b.path else None for b in reaching]
+        return [
+            b.value if b.how == "assign" and not b.path else None
+            for b in self.script.reaching(node)
+        ]
 
 
 def _counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:

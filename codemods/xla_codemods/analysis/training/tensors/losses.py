@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ... import flow
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import UNKNOWN
 from ..training import BACKWARD
@@ -22,10 +21,7 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     function = script.function(node)
     if not _computes_gradients(script, function):
         return False
-    found = script.index.scope(node).find(node.id)
-    if found is None:
-        return False
-    reaching = flow.reaching(found[1], node, found[0], script.parents)
+    reaching = script.reaching(node)
     return bool(reaching) and all(_gives_a_loss(node.id, binding) for binding in reaching)
 
 
