@@ -101,6 +101,8 @@ BOTH = "step=step, loss=loss"
         ("bar.set_postfix({'loss': loss.item()})", "loss=loss"),
         ("bar.set_description(f'{loss.item():.4f}')", "loss=loss"),
         ("tqdm.write(f'{loss.item():.4f}')", "loss=loss"),
+        ("sys.stdout.write('\\r[%d] loss %f' % (step, loss.item()))", BOTH),
+        ("sys.stderr.write('loss {:.3f}'.format(loss.item()))", "loss=loss"),
         ("print(loss.item(), args.name, len(batches))", "loss=loss"),
     ],
 )

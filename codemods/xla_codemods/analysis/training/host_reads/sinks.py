@@ -23,10 +23,11 @@ _READERS = frozenset(
     "Popen check_call check_output copyfile getsize loadtxt open run stat system".split()
 )
 STREAMS = frozenset({"sys.stdout", "sys.stderr"})
+_WRITES = frozenset(f"{stream}.write" for stream in STREAMS)
 
 
 def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
-    """`print`, `logging`, tqdm, `accelerator.print`: the runtime keeps the order of what they write."""
+    """`print`, `sys.stdout.write`, `logging`, tqdm, `accelerator.print`: the runtime keeps the order of what they write."""
     func = call.func
     scope = script.index.scope(call)
     if isinstance(func, ast.Name):
@@ -43,6 +44,8 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
     if func.attr in _BARS:
         return not dotted
     if func.attr == "write":
+        if dotted in _WRITES:
+            return isinstance(script.parent(call), ast.Expr)  # nobody counts what was written
         return _is_called(func.value, _BAR) and keyword(call, "file") is None
     return func.attr == "print" and script.value(func.value, scope).has(ACCELERATOR)
 
