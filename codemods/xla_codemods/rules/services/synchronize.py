@@ -18,6 +18,25 @@ On XLA nothing has even begun where the graph is not cut: timing code without a 
      return time.time() - start
 ```
 
+In a file that reads no clock, one in every step only keeps the host from tracing the next step while the device computes:
+it goes.
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def train(model, batches, optimizer):
+-    for x in batches:
++    for x in xla.MpDeviceLoader(batches):
+-        loss = model(x.cuda()).mean()
++        loss = model(x.to(xla.xla_device())).mean()
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
+-        torch.cuda.synchronize()
++        xla.optimizer_step(optimizer)
+```
+
 Other things' `synchronize` stays.
 
 ```python
@@ -35,8 +54,10 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import STREAM
-from ...edits import Replace
+from ...analysis.training.turns import in_each_step
+from ...edits import Replace, remove
 from ...finding import Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -47,6 +68,8 @@ RULE = Rule("XLA121", "synchronize", of_what_runs=True)
 
 _NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 _MESSAGE = "this does not wait for XLA: use `xla.synchronize`"
+_IN_EACH_STEP = "waiting for the device in every step leaves it idle while the host traces the next, and no clock is read here: remove it"
+_CLOCK = Pattern(r"(?:^|_)(?:time|timer|timeit|clock|elapsed|perf|tic|toc|event)(?:_|$)")
 
 
 @RULE.call(*_NAMES)
@@ -54,9 +77,21 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     if is_guarded(script, call):
         script.settled.add(call.func)  # it waits for kernels of CUDA's
         return
+    statement = script.parent(call)
+    if isinstance(statement, ast.Expr) and call in in_each_step(script):
+        if not _reads_a_clock(script):
+            yield RULE.finding(script, call, _IN_EACH_STEP, remove(statement))
+            return
     text, holes = script.devices.given(device_argument(call))
     edit = Replace(call, f"{script.xla}.synchronize({text})", holes)
     yield RULE.finding(script, call, _MESSAGE, edit)
+
+
+def _reads_a_clock(script: Script) -> bool:
+    """True if something in the file is called a clock or a time: `time.time()`, `timer.tick()`, `start.elapsed_time(end)`."""
+    named = [node.id for node, _ in script.index.of(ast.Name)]
+    named += [node.attr for node, _ in script.index.of(ast.Attribute)]
+    return any(_CLOCK.search(name.lower()) for name in named)
 
 
 @RULE.reference(*_NAMES)

@@ -51,3 +51,41 @@ def test_a_wait_stays_where_a_person_decides_on_the_test() -> None:
         "    return y\n"
     )
     assert migrated(source) == source
+
+
+STEP = """import time
+import torch
+
+def train(model, batches, optimizer, args, timer):
+    for i, x in enumerate(batches):
+        loss = model(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        LINE
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("torch.cuda.synchronize()", ""),
+        ("torch.cuda.synchronize(torch.cuda.current_device())", ""),
+        ("torch.cuda.synchronize(); print(i)", "print(i)"),
+        ("if i % 10 == 0: torch.cuda.synchronize()", "if i % 10 == 0: xla.synchronize()"),
+        ("torch.cuda.synchronize(); now = time.time()", "xla.synchronize(); now = time.time()"),
+        ("torch.cuda.synchronize(); timer.tick()", "xla.synchronize(); timer.tick()"),
+        (
+            "torch.cuda.synchronize(); args.epoch_time += i",
+            "xla.synchronize(); args.epoch_time += i",
+        ),
+    ],
+)
+def test_a_wait_in_every_step_goes_where_no_clock_is_read(line: str, after: str) -> None:
+    body = migrated(STEP.replace("LINE", line)).partition("xla.optimizer_step(optimizer)\n")[2]
+    assert body.strip() == after
+
+
+def test_a_wait_that_is_handed_on_or_behind_the_loop_stays() -> None:
+    source = STEP.replace("LINE", "pass") + "    torch.cuda.synchronize()\n"
+    assert migrated(source).endswith("\n    xla.synchronize()\n")
