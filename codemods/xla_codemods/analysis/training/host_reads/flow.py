@@ -51,7 +51,7 @@ from .sinks import (
     is_written_to_a_file,
     shown_now_and_then,
 )
-from .trail import Bound, Given, Held, Next, Returned, Stored, Trail, Used
+from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -63,7 +63,7 @@ def _go(trail: Trail, ways: Iterable[Next]) -> None:
     """Follows what `holding` says is next."""
     for way in ways:
         match way:
-            case Given(node):
+            case Arriving(node):
                 follow_number(trail, node)
             case Bound(name, loop):
                 _name(trail, name, loop)

@@ -10,7 +10,7 @@ from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .names import Owner, is_owner, part_of, stores_and_loads
 from .showing import shown_as_it_is
-from .trail import Bound, Given, Held, Next, Returned, Stored, Trail, Used
+from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -70,7 +70,7 @@ def given(trail: Trail, call: ast.expr, held: Held) -> Iterator[Next]:
             yield from kept_in(trail, target)
         case ast.Subscript(value=owner, slice=ast.Constant(value=key)) if owner is call:
             if not held.length or (isinstance(key, int) and key % held.length == held.place):
-                yield Given(parent)
+                yield Arriving(parent)
         case _:
             yield Used(call, call)
 
@@ -98,7 +98,7 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
             return
         case ast.Subscript(value=owner) if owner is load:
             if isinstance(parent.ctx, ast.Load) and not isinstance(parent.slice, ast.Slice):
-                yield Given(parent)
+                yield Arriving(parent)
                 return
             if not isinstance(parent.ctx, ast.Load):
                 return

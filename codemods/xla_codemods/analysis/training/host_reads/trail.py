@@ -57,7 +57,7 @@ class Held(NamedTuple):
     length: int = 0
 
 
-class Given(NamedTuple):
+class Arriving(NamedTuple):
     """`node` gives it, as a number on its way."""
 
     node: ast.expr
@@ -92,4 +92,4 @@ class Used(NamedTuple):
     node: ast.AST
 
 
-Next = Given | Bound | Stored | Returned | Used
+Next = Arriving | Bound | Stored | Returned | Used
