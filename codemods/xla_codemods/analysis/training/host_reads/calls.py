@@ -11,55 +11,25 @@ from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ....hot_lines import LISTENED
-from ....patterns import Pattern
-from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, NUMBER, STRING, TENSOR
+from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, walk
 from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
+from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
 from .functions import is_caught
-from .names import OPTIONS
-from .sinks import STREAMS, file_of
+from .lasting import is_bound_before, is_bound_once, is_stable, may_be_changed
+from .sinks import file_of
 
 if TYPE_CHECKING:
     from ...script import Script
 
 Shown = ast.Call | ast.AugAssign | ast.If  # what is made later
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-# What is built of its parts, which may come later.
-_BUILT = (
-    ast.JoinedStr,
-    ast.FormattedValue,
-    ast.Tuple,
-    ast.List,
-    ast.Dict,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Starred,
-    ast.keyword,
-)
-_BUILT_OF_READS = (ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
-_PURE = frozenset(
-    "abs dict float format int len list max min print repr round sorted str sum tuple zip".split()
-)
-# Methods that compute of a value on the host, whenever they are called.
-METHODS_OF_VALUES = frozenset(
-    "argmax astype copy cpu data detach flatten float item long mean numpy ravel reshape round squeeze sum tolist".split()
-)
-# What numpy and statistics compute of a list of numbers.
-_MEANS = frozenset(
-    {
-        f"numpy.{name}"
-        for name in "average exp max mean median min prod round sqrt std sum var".split()
-    }
-    | {f"statistics.{name}" for name in "fmean mean median pstdev stdev".split()}
-)
-_PARTS = frozenset({"items", "keys", "values"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_PASSING = frozenset({"cpu", "detach", "numpy"})
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
-_LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
 
 def made_later(
@@ -73,9 +43,6 @@ def made_later(
     `reads` are the reads in it, whose tensors are kept; `numbers` names and calls that stand for numbers on their way.
     """
     return _Later(script, call, reads, numbers).edits()
-
-
-_PASSING = frozenset({"cpu", "detach", "numpy"})
 
 
 def tensor_of(number: ast.Call) -> ast.expr:
@@ -108,7 +75,7 @@ class _Later:
 
     def edits(self) -> list[Edit]:
         file = None
-        if is_caught(self.script, self.call) and any(map(_may_fail, walk(self.call))):
+        if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
             raise Blocked("what it raises is caught")
         shown = self.call
         if isinstance(shown, ast.If):
@@ -151,7 +118,7 @@ class _Later:
             func = func.value
         if not isinstance(func, ast.Name):
             raise Blocked("whose it is that shows it is computed")
-        if not self._is_bound_once(func):
+        if not is_bound_once(self.script, func):
             self.bound[func.id] = func.id
 
     def _visit(self, node: ast.AST) -> None:
@@ -181,12 +148,12 @@ class _Later:
             before = self.is_conditional
             for child in below:
                 if isinstance(child, (ast.expr, ast.keyword)):
-                    self.is_conditional = before or _depends(node, child)
+                    self.is_conditional = before or depends(node, child)
                     self._visit(child)
             self.is_conditional = before
         elif self._is_later(node):  # computed now, it would read now
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
-        elif not self._is_stable(node):
+        elif not is_stable(self.script, node):
             self._computed_now(node)
 
     def _comprehension(self, node: Comprehension) -> None:
@@ -212,35 +179,18 @@ class _Later:
 
     def _is_built(self, node: ast.AST) -> bool:
         """True if `node` may be computed later, of parts of now."""
-        if isinstance(node, _BUILT):
+        if isinstance(node, BUILT):
             return True
         if not isinstance(node, ast.Call):
             if self.is_conditional and isinstance(node, (ast.BoolOp, ast.Compare)):
                 return True
-            return isinstance(node, _BUILT_OF_READS) and self._is_later(node)
-        func = node.func
+            return isinstance(node, BUILT_OF_READS) and self._is_later(node)
         if not self._is_later(node):
             return False
-        if isinstance(func, ast.Attribute):
-            known = func.attr in {"format", "join"} and isinstance(func.value, ast.Constant)
-            dotted = self.script.dotted(func) or ""
-            known = known or dotted.startswith(("math.", "json.dumps")) or dotted in _MEANS
-            known = known or (func.attr in METHODS_OF_VALUES and self._is_later(func.value))
-            known = known or (func.attr in _PARTS and self._is_later(func.value))
-            known = known or self._is_a_test(func)
-        else:
-            scope = self.script.index.scope(node)
-            known = isinstance(func, ast.Name) and func.id in _PURE and not scope.find(func.id)
-        if not known:
-            raise Blocked(f"`{ast.unparse(func)}` is called with it")
+        of_it = isinstance(node.func, ast.Attribute) and self._is_later(node.func.value)
+        if not may_compute(self.script, node, of_it=of_it):
+            raise Blocked(f"`{ast.unparse(node.func)}` is called with it")
         return True
-
-    def _is_a_test(self, func: ast.Attribute) -> bool:
-        """`torch.isnan(loss)`, `np.isfinite(value)`, `.any()` of it."""
-        if func.attr in {"isnan", "isinf", "isfinite"}:
-            dotted = self.script.dotted(func) or ""
-            return dotted.startswith(("torch.", "numpy.", "math.")) or self._is_later(func.value)
-        return func.attr in {"any", "all"} and self._is_later(func.value)
 
     def _name(self, node: ast.Name) -> None:
         script = self.script
@@ -253,89 +203,19 @@ class _Later:
             raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
-            if value.has(INSTANCE) or value.has(MODULE) or self._may_be_changed(node.id):
+            if value.has(INSTANCE) or value.has(MODULE) or may_be_changed(self.script, node.id):
                 raise Blocked(f"`{node.id}`, which is shown with it, may change until then")
         self._bind(node)
 
     def _bind(self, node: ast.Name) -> None:
         """`step=step`: it is asked for in every step then, also where the script does so under a condition."""
-        if self.is_conditional and node.id not in self.bound and not self._is_bound_before(node):
+        if (
+            self.is_conditional
+            and node.id not in self.bound
+            and not is_bound_before(self.script, node, self.call)
+        ):
             raise Blocked(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
-
-    def _is_bound_before(self, node: ast.Name) -> bool:
-        """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
-        found = self.script.index.scope(node).find(node.id)
-        blocks = [self.call, *self.script.ancestors(self.call)]
-        for binding in found[1] if found else ():
-            if binding.how == "parameter":
-                return True
-            made = binding.node if isinstance(binding.node, ast.stmt) else None
-            made = made or self.script.statement(binding.node)
-            if made in blocks and isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
-                return True
-            for statement in blocks:
-                if isinstance(statement, ast.stmt):
-                    block = self.script.block(statement)
-                    if made in block and block.index(made) < block.index(statement):
-                        return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
-        return False
-
-    def _may_be_changed(self, name: str) -> bool:
-        """True if methods of it are called, or its attributes set."""
-        return any(
-            isinstance(node.value, ast.Name)
-            and node.value.id == name
-            and (
-                isinstance(self.script.parent(node), ast.Call) or not isinstance(node.ctx, ast.Load)
-            )
-            for node, _ in self.script.index.of(ast.Attribute)
-        )
-
-    def _is_stable(self, node: ast.AST) -> bool:
-        """Options, and the lengths of loaders: the same whenever they are asked for."""
-        if self.script.dotted(node) in STREAMS:
-            return True
-        match node:
-            case ast.Attribute(value=ast.Name(id=name) as owner):
-                named = OPTIONS.search(name) or self.script.value(owner).has(ARGUMENTS)
-                return bool(named) and self._is_bound_once(owner) and not self._is_set(node)
-            case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
-                root: ast.expr = inner
-                last = ""
-                while isinstance(root, ast.Attribute):
-                    last = last or root.attr
-                    root = root.value
-                if not isinstance(root, ast.Name) or not self._is_bound_once(root):
-                    return False
-                value = self.script.value(inner)
-                return value.has(LOADER) or _LOADER.search(last or root.id) is not None
-        return False
-
-    def _is_set(self, node: ast.Attribute) -> bool:
-        return any(
-            other.attr == node.attr and not isinstance(other.ctx, ast.Load)
-            for other, _ in self.script.index.of(ast.Attribute)
-        )
-
-    def _is_bound_once(self, node: ast.Name) -> bool:
-        """True if `node` is the same object until the program ends, or the function that it stands in."""
-        found = self.script.index.scope(node).find(node.id)
-        if found is None:
-            return True
-        bindings = found[1]
-        if all(b.how in {"import", "fallback", "def", "class"} for b in bindings):
-            return True
-        binding = bindings[0]
-        if len(bindings) > 1 or binding.how not in {"assign", "parameter"}:
-            return False
-        home = found[0].node
-        for ancestor in self.script.ancestors(binding.node):
-            if ancestor is home:
-                break
-            if isinstance(ancestor, _LOOPS):
-                return False
-        return True
 
     def _computed_now(self, node: ast.AST) -> None:
         assert isinstance(node, ast.expr)
@@ -347,7 +227,7 @@ class _Later:
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):
             raise Blocked(f"`{ast.unparse(node)}`, which is shown with it, may change until then")
-        names = [name for name, known in self.bound.items() if known == text and _is_pure(node)]
+        names = [name for name, known in self.bound.items() if known == text and is_pure(node)]
         name = names[0] if names else self._free_name(node)
         self.bound[name] = text
         self.inner.append(Replace(node, name))
@@ -361,7 +241,7 @@ class _Later:
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in LISTENED
 
     def _free_name(self, node: ast.expr) -> str:
-        base = _spoken(node) or "value"
+        base = spoken(node) or "value"
         base = "value" if hasattr(builtins, base) else base
         within = sum(isinstance(n, ast.Name) and n.id == base for n in walk(node))
         name, k = base, 2
@@ -380,58 +260,3 @@ def condition_shows(condition: ast.If) -> ast.Call:
     assert isinstance(statement, ast.Expr)
     assert isinstance(statement.value, ast.Call)
     return statement.value
-
-
-def _depends(node: ast.AST, child: ast.AST) -> bool:
-    """True if `child` of `node` is computed only where another part of it says so."""
-    match node:
-        case ast.IfExp(test=test):
-            return child is not test
-        case ast.BoolOp(values=[first, *_]):
-            return child is not first
-        case ast.Compare(comparators=[first, *_], left=left):
-            return child is not left and child is not first
-    return False
-
-
-def _may_fail(node: ast.AST) -> bool:
-    """Division, powers, `math` and `int` raise for some numbers; so does `%d`, for nan."""
-    match node:
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text))):
-            return "%d" in text
-        case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod() | ast.Pow()):
-            return True
-        case (
-            ast.Call(func=ast.Attribute(value=ast.Name(id="math")))
-            | ast.Call(func=ast.Name(id="int" | "exp" | "log"))
-        ):
-            return True
-    return False
-
-
-def _is_pure(node: ast.expr) -> bool:
-    """True if computing `node` once more gives the same: no `timer.tick()`, `next(numbers)`, `time.time()`."""
-    return all(
-        getattr(n.func, "id", "") in _PURE
-        or getattr(n.func, "attr", "") in METHODS_OF_VALUES | {"get_last_lr", "get_lr", "size"}
-        for n in walk(node)
-        if isinstance(n, ast.Call)
-    )
-
-
-def _spoken(node: ast.expr) -> str:
-    """A name for what `node` computes."""
-    match node:
-        case ast.Attribute(attr=name):
-            return name
-        case ast.Call(func=func, args=[ast.Name(id=name)]):
-            return f"{_spoken(func)}_{name}"
-        case ast.Call(func=func):
-            return re.sub(r"^get_", "", _spoken(func))
-        case ast.Name(id=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(key))) if key.isidentifier():
-            return key
-        case ast.Subscript(value=value):
-            return _spoken(value)
-    return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...nodes import walk
 from ..tensors.running_sums import part
 from .blocked import Blocked
-from .calls import METHODS_OF_VALUES
+from .computing import METHODS_OF_VALUES
 from .sinks import is_waited_for
 
 if TYPE_CHECKING:

@@ -14,8 +14,10 @@ from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
 from .calls import Shown, made_later, tensor_of
 from .deciding import decided_on_the_device
-from .flow import Flow
+from .flow import follow_number
 from .functions import Extreme
+from .showing import show_tensors
+from .trail import Trail
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -44,14 +46,14 @@ def plan(
     """What becomes of each of `reads`. Those that go into the same sums or calls have the same edits."""
     reads = list(reads)
     numbers = {read: number for read in reads if (number := _number(script, read)) is not None}
-    flows: dict[ast.AST, Flow] = {}
+    trails: dict[ast.AST, Trail] = {}
     outcome: dict[ast.AST, Outcome] = {}
     for read, number in numbers.items():
-        flow = Flow(script, always)
+        trail = Trail(script, always)
         try:
-            flow.number(number)
+            follow_number(trail, number)
             _is_marked(script, number)
-            flows[read] = flow
+            trails[read] = trail
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
     for read in reads:
@@ -61,16 +63,16 @@ def plan(
             outcome[read] = Outcome(decided)
             continue
         try:
-            flow = Flow(script, always)
-            flow.shown_tensors(read, list(_tensors(script, read)))
+            trail = Trail(script, always)
+            show_tensors(trail, read, list(_tensors(script, read)))
             _is_marked(script, read)
-            flows[read] = flow
+            trails[read] = trail
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
-    _together_with_conditions(script, flows.values())
-    for group in _groups(flows, numbers):
+    _together_with_conditions(script, trails.values())
+    for group in _groups(trails, numbers):
         try:
-            edits = tuple(_edits(script, group, flows, numbers))
+            edits = tuple(_edits(script, group, trails, numbers))
             outcome.update((read, Outcome(edits)) for read in group)
         except Blocked as blocked:
             outcome.update((read, Outcome(obstacle=str(blocked))) for read in group)
@@ -204,21 +206,21 @@ def _runs_once(script: Script, node: ast.AST, around: tuple[FunctionNode, ...]) 
     )
 
 
-def _together_with_conditions(script: Script, flows: Collection[Flow]) -> None:
+def _together_with_conditions(script: Script, trails: Collection[Trail]) -> None:
     """What is shown where a condition holds that is asked later is shown with it."""
-    conditions = {shown for flow in flows for shown in flow.later if isinstance(shown, ast.If)}
-    for flow in flows:
-        for shown in list(flow.later):
+    conditions = {shown for trail in trails for shown in trail.later if isinstance(shown, ast.If)}
+    for trail in trails:
+        for shown in list(trail.later):
             condition = script.parent(script.statement(shown))
             if isinstance(condition, ast.If) and condition in conditions:
-                flow.later.setdefault(condition, set()).update(flow.later.pop(shown))
+                trail.later.setdefault(condition, set()).update(trail.later.pop(shown))
 
 
-def _groups(flows: dict[ast.AST, Flow], numbers: dict[ast.AST, ast.Call]) -> list[list[ast.AST]]:
+def _groups(trails: dict[ast.AST, Trail], numbers: dict[ast.AST, ast.Call]) -> list[list[ast.AST]]:
     """The reads that end up in the same names or calls, together."""
     groups: list[tuple[set[object], list[ast.AST]]] = []
-    for read, flow in flows.items():
-        things: set[object] = {*flow.names, *flow.later, numbers.get(read, read)}
+    for read, trail in trails.items():
+        things: set[object] = {*trail.names, *trail.later, numbers.get(read, read)}
         members = [read]
         apart = []
         for others, reads in groups:
@@ -234,7 +236,7 @@ def _groups(flows: dict[ast.AST, Flow], numbers: dict[ast.AST, ast.Call]) -> lis
 def _edits(
     script: Script,
     group: list[ast.AST],
-    flows: dict[ast.AST, Flow],
+    trails: dict[ast.AST, Trail],
     numbers: dict[ast.AST, ast.Call],
 ) -> Iterable[Edit]:
     shown: dict[Shown, set[ast.AST]] = {}
@@ -242,17 +244,17 @@ def _edits(
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
     for read in group:
-        for call, nodes in flows[read].later.items():
+        for call, nodes in trails[read].later.items():
             shown.setdefault(call, set()).update(nodes)
-        wrapped.update(dict.fromkeys(sorted(flows[read].wrapped, key=_place)))
-        computed.update(dict.fromkeys(sorted(flows[read].computed, key=_place)))
-        extremes.update(flows[read].extremes)
-    if not set().union(*(flows[read].together for read in group)) <= shown.keys():
+        wrapped.update(dict.fromkeys(sorted(trails[read].wrapped, key=_place)))
+        computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
+        extremes.update(trails[read].extremes)
+    if not set().union(*(trails[read].together for read in group)) <= shown.keys():
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
-    reads.update(*(flows[read].read for read in group))
+    reads.update(*(trails[read].read for read in group))
     in_calls = {node for nodes in shown.values() for node in nodes if node in reads}
-    on_device = set().union(*(flows[read].on_device for read in group))
+    on_device = set().union(*(trails[read].on_device for read in group))
     asked = {node for statement in extremes for node in walk(statement.test)}
     for number in sorted(reads - in_calls - on_device - asked, key=_place):
         yield _item(script, number)

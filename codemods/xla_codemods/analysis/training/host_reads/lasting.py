@@ -1,0 +1,94 @@
+"""What is the same when a call is made later as when it was written."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ....patterns import Pattern
+from ...inference.values import ARGUMENTS, LOADER
+from .names import OPTIONS
+from .sinks import STREAMS
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
+
+
+def is_stable(script: Script, node: ast.AST) -> bool:
+    """Options, and the lengths of loaders: the same whenever they are asked for."""
+    if script.dotted(node) in STREAMS:
+        return True
+    match node:
+        case ast.Attribute(value=ast.Name(id=name) as owner):
+            named = OPTIONS.search(name) or script.value(owner).has(ARGUMENTS)
+            return bool(named) and is_bound_once(script, owner) and not _is_set(script, node)
+        case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
+            root: ast.expr = inner
+            last = ""
+            while isinstance(root, ast.Attribute):
+                last = last or root.attr
+                root = root.value
+            if not isinstance(root, ast.Name) or not is_bound_once(script, root):
+                return False
+            value = script.value(inner)
+            return value.has(LOADER) or _LOADER.search(last or root.id) is not None
+    return False
+
+
+def is_bound_once(script: Script, node: ast.Name) -> bool:
+    """True if `node` is the same object until the program ends, or the function that it stands in."""
+    found = script.index.scope(node).find(node.id)
+    if found is None:
+        return True
+    bindings = found[1]
+    if all(b.how in {"import", "fallback", "def", "class"} for b in bindings):
+        return True
+    binding = bindings[0]
+    if len(bindings) > 1 or binding.how not in {"assign", "parameter"}:
+        return False
+    home = found[0].node
+    for ancestor in script.ancestors(binding.node):
+        if ancestor is home:
+            break
+        if isinstance(ancestor, _LOOPS):
+            return False
+    return True
+
+
+def may_be_changed(script: Script, name: str) -> bool:
+    """True if methods of it are called, or its attributes set."""
+    return any(
+        isinstance(node.value, ast.Name)
+        and node.value.id == name
+        and (isinstance(script.parent(node), ast.Call) or not isinstance(node.ctx, ast.Load))
+        for node, _ in script.index.of(ast.Attribute)
+    )
+
+
+def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
+    """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
+    found = script.index.scope(node).find(node.id)
+    blocks = [call, *script.ancestors(call)]
+    for binding in found[1] if found else ():
+        if binding.how == "parameter":
+            return True
+        made = binding.node if isinstance(binding.node, ast.stmt) else None
+        made = made or script.statement(binding.node)
+        if made in blocks and isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
+            return True
+        for statement in blocks:
+            if isinstance(statement, ast.stmt):
+                block = script.block(statement)
+                if made in block and block.index(made) < block.index(statement):
+                    return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
+    return False
+
+
+def _is_set(script: Script, node: ast.Attribute) -> bool:
+    return any(
+        other.attr == node.attr and not isinstance(other.ctx, ast.Load)
+        for other, _ in script.index.of(ast.Attribute)
+    )

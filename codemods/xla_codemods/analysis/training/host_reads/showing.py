@@ -1,0 +1,78 @@
+"""What shows a read, or a tensor, in every step, and is made later with it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from ...inference.values import TENSOR
+from ...nodes import walk
+from ..tensors.device_tensors import may_be_read
+from .blocked import Blocked
+from .calls import condition_shows
+from .collecting import collecting
+from .formatted import is_a_number, leads_to, said
+from .sinks import (
+    is_shown_on_a_console,
+    is_tracked,
+    is_written_to_a_file,
+    shown_now_and_then,
+)
+from .trail import Trail
+
+
+def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
+    """True if a list or dict is shown, which is done later then."""
+    script = trail.script
+    statement = script.statement(load)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not leads_to(script, load, call):
+        return False
+    fields = script.value(load).fields or {}
+    if any(field.has(TENSOR) for field in fields.values()):
+        raise Blocked(f"`{ast.unparse(load)}` holds tensors, too")
+    if not (
+        is_shown_on_a_console(script, call)
+        or is_tracked(script, call)
+        or is_written_to_a_file(script, call)
+    ):
+        return False
+    trail.later.setdefault(call, set()).add(load)
+    return True
+
+
+def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
+    """`read` shows `tensors` themselves. Copies on the host look the same where one number is formatted."""
+    script = trail.script
+    statement = script.statement(read)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(read, ast.Call) and (kept := collecting(script, read)):
+        trail.later.setdefault(kept.added, set()).add(read)
+        trail.read.add(read)
+        trail.names.add((kept.scope, kept.name))
+        trail.together |= kept.others
+        return
+    if isinstance(read, ast.If) and shown_now_and_then(script, read) is not None:
+        ask_later(trail, read, tensors)
+        return
+    if not isinstance(call, ast.Call) or not tensors or not leads_to(script, read, call):
+        raise Blocked(said(script, read, statement))
+    if is_tracked(script, call):
+        known = read is call
+    else:
+        known = is_shown_on_a_console(script, call) and is_a_number(script, read, tensors)
+    if not known:
+        raise Blocked("a tensor is shown as it is: give its `.item()`")
+    trail.later.setdefault(call, set()).update(tensors)
+
+
+def ask_later(trail: Trail, statement: ast.If, asked: Iterable[ast.expr]) -> None:
+    """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
+    kept = trail.later.setdefault(statement, set())
+    kept.update(asked)
+    for node in walk(condition_shows(statement)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+                if may_be_read(trail.script, owner):
+                    kept.add(node)
+                    trail.read.add(node)
