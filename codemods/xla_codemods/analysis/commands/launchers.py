@@ -145,7 +145,7 @@ def _accelerate(words: Sequence[Word]) -> Iterator[Said]:
             value = value or place.plain
             if value == "fp16":
                 start = place.end - len("fp16") - (place.text != place.plain)
-                message = "float16 needs a GradScaler, which reads from the device at every step"
+                message = "float16 needs a GradScaler, which reads from the device at every step: use bf16"
                 yield Said(start, start + 4, message, "bf16", WARNING)
         elif name in ("--num_processes", "--num-processes"):
             place = word if value else words[k + 1] if k + 1 < len(words) else word
