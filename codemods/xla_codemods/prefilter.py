@@ -7,8 +7,8 @@ from .catalog.families import PACKAGES
 # What comments begin with that switch findings off.
 SUPPRESSION = "xla-migrate:"
 
-# A file in which none of these stands, in small letters or capitals, and that imports none of the packages below, is none
-# of our business. They are few and short, since each is searched in every file.
+# A file in which none of these stands, in small letters or capitals, and that imports none of the packages below and starts
+# no launcher, is none of our business. They are few and short, since each is searched in every file.
 WORDS = (b"torch", b"cuda", b"nccl", b"nvidia", SUPPRESSION.encode())
 
 # Packages whose names hold none of them are looked for where something is imported: a search that begins with a
@@ -47,6 +47,9 @@ _UNSEEN = frozenset(
     for name in {*PACKAGES, *_MORE}
     if not any(word in name.lower().encode() for word in WORDS)
 )
+# Files that start programs are looked at where these stand, too; that of torch holds a word from above.
+_STARTING = {b"subprocess", b"os"}
+_LAUNCHERS = (b"accelerate", b"deepspeed", b"horovodrun")
 _NOT_NAMES = bytes(c if chr(c).isalnum() or c == ord("_") else ord(" ") for c in range(256))
 
 
@@ -57,15 +60,19 @@ def concerns(data: bytes) -> bool:
 
 
 def _imports_unseen(data: bytes) -> bool:
-    """True if a line with `import` in it names one of those packages, as code, in a comment or in a string.
+    """True if a line with `import` in it names one of those packages, as code, in a comment or in a string, or what starts
+    programs, and the file one of the launchers.
 
     Imports are few: to look at their lines takes half the time of a regular expression for them.
     """
     place = data.find(b"import ")
+    starts = False
     while place >= 0:
         end = data.find(b"\n", place)
         line = data[data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(data)]
-        if not _UNSEEN.isdisjoint(line.translate(_NOT_NAMES).split()):
+        words = line.translate(_NOT_NAMES).split()
+        if not _UNSEEN.isdisjoint(words):
             return True
+        starts = starts or not _STARTING.isdisjoint(words)
         place = data.find(b"import ", end) if end >= 0 else -1
-    return False
+    return starts and any(word in data for word in _LAUNCHERS)

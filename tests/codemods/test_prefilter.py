@@ -16,7 +16,7 @@ from ..each import each
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves (commands, paths, variables' names), or what their workers do.
 OF_PYTHON = set(
-    "concurrent ctypes functools importlib multiprocessing operator os pathlib safetensors shutil subprocess".split()
+    "asyncio concurrent ctypes functools importlib multiprocessing operator os pathlib safetensors shutil subprocess".split()
 )
 
 
@@ -116,3 +116,11 @@ def test_imports_of_everything_concern_us() -> None:
 
 def test_words_within_other_words_do_not() -> None:
     assert not concerns(b"import flask\nfrom flags import kernels_of\nimport rmmod\n")
+
+
+def test_files_that_start_launchers() -> None:
+    command = b'run(["accelerate", "launch", "--multi_gpu", "t.py"])\n'
+    assert concerns(b"from subprocess import run\n" + command)
+    assert concerns(b"import os\n\n\ndef f():\n    os.system('deepspeed t.py')\n")
+    assert not concerns(b"from mine import run\n" + command)
+    assert not concerns(b"import os, subprocess\n\nsubprocess.run(['ls'])\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from xla_codemods.analysis.commands.words import Command, Word, commands, of_words
+
 from .found import Edit, Found, Wanted
 from .images import in_image
 from .shell_commands import in_assignment, in_command, is_of_cuda, variable
-from .shell_words import Command, Word, commands, of_words
 
 # An instruction with the lines that continue it; comment lines between those belong to it.
 _INSTRUCTION = re.compile(

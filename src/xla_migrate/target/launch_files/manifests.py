@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import yaml
 
+from xla_codemods.analysis.commands.words import Word, of_words
+
 from .codes import GPU_RESOURCE
 from .found import Edit, Found, Wanted
 from .images import in_image
 from .shell_commands import in_command, is_of_cuda, variable
-from .shell_words import Word, of_words
 from .yaml_mappings import mappings
 
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from xla_codemods.analysis.commands.words import commands
+
 from .codes import GPU_RESOURCE
 from .found import Found, Wanted
 from .shell_commands import in_command
-from .shell_words import commands
 
 _DIRECTIVE = re.compile(
     r"^#SBATCH[ \t]+(?P<what>(?:--gpus(?:-per-(?:node|task|socket))?|-G|--gres)(?:=|[ \t]+)?\S*)",

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from xla_codemods.analysis.commands.launchers import behind_opening, in_launcher, program, sets
+from xla_codemods.analysis.commands.words import Command, Word
 from xla_codemods.analysis.frameworks.values import HALF, OF_ENVIRONMENT
 
 from ...results import INFO, WARNING
@@ -20,7 +22,6 @@ from .codes import (
 from .found import Edit, Found, Wanted, whole_line
 from .images import in_image
 from .packages import in_index, in_requirement, row_of
-from .shell_words import Command, Word
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 # Of CUDA, NCCL, NVIDIA's container runtime and torch; a script's own CUDA_FLAG is none.
@@ -45,28 +46,20 @@ _NEURON_DEVICES = "$(printf -- '--device=%s ' /dev/neuron[0-9]*)"
 
 def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
     """Findings in one command of `text`."""
-    words = list(command.words)
-    while words and (
-        words[0].plain in ("export", "env", "sudo", "exec", "srun") or _sets(words[0])
-    ):
-        if _sets(words[0]):
-            yield from in_assignment(words[0], wanted)
-        elif words[0].plain == "srun":
-            yield from _resources(words[1:], "srun", wanted)
-        words.pop(0)
-        while words and words[0].text.startswith("-"):
-            words.pop(0)
+    words = list(behind_opening(command.words))
+    opening = command.words[: len(command.words) - len(words)]
+    for k, word in enumerate(opening):
+        if sets(word):
+            yield from in_assignment(word, wanted)
+        elif word.plain == "srun":
+            yield from _resources(command.words[k + 1 :], "srun", wanted)
     if words:
         yield from _started(words, command, text, wanted)
     for word in command.words:
-        for program in _PROGRAMS:
-            if re.search(rf"[$`][(]?\s*{program}\b", word.text):
-                message = f"{program} is not there on an XLA host: nothing is read from it"
+        for name in _PROGRAMS:
+            if re.search(rf"[$`][(]?\s*(shell\s+)?{name}\b", word.text):
+                message = f"{name} is not there on an XLA host: nothing is read from it"
                 yield Found(NVIDIA_PROGRAM, word.start, word.end, message)
-
-
-def _sets(word: Word) -> bool:
-    return _ASSIGNMENT.match(word.text) is not None
 
 
 def is_of_cuda(name: str) -> bool:
@@ -117,10 +110,12 @@ def _cores(value: str) -> bool:
 
 
 def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
-    name = words[0].plain.rpartition("/")[2]
+    name, rest = program(words)
+    words = list(rest)
     said = [word.plain for word in words]
-    if name in ("python", "python3") and said[1:2] == ["-m"] and len(words) > 2:
-        name, words, said = said[2], words[2:], said[2:]
+    for one in in_launcher(name, words, wanted.devices):
+        edits = (Edit(one.start, one.end, one.instead),) if one.instead is not None else ()
+        yield Found(GPU_LAUNCHER, one.start, one.end, one.message, edits, one.severity, one.effort)
     for word in words:
         if "--cuda_ext" in word.text:
             message = "apex is built by nvcc, which an XLA host does not have: the build fails"
@@ -133,15 +128,6 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
         yield from _of_conda(words)
     elif name in ("docker", "podman", "nvidia-docker") and "run" in said[:3]:
         yield from _container(words, wanted)
-    elif name in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
-        yield from _torchrun(words, wanted)
-    elif name in ("accelerate", "accelerate.commands.launch"):
-        yield from _accelerate(words)
-    elif name in ("deepspeed", "horovodrun"):
-        instead = _as_torchrun(words, wanted) if name == "deepspeed" else ""
-        how = f"`{instead}`, which gives the rank as LOCAL_RANK only" if instead else "torchrun"
-        message = f"{name} drives GPUs over NCCL: start one process per device with {how}"
-        yield Found(GPU_LAUNCHER, words[0].start, words[0].end, message, effort="high")
     elif name in ("sbatch", "salloc"):
         yield from _resources(words[1:], name, wanted)
     elif name in _PROGRAMS:
@@ -266,97 +252,6 @@ def _container(words: list[Word], wanted: Wanted) -> Iterator[Found]:
         message = f"{what} fails without NVIDIA's runtime: give the container the XLA devices"
         edits = (Edit(word.start, end, _NEURON_DEVICES),) if neuron and "gpus" in word.plain else ()
         yield Found(GPU_RESOURCE, word.start, end, message, edits)
-
-
-def _torchrun(words: list[Word], wanted: Wanted) -> Iterator[Found]:
-    for k, word in enumerate(words):
-        option = re.match(r"--nproc[-_]per[-_]node(=|$)", word.plain)
-        if option is None:
-            continue
-        value = word.plain.partition("=")[2]
-        if not option[1] and k + 1 < len(words):
-            word = words[k + 1]
-            value = word.plain
-        start = word.start + word.text.rfind(value)  # without quotes
-        end = start + len(value)
-        number = str(wanted.devices) if wanted.devices else ""
-        edits = (Edit(start, end, number),) if number else ()
-        if value in ("gpu", "auto"):
-            message = f"`--nproc_per_node={value}` counts GPUs: give the number of XLA devices"
-            yield Found(GPU_LAUNCHER, start, end, message, edits)
-        elif value.isdigit() and number and value != number:
-            message = f"{value} processes for {number} devices: torchrun starts one for each"
-            yield Found(GPU_LAUNCHER, start, end, message, edits, WARNING)
-        elif "nvidia-smi" not in value and "device_count" in value:
-            message = "counts CUDA devices, of which there are none: give the number of XLA devices"
-            yield Found(GPU_LAUNCHER, start, end, message, edits)
-        elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
-            message = f"{found[0]} is set where there are GPUs: give the number of XLA devices"
-            yield Found(GPU_LAUNCHER, start, end, message, edits)
-
-
-# Options of DeepSpeed's launcher, and torchrun's; "" for those that torchrun needs not be told.
-_OF_DEEPSPEED = {
-    "num_gpus": "nproc_per_node",
-    "num_accelerators": "nproc_per_node",
-    "master_port": "master_port",
-    "master_addr": "master_addr",
-    "num_nodes": "nnodes",
-}
-_FLAGS_OF_DEEPSPEED = {"no_local_rank": "", "no_python": "no_python", "module": "module"}
-
-
-def _as_torchrun(words: list[Word], wanted: Wanted) -> str:
-    """The same on one host by torchrun; empty where the launcher is told of hosts, or what torchrun has not."""
-    options: dict[str, str] = {}
-    rest = iter(words[1:])
-    for word in rest:
-        if not word.plain.startswith("--"):
-            count = options.pop("nproc_per_node", "") or str(wanted.devices or "N")
-            given = [f"--{k}={v}" if v else f"--{k}" for k, v in options.items()]
-            script = [word.text, *(other.text for other in rest)]
-            return " ".join(["torchrun", f"--nproc_per_node={count}", *given, *script])
-        name, _, value = word.plain.removeprefix("--").partition("=")
-        if name in _FLAGS_OF_DEEPSPEED and not value:
-            if _FLAGS_OF_DEEPSPEED[name]:
-                options[_FLAGS_OF_DEEPSPEED[name]] = ""
-        elif name in _OF_DEEPSPEED:
-            value = value or getattr(next(rest, None), "text", "")
-            if name == "num_nodes" and value != "1":
-                return ""
-            options[_OF_DEEPSPEED[name]] = value
-        else:
-            return ""
-    return ""
-
-
-_OF_GPUS = frozenset(
-    f"--{name.replace('_', joint)}"
-    for name in ("multi_gpu", "gpu_ids", "use_deepspeed", "use_fsdp", "use_megatron_lm")
-    for joint in "_-"
-)
-
-
-def _accelerate(words: list[Word]) -> Iterator[Found]:
-    for k, word in enumerate(words):
-        name, _, value = word.plain.partition("=")
-        if name in ("--mixed_precision", "--mixed-precision"):
-            place = word if value else words[k + 1] if k + 1 < len(words) else word
-            value = value or place.plain
-            if value == "fp16":
-                start = place.end - len("fp16") - (place.text != place.plain)
-                edits = (Edit(start, start + 4, "bf16"),)
-                message = "float16 needs a GradScaler, which reads from the device at every step"
-                yield Found(GPU_LAUNCHER, start, start + 4, message, edits, WARNING)
-        elif name in ("--num_processes", "--num-processes"):
-            place = word if value else words[k + 1] if k + 1 < len(words) else word
-            value = value or place.plain
-            if value.isdigit() and int(value) > 1:
-                message = "accelerate starts one process on XLA, whatever this says: start one per XLA device with torchrun"
-                yield Found(GPU_LAUNCHER, word.start, place.end, message, effort="medium")
-        elif name in _OF_GPUS:
-            message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
-            yield Found(GPU_LAUNCHER, word.start, word.end, message, effort="medium")
 
 
 def _resources(words: Sequence[Word], name: str, wanted: Wanted) -> Iterator[Found]:

@@ -1,0 +1,158 @@
+"""Launchers that count GPUs or drive them, and their options: for shells, containers, manifests and Python alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ...finding import ERROR, HIGH, LOW, MEDIUM, WARNING
+from .words import Word
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+class Said(NamedTuple):
+    """What is said of the text between two offsets, and what takes its place (None: a person decides)."""
+
+    start: int
+    end: int
+    message: str
+    instead: str | None = None
+    severity: str = ERROR
+    effort: str = LOW
+
+
+def sets(word: Word) -> bool:
+    """True if the word gives a variable a value: `NAME=VALUE`."""
+    return _ASSIGNMENT.match(word.text) is not None
+
+
+# Programs that start the one behind them, and its options.
+_OPEN = ("export", "env", "sudo", "exec", "srun", "nohup", "nice", "setsid")
+
+
+def behind_opening(words: Sequence[Word]) -> Sequence[Word]:
+    """The words from the program on: behind variables that are set for it, and programs like `env` and `srun`."""
+    at = 0
+    while at < len(words) and (words[at].plain in _OPEN or sets(words[at])):
+        at += 1
+        while at < len(words) and words[at].text.startswith("-"):
+            at += 1
+    return words[at:]
+
+
+def program(words: Sequence[Word]) -> tuple[str, Sequence[Word]]:
+    """The name of what a command starts, and the words from there on; of `python -m NAME` that of the module."""
+    name = words[0].plain.rpartition("/")[2]
+    if name in ("python", "python3") and len(words) > 2 and words[1].plain == "-m":
+        return words[2].plain, words[2:]
+    return name, words
+
+
+def in_launcher(name: str, words: Sequence[Word], devices: int = 0) -> Iterator[Said]:
+    """What is said of the command `words`, which starts the program `name`.
+
+    Args:
+        name: as `program` tells it.
+        words: from the program on.
+        devices: how many XLA devices a host has, 0 where nobody has said so.
+    """
+    if name in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
+        yield from _torchrun(words, devices)
+    elif name in ("accelerate", "accelerate.commands.launch"):
+        yield from _accelerate(words)
+    elif name in ("deepspeed", "horovodrun"):
+        instead = _as_torchrun(words, devices) if name == "deepspeed" else ""
+        how = f"`{instead}`, which gives the rank as LOCAL_RANK only" if instead else "torchrun"
+        message = f"{name} drives GPUs over NCCL: start one process per device with {how}"
+        yield Said(words[0].start, words[0].end, message, effort=HIGH)
+
+
+def _torchrun(words: Sequence[Word], devices: int) -> Iterator[Said]:
+    for k, word in enumerate(words):
+        option = re.match(r"--nproc[-_]per[-_]node(=|$)", word.plain)
+        if option is None:
+            continue
+        value = word.plain.partition("=")[2]
+        if not option[1] and k + 1 < len(words):
+            word = words[k + 1]
+            value = word.plain
+        start = word.start + word.text.rfind(value)  # without quotes
+        end = start + len(value)
+        number = str(devices) if devices else None
+        if value in ("gpu", "auto"):
+            message = f"`--nproc_per_node={value}` counts GPUs: give the number of XLA devices"
+            yield Said(start, end, message, number)
+        elif value.isdigit() and number and value != number:
+            message = f"{value} processes for {number} devices: torchrun starts one for each"
+            yield Said(start, end, message, number, WARNING)
+        elif "nvidia-smi" not in value and "device_count" in value:
+            message = "counts CUDA devices, of which there are none: give the number of XLA devices"
+            yield Said(start, end, message, number)
+        elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
+            message = f"{found[0]} is set where there are GPUs: give the number of XLA devices"
+            yield Said(start, end, message, number)
+
+
+# Options of DeepSpeed's launcher, and torchrun's; "" for those that torchrun needs not be told.
+_OF_DEEPSPEED = {
+    "num_gpus": "nproc_per_node",
+    "num_accelerators": "nproc_per_node",
+    "master_port": "master_port",
+    "master_addr": "master_addr",
+    "num_nodes": "nnodes",
+}
+_FLAGS_OF_DEEPSPEED = {"no_local_rank": "", "no_python": "no_python", "module": "module"}
+
+
+def _as_torchrun(words: Sequence[Word], devices: int) -> str:
+    """The same on one host by torchrun; empty where the launcher is told of hosts, or what torchrun has not."""
+    options: dict[str, str] = {}
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.plain.startswith("--"):
+            count = options.pop("nproc_per_node", "") or str(devices or "N")
+            given = [f"--{k}={v}" if v else f"--{k}" for k, v in options.items()]
+            script = [word.text, *(other.text for other in rest)]
+            return " ".join(["torchrun", f"--nproc_per_node={count}", *given, *script])
+        name, _, value = word.plain.removeprefix("--").partition("=")
+        if name in _FLAGS_OF_DEEPSPEED and not value:
+            if _FLAGS_OF_DEEPSPEED[name]:
+                options[_FLAGS_OF_DEEPSPEED[name]] = ""
+        elif name in _OF_DEEPSPEED:
+            value = value or getattr(next(rest, None), "text", "")
+            if name == "num_nodes" and value != "1":
+                return ""
+            options[_OF_DEEPSPEED[name]] = value
+        else:
+            return ""
+    return ""
+
+
+_OF_GPUS = frozenset(
+    f"--{name.replace('_', joint)}"
+    for name in ("multi_gpu", "gpu_ids", "use_deepspeed", "use_fsdp", "use_megatron_lm")
+    for joint in "_-"
+)
+
+
+def _accelerate(words: Sequence[Word]) -> Iterator[Said]:
+    for k, word in enumerate(words):
+        name, _, value = word.plain.partition("=")
+        if name in ("--mixed_precision", "--mixed-precision"):
+            place = word if value else words[k + 1] if k + 1 < len(words) else word
+            value = value or place.plain
+            if value == "fp16":
+                start = place.end - len("fp16") - (place.text != place.plain)
+                message = "float16 needs a GradScaler, which reads from the device at every step: use bf16"
+                yield Said(start, start + 4, message, "bf16", WARNING)
+        elif name in ("--num_processes", "--num-processes"):
+            place = word if value else words[k + 1] if k + 1 < len(words) else word
+            value = value or place.plain
+            if value.isdigit() and int(value) > 1:
+                message = "accelerate starts one process on XLA, whatever this says: start one per XLA device with torchrun"
+                yield Said(word.start, place.end, message, effort=MEDIUM)
+        elif name in _OF_GPUS:
+            message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
+            yield Said(word.start, word.end, message, effort=MEDIUM)

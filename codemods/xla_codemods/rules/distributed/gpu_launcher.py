@@ -1,0 +1,89 @@
+"""A launcher that counts GPUs, or drives them, started from Python.
+
+`torchrun --nproc_per_node=gpu` fails without CUDA. accelerate's launcher starts one process on XLA, whatever
+`--num_processes` says, and `--multi_gpu`, DeepSpeed's launcher and horovodrun are for GPUs: torchrun starts one process
+per XLA device. float16 becomes bfloat16, as in [launch files](../launch-files.md).
+
+```diff
+ import subprocess
+
+-subprocess.run(["accelerate", "launch", "--mixed_precision", "fp16", "train.py"], check=True)
++subprocess.run(["accelerate", "launch", "--mixed_precision", "bf16", "train.py"], check=True)
+```
+
+What depends on the machine is left to a person:
+
+```python
+import os
+import subprocess
+import sys
+
+os.system("accelerate launch --multi_gpu --num_processes 8 train.py")  # XLA616
+subprocess.run(["torchrun", "--nproc_per_node=gpu", "train.py"])  # XLA616
+command = [sys.executable, "-m", "torch.distributed.run", "train.py"]
+command += ["--nproc_per_node", "auto"]  # XLA616
+subprocess.check_call(command)
+```
+
+Commands are followed through variables, `append`, `+=`, `split`, and functions of the file (`def sh(command): ...`).
+Other commands are no finding, and neither is the number of processes, where it is one that XLA can start:
+
+```python
+import subprocess
+
+subprocess.run(["torchrun", "--nproc_per_node=4", "train.py"])
+print("start it with accelerate launch --multi_gpu train.py")
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.commands.in_python import RUNNERS, RUNNERS_OF_WORDS, PythonCommand, commands_of
+from ...analysis.commands.launchers import Said, behind_opening, in_launcher, program
+from ...edits import Replace
+from ...finding import Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA616", "gpu-launcher", shows_accelerator=False)
+
+_LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "horovodrun")
+
+
+@RULE.call(*RUNNERS_OF_WORDS, mentions=_LAUNCHERS)
+@RULE.call(*RUNNERS)
+def started(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    told = script.cached(_told)
+    for command in commands_of(script, call):
+        words = behind_opening(command.words)
+        if not words:
+            continue
+        name, words = program(words)
+        for said in in_launcher(name, words):
+            node = command.piece(said.start).node
+            if (key := (node.lineno, node.col_offset, said.message)) not in told:
+                told.add(key)
+                yield _finding(script, command, said)
+
+
+def _told(script: Script) -> set[tuple[int, int, str]]:
+    return set()  # a command may be run at several places
+
+
+def _finding(script: Script, command: PythonCommand, said: Said) -> Finding:
+    start, node, written = command.piece(said.start)
+    edits = []
+    if said.instead is not None and written:
+        text = script.segment(node)
+        first, last = said.start - start + 1, said.end - start + 1  # behind the quote
+        edits.append(Replace(node, text[:first] + said.instead + text[last:]))
+    return RULE.finding(
+        script, node, said.message, *edits, severity=said.severity, effort=said.effort
+    )
