@@ -47,6 +47,7 @@ SHARED_NAMES = {
     "FullyShardedDataParallel",
     "FusedAdam",
     "Trace",
+    "XlaFullyShardedDataParallel",
     # One interface, on each backend.
     "Recorder",
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,6 +115,44 @@ def test_without_taps_lbfgs_prints_compiles_and_launches_as_before(tmp_path: Pat
         hand, ours = pool.map(told, ("hand.py", "rewritten.py"))
     assert ours == hand
     assert len(hand) > 5
+
+
+SPLIT = Path(__file__).parent / "scripts" / "by_hand_fsdp.py"
+
+
+@pytest.mark.e2e
+def test_weights_that_are_split_over_processes_train_alike(tmp_path: Path) -> None:
+    """By torch_xla in one process, by two of a rehearsal, and by two without torch_xla, checkpoints of parts included."""
+    pytest.importorskip("torch_xla")
+    (tmp_path / "hand.py").write_bytes(SPLIT.read_bytes())
+    (tmp_path / "rewritten.py").write_bytes(migrate(SPLIT.read_bytes(), TORCH_XLA).data)
+
+    def told(name: str, **how: str) -> list[str]:
+        out = tmp_path / f"{name}{len(how)}"
+        out.mkdir()
+        env = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_FLAGS": QUICK_COMPILES, **how}
+        ran = subprocess.run(
+            [sys.executable, f"{name}.py", str(out)],  # its processes are spawned
+            cwd=tmp_path,
+            env={**env, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, ran.stderr[-3000:]
+        return [line for line in ran.stdout.splitlines() if line.startswith(("loss", "weights"))]
+
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [
+            pool.submit(told, "hand"),
+            pool.submit(told, "rewritten", CPU_NUM_DEVICES="2"),
+            pool.submit(told, "rewritten", XLA_MIGRATE_BACKEND="eager", LOCAL_WORLD_SIZE="2"),
+        ]
+        hand, *ours = ([line.split() for line in future.result()] for future in waiting)
+    assert [line[0] for line in hand] == ["loss"] * 6 + ["weights"]
+    for lines in ours:
+        assert [line[0] for line in lines] == [line[0] for line in hand]
+        numbers = [[float(n) for n in line[1:]] for line in lines]
+        assert numbers == [pytest.approx([float(n) for n in line[1:]], abs=2e-6) for line in hand]
 
 
 @pytest.mark.parametrize("fixture", ALL, ids=lambda f: f.name)

@@ -145,6 +145,30 @@ _STAND_INS: dict[str, dict[tuple[str, ...], str]] = {
         ): "addressable_runtime_device_count global_runtime_device_attributes global_runtime_device_count is_spmd "
         "use_spmd",
     },
+    "fsdp": {
+        (
+            "torch_xla.distributed.fsdp",
+            "torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel",
+        ): "XlaFullyShardedDataParallel",
+        (
+            "torch_xla.distributed.fsdp",
+            "torch_xla.distributed.fsdp.state_dict_utils",
+        ): "consolidate_sharded_model_checkpoints consolidate_sharded_state_dicts",
+    },
+    "distributed_checkpoint": {
+        (
+            "torch_xla.experimental.distributed_checkpoint",
+            "torch_xla.experimental.distributed_checkpoint.manager",
+        ): "CheckpointManager",
+        (
+            "torch_xla.experimental.distributed_checkpoint",
+            "torch_xla.experimental.distributed_checkpoint.planners",
+        ): "SPMDLoadPlanner SPMDSavePlanner",
+        (
+            "torch_xla.experimental.distributed_checkpoint",
+            "torch_xla.experimental.distributed_checkpoint.util",
+        ): "prime_optimizer",
+    },
     "profiler": {
         (
             "torch_xla.debug.profiler",
@@ -196,5 +220,3 @@ STAND_INS: dict[str, str] = {
     for home in of_names
     for name in names.split()
 }
-# Those for FSDP of either kind: beside the one that has no stand-in they stay with it.
-FOR_WRAPPING = frozenset(n for n in STAND_INS if n.startswith("torch_xla.distributed.fsdp"))

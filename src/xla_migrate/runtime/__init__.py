@@ -61,7 +61,15 @@ if TYPE_CHECKING:
     from .compat.accelerate_checkpoints import gather_lists, load_state, save_model, save_state
     from .compat.accelerate_pipelines import prepare_pippy
     from .compat.apex import NovoGrad, cast_inputs, mixed_precision
-    from .compat.by_hand import counters, helpers, loops, profiler, spmd
+    from .compat.by_hand import (
+        counters,
+        distributed_checkpoint,
+        fsdp,
+        helpers,
+        loops,
+        profiler,
+        spmd,
+    )
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
     from .compat.pretrained import save_pretrained
@@ -161,8 +169,10 @@ __all__ = [
     "device_index",
     "device_name",
     "device_type",
+    "distributed_checkpoint",
     "flush",
     "fork_rng",
+    "fsdp",
     "fully_shard",
     "gather",
     "gather_lists",
@@ -245,7 +255,7 @@ _LAZY = {
     "compat.accelerate": "patch_accelerate",
     "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",
     "compat.accelerate_pipelines": "prepare_pippy",
-    "compat.by_hand": "counters helpers loops profiler spmd",
+    "compat.by_hand": "counters distributed_checkpoint fsdp helpers loops profiler spmd",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",

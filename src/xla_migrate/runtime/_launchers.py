@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 # torchrun, Open MPI, MVAPICH, Intel MPI, Cray's, SLURM. The first that is there counts.
@@ -53,6 +55,27 @@ def tell(rank: int, size: int) -> None:
     told: dict[str, int | None] = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local_rank()}
     told["LOCAL_WORLD_SIZE"] = local_size()
     os.environ.update({name: str(value) for name, value in told.items() if value is not None})
+
+
+class Told:
+    """What a process runs that another one starts: it is told who it is as torchrun would tell it."""
+
+    def __init__(self, function: Callable[..., Any], size: int) -> None:
+        self._function, self._size, self._port = function, size, _free_port()
+
+    def __call__(self, rank: int, *args: Any) -> None:
+        told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._size}
+        told |= {"LOCAL_WORLD_SIZE": self._size}
+        os.environ.update({name: str(value) for name, value in told.items()})
+        os.environ.setdefault("MASTER_ADDR", "localhost")
+        os.environ.setdefault("MASTER_PORT", str(self._port))
+        self._function(rank, *args)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
 
 
 def has_agent() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -102,8 +103,9 @@ def launch(
         join: Wait for them. Otherwise the answer has a ``join`` method.
         daemon: As for ``torch.multiprocessing.spawn``.
         start_method: As for ``torch.multiprocessing.spawn``.
-        of_all_hosts: Give ``fn`` the rank among the processes of all hosts, as ``xmp.spawn`` does; under torchrun the
-            rank on this one, as ``torch_xla.launch`` does.
+        of_all_hosts: As ``xmp.spawn`` does: the processes are replicas of one training, without a call of
+            ``init_process_group``, and ``fn`` is given the rank among those of all hosts; under torchrun the rank on
+            this one, as by ``torch_xla.launch``.
 
     Returns:
         None; with ``join=False`` an object with ``join``.
@@ -127,6 +129,8 @@ def launch(
         if count > 1:
             options: dict[str, Any] = {"nprocs": count, "join": join, "daemon": daemon}
             options["start_method"] = start_method
+            if of_all_hosts and not _backend.uses_torch_xla():
+                fn = _launchers.Told(fn, count)
             return _backend.backend().spawn(fn, tuple(args), options)
         with _group_ends_with_it():
             fn(0, *args)
@@ -140,7 +144,6 @@ class _OfAllHosts:
         self._fn = fn
 
     def __call__(self, local_rank: int, *args: Any) -> Any:
-        # A process that has been started on an eager device joins no group before it asks for one.
         return self._fn(rank() if world_size() > 1 else local_rank, *args)
 
 
@@ -163,7 +166,7 @@ def init_process_group(
 
     Args:
         backend: What the CUDA script had; ``"nccl"`` means the device's own.
-        init_method: As for torch.
+        init_method: As for torch; torch_xla's "xla://" is the launcher's elsewhere.
         timeout: As for torch.
         world_size: How many replicas there are.
         rank: Which of them this is.
@@ -181,6 +184,13 @@ def init_process_group(
         >>> xla.world_size()
         1
     """
+    if init_method == "xla://":
+        if backend == "gloo" and _backend.uses_torch_xla() and _world_size() == 1:
+            # The hosts of SPMD, each of which is one replica of one to torch_xla, and to us.
+            importlib.import_module("torch_xla.distributed.xla_backend")
+            dist.init_process_group(backend, init_method, timeout)
+            return
+        init_method = None
     rank, given = _launchers.of_address(init_method, rank, world_size)
     size = given if given > 0 else _world_size()
     if rank >= size:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,58 @@ def test_fsdp_of_one_device_has_torch_xlas_names(without: None) -> None:
     own = [name.replace("_orig_module.", "") for name in wrapped.state_dict()]
     assert sorted(own) == names
     assert "_orig_module.0._orig_module.weight" in wrapped.state_dict()
+
+
+def test_fsdp_of_one_process_has_torch_xlas_files(without: None, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    plain = {name: value.clone() for name, value in model.state_dict().items()}
+    policy = partial(xla.spmd.transformer_auto_wrap_policy, transformer_layer_cls={nn.Linear})
+    wrapped = xla.fsdp.XlaFullyShardedDataParallel(model, auto_wrap_policy=policy)
+    assert isinstance(wrapped[0], xla.fsdp.XlaFullyShardedDataParallel)
+    assert wrapped.module is model
+    state = {"model": wrapped.state_dict(), "shard_metadata": wrapped.get_shard_metadata()}
+    torch.save(state, tmp_path / "part-0.pth")
+    whole, path = xla.fsdp.consolidate_sharded_model_checkpoints(
+        f"{tmp_path}/part-", save_path=str(tmp_path / "whole.pth")
+    )
+    assert path == str(tmp_path / "whole.pth")
+    torch.testing.assert_close(dict(whole), plain)
+    wrapped.load_state_dict(state["model"])
+    with pytest.raises(NotImplementedError, match="sharding_groups"):
+        xla.fsdp.XlaFullyShardedDataParallel(nn.Linear(1, 1), sharding_groups=[[0]])
+    with pytest.raises(TypeError, match="by name"):
+        xla.fsdp.XlaFullyShardedDataParallel(nn.Linear(1, 1), *[True] * 7, torch.bfloat16)
+
+
+def test_checkpoints_of_steps(without: None, tmp_path: Path) -> None:
+    def trained(steps: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        return model, optimizer
+
+    def states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        return {"model": model.state_dict(), "optim": optimizer.state_dict()}
+
+    own = xla.distributed_checkpoint
+    manager = own.CheckpointManager(str(tmp_path), 2, max_to_keep=2, chkpt_on_preemption=False)
+    for step in range(6):
+        assert manager.save_async(step, states(*trained(step + 1))) == (step % 2 == 0)
+    manager.join()
+    again = own.CheckpointManager(str(tmp_path), 2, chkpt_on_preemption=False)
+    assert again.all_steps() == [2, 4]
+    model, optimizer = trained(0)
+    own.prime_optimizer(optimizer)
+    state = states(model, optimizer)
+    again.restore(4, state)
+    optimizer.load_state_dict(state["optim"])
+    torch.testing.assert_close(states(model, optimizer), states(*trained(5)), rtol=0, atol=0)
+    with pytest.raises(AssertionError, match="untracked"):
+        again.restore(1, state)
 
 
 def test_loops_compute_what_they_say(without: None) -> None:

@@ -1,7 +1,8 @@
 """torch_xla's launchers start one process for each device.
 
 `xla.launch` does, too, and on the other backends it is what starts them there. Under torchrun it calls the function in
-the process that is there already.
+the process that is there already. `of_all_hosts=True` makes the processes replicas of one training without a call that asks for
+it, and hands the function the number that torch_xla does: among the processes of all hosts.
 
 ```diff
  import sys
@@ -15,25 +16,10 @@ the process that is there already.
  if __name__ == "__main__":
      if "--debug" in sys.argv:
 -        torch_xla.launch(_mp_fn, args=({},), debug_single_process=True)
-+        xla.launch(_mp_fn, args=({},), nprocs=1)
++        xla.launch(_mp_fn, args=({},), nprocs=1, of_all_hosts=True)
      else:
 -        xmp.spawn(_mp_fn, args=({},), nprocs=None, start_method="fork")
-+        xla.launch(_mp_fn, args=({},), nprocs=None, start_method="fork")
-```
-
-The number that torch_xla hands to the function counts the processes of all hosts, that of `xla.launch` those of this
-host, unless it is asked for the other one:
-
-```diff
--import torch_xla.distributed.xla_multiprocessing as xmp
-+from xla_migrate import runtime as xla
-
- def _mp_fn(index, seeds):
-     print(seeds[index])
-
- if __name__ == "__main__":
--    xmp.spawn(_mp_fn, args=([1, 2, 3, 4],))
-+    xla.launch(_mp_fn, args=([1, 2, 3, 4],), of_all_hosts=True)
++        xla.launch(_mp_fn, args=({},), nprocs=None, start_method="fork", of_all_hosts=True)
 ```
 
 torch's process group over torch_xla's devices is the one that fits the device elsewhere, too:
@@ -46,6 +32,18 @@ torch's process group over torch_xla's devices is the one that fits the device e
  def setup():
 -    dist.init_process_group("xla", init_method="xla://")
 +    xla.init_process_group()
+```
+
+So is a group of the hosts that SPMD drives, which torch_xla tells of each other:
+
+```diff
+-import torch.distributed as dist
+-import torch_xla.distributed.xla_backend
++from xla_migrate import runtime as xla
+
+ def setup():
+-    dist.init_process_group("gloo", init_method="xla://")
++    xla.init_process_group("gloo", init_method="xla://")
 ```
 
 A call whose arguments are not written out stays.
@@ -65,8 +63,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.calls import KEPT, given, renamed
-from ...analysis.nodes import walk
-from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding
@@ -108,7 +104,11 @@ def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 )
 def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     backend = call.args[0] if call.args else keyword(call, "backend")
+    address = call.args[1] if len(call.args) > 1 else keyword(call, "init_method")
     if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
+        if isinstance(address, ast.Constant) and address.value == "xla://":
+            message = "this address is torch_xla's only: use `xla.init_process_group`, which takes the launcher's elsewhere"
+            yield RULE.finding(script, call, message, renamed(script, call, "init_process_group"))
         return
     edits: list[Edit] = [renamed(script, call, "init_process_group")]
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
@@ -129,29 +129,6 @@ def _launched(
         message = f"how this is called cannot be told from here: {KEPT}"
         yield RULE.finding(script, call, message)
         return
-    function = _function(script, arguments["fn"])
-    if function is None or _uses_its_number(function):
-        edits.append(AddArgument(call, "of_all_hosts=True"))
+    edits.append(AddArgument(call, "of_all_hosts=True"))
     message = "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
     yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)
-
-
-def _function(script: Script, node: ast.expr) -> FunctionNode | None:
-    """The function of this file that `node` names, if it is the only one of that name."""
-    if not isinstance(node, ast.Name):
-        return None
-    named = [
-        n
-        for n in walk(script.tree)
-        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == node.id
-    ]
-    bindings = script.module.bindings.get(node.id, ())
-    return named[0] if len(named) == 1 == len(bindings) else None
-
-
-def _uses_its_number(function: FunctionNode) -> bool:
-    parameters = [*function.args.posonlyargs, *function.args.args]
-    if not parameters:  # `*args`
-        return True
-    name = parameters[0].arg
-    return any(isinstance(n, ast.Name) and n.id == name for s in function.body for n in walk(s))

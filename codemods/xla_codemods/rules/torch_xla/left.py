@@ -6,12 +6,10 @@ so runs on no other backend. Each place is named, with what to use by hand.
 ```python
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP
 
 def shard(model, x, pairs):
     y = xm.collective_permute(x, pairs)  # XLA019
-    part = xs.XLAShardedTensor(y)  # XLA019
-    return FSDP(model), part  # XLA019
+    return xs.XLAShardedTensor(y)  # XLA019
 ```
 
 An import is left, and named, where a string may still mean one of its devices; a name that only asks whether torch_xla is

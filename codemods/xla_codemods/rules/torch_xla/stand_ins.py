@@ -1,6 +1,6 @@
 """What torch_xla alone has goes by the same name in the runtime, which has a stand-in for it elsewhere.
 
-Meshes and shardings of SPMD, traces, counters, loops within a graph, and what scripts take from torch_xla beside that. On XLA
+Meshes and shardings of SPMD, FSDP, traces, counters, loops within a graph, and what scripts take from torch_xla beside that. On XLA
 each of these names is torch_xla's own object, so losses, compiles and launches stay. Elsewhere a mesh is of the one device of
 the process, a trace is torch.profiler's, and counters are empty.
 
@@ -39,13 +39,16 @@ the process, a trace is torch.profiler's, and counters are empty.
 `torch_xla.runtime.use_spmd` is not `xla.use_spmd`: that one splits every batch over all devices, and here the script says what is
 split. Where torch_xla has been left behind it takes one device, and says so if there are more.
 
-What wraps modules for `XlaFullyShardedDataParallel` stays with it, since that one has no stand-in.
+Weights that are split over processes stay so: elsewhere by torch's `fully_shard`, which has the files of their parts, too.
 
-```python
-from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel, checkpoint_module
+```diff
+-from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP, checkpoint_module
++from xla_migrate import runtime as xla
 
-def shard(model):
-    return XlaFullyShardedDataParallel(checkpoint_module(model))  # XLA019
+ def shard(model):
+-    model = FSDP(checkpoint_module(model))
++    model = xla.fsdp.XlaFullyShardedDataParallel(xla.spmd.checkpoint_module(model))
+     return model, model.get_shard_metadata()
 ```
 """
 
@@ -56,7 +59,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.calls import KEPT, is_refused
-from ...catalog.torch_xla import FOR_WRAPPING, STAND_INS
+from ...catalog.torch_xla import STAND_INS
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -84,12 +87,6 @@ def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     dotted = script.dotted(node, scope) or ""
-    if dotted in FOR_WRAPPING and script.cached(_wraps_without_stand_in):
-        return
     name = f"xla.{STAND_INS[dotted]}"
     message = f"this runs with torch_xla only: use `{name}`, which is torch_xla's own there"
     yield RULE.finding(script, node, message, Replace(node, f"{script.xla}{name[3:]}"))
-
-
-def _wraps_without_stand_in(script: Script) -> bool:
-    return "XlaFullyShardedDataParallel" in script.source.text

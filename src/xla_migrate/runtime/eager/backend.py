@@ -344,7 +344,22 @@ class _Process:
         self._function(local_rank, *args)
 
 
+_started_unasked = False
+
+
+def _ensure_group() -> None:
+    """Scripts for torch_xla ask for none."""
+    global _started_unasked
+    if not dist.is_initialized() and replica()[2] > 1:
+        init_process_group({"backend": None})
+        _started_unasked = True
+
+
 def init_process_group(options: dict[str, Any]) -> None:
+    global _started_unasked
+    if _started_unasked and dist.is_initialized():
+        _started_unasked = False  # What the script asks for is there.
+        return
     kind = device_type()
     if kind == "cpu":
         options["backend"] = "gloo"
@@ -356,6 +371,7 @@ def init_process_group(options: dict[str, Any]) -> None:
 
 
 def rendezvous(tag: str) -> None:
+    _ensure_group()
     dist.barrier()
 
 
@@ -364,16 +380,19 @@ def settle() -> None:
 
 
 def collective(name: str, *args: Any, **kwargs: Any) -> Any:
+    _ensure_group()
     return getattr(dist, name)(*args, **kwargs)
 
 
 def total(tensors: Sequence[torch.Tensor], scale: float, group: Any = None) -> None:
+    _ensure_group()
     for flat in flattened(tensors):
         dist.all_reduce(flat.values, group=group)
         flat.give_back(scale)
 
 
 def broadcast(tensors: Sequence[torch.Tensor], src: int, group: Any = None) -> None:
+    _ensure_group()
     for flat in flattened(tensors):
         dist.broadcast(flat.values, src, group=group)
         flat.give_back(1)

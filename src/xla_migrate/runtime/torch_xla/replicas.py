@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -60,7 +59,7 @@ def own_count() -> int:
 
 def spawn(function: Callable[..., Any], args: Any, count: int, options: dict[str, Any]) -> Any:
     if rehearses():
-        rehearsed = _Rehearsed(function, options["nprocs"], _free_port())
+        rehearsed = _Rehearsed(function, options["nprocs"])
         return torch.multiprocessing.spawn(rehearsed, args, **options)  # type: ignore[attr-defined,no-untyped-call]
     if options["nprocs"] != count:
         raise ValueError(
@@ -82,25 +81,12 @@ class _Process:
         self._function(xr.local_ordinal(), *args)
 
 
-class _Rehearsed:
-    """What a process of a rehearsal runs: it is told who it is as torchrun would tell it."""
-
-    def __init__(self, function: Callable[..., Any], size: int, port: int) -> None:
-        self._function, self._size, self._port = function, size, port
+class _Rehearsed(_launchers.Told):
+    """What a process of a rehearsal runs: it has a CPU of its own."""
 
     def __call__(self, rank: int, *args: Any) -> None:
-        told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._size}
-        told |= {"LOCAL_WORLD_SIZE": self._size, "CPU_NUM_DEVICES": 1}
-        os.environ.update({name: str(value) for name, value in told.items()})
-        os.environ.setdefault("MASTER_ADDR", "localhost")
-        os.environ.setdefault("MASTER_PORT", str(self._port))
-        self._function(rank, *args)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
+        os.environ["CPU_NUM_DEVICES"] = "1"
+        super().__call__(rank, *args)
 
 
 # Their group

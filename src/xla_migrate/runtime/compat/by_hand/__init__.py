@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..._backend import uses_torch_xla
+from ..._backend import backend, uses_torch_xla
 
 _PARALLEL = "torch_xla.distributed"
+# What knows processes by itself, and would take each one of a rehearsal for the only one: who takes its place there.
+_REHEARSED = {"XlaFullyShardedDataParallel": "...torch_xla.rehearsed_shards"}
 
 
 class Namespace:
@@ -32,13 +34,21 @@ class Namespace:
             from . import small_things as found
         elif uses_torch_xla():
             importlib.import_module("...torch_xla.modules", __name__)  # it says what is missing
-            found = importlib.import_module(home)
+            if name in _REHEARSED and _rehearses():
+                home = _REHEARSED[name]
+            found = importlib.import_module(home, __name__)
         else:
             found = importlib.import_module(f".{self._stand_ins}", __name__)
         return getattr(found, name)
 
     def __dir__(self) -> list[str]:
         return sorted(self._homes)
+
+
+def _rehearses() -> bool:
+    from ...torch_xla.groups import rehearses
+
+    return rehearses() and backend().replica()[2] > 1
 
 
 spmd = Namespace(
@@ -55,6 +65,23 @@ spmd = Namespace(
         "torch_xla.experimental.spmd_fully_sharded_data_parallel": "SpmdFullyShardedDataParallel",
         "torch_xla.runtime": "addressable_runtime_device_count global_runtime_device_attributes "
         "global_runtime_device_count is_spmd use_spmd",
+    },
+)
+fsdp = Namespace(
+    "fsdp",
+    "Weights that are split over processes, as ``torch_xla.distributed.fsdp`` has them.",
+    "shards",
+    {
+        f"{_PARALLEL}.fsdp": "XlaFullyShardedDataParallel consolidate_sharded_model_checkpoints "
+        "consolidate_sharded_state_dicts",
+    },
+)
+distributed_checkpoint = Namespace(
+    "distributed_checkpoint",
+    "Checkpoints of numbered steps, as ``torch_xla.experimental.distributed_checkpoint`` has them.",
+    "step_checkpoints",
+    {
+        "torch_xla.experimental.distributed_checkpoint": "CheckpointManager SPMDLoadPlanner SPMDSavePlanner prime_optimizer",
     },
 )
 profiler = Namespace(
@@ -104,4 +131,7 @@ helpers = Namespace(
         "torch_xla.utils.utils": "FnDataGenerator SampleGenerator check_env_flag eprint getenv_as parallel_work",
     },
 )
-NAMESPACES = {each.__name__: each for each in (spmd, profiler, counters, loops, helpers)}
+NAMESPACES = {
+    each.__name__: each
+    for each in (spmd, fsdp, distributed_checkpoint, profiler, counters, loops, helpers)
+}
