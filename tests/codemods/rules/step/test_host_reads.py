@@ -198,6 +198,8 @@ def test_sums_that_are_tensors_of_the_device(made: str, line: str, after: str) -
         ("total += loss.item()", "wandb.log({'loss': total})", "wandb.log({'loss': xla.arrived(total)})"),
         ("total += loss.item()", "best = total / 2; return best", "best = total / 2; return xla.arrived(best)"),
         ("history.append(loss.item())", "return sum(history)", "return sum(xla.arrived(history))"),
+        ("history += [loss.item()]", "return sum(history)", "return sum(xla.arrived(history))"),
+        ("history.extend([loss.item(), 2])", "return history", "return xla.arrived(history)"),
         ("history.append(loss.item())", "return np.mean(history)", "return np.mean(xla.arrived(history))"),
         ("history.append(loss.item())", "return history", "return xla.arrived(history)"),
         ("history.append(loss.item())", "torch.save({'a': history}, 'f')", "xla.save({'a': xla.arrived(history)}, 'f')"),
@@ -296,6 +298,8 @@ def test_trackers_are_waited_for_by_the_loader() -> None:
     ("line", "last", "why"),
     [
         ("if loss.item() < best: names.append(step)", "pass", "the script decides on it"),
+        ("other.log({'loss': loss})", "pass", "what `other.log` does with it is not known"),
+        ("history += [loss.item()]\nhistory += args.more", "pass", "is not known to be a list or dict of its own"),
         ("value = loss.item()\nif not math.isfinite(value): sys.exit(1)", "pass", "decides on it whether it goes on"),
         ("best = min(best, loss.item())\nif best < 0.1: sys.exit()", "pass", "the script decides on it"),
         ("value = loss.item()\nif value > best:\n    best = value\n    torch.save(model, 'best')", "pass", "decides on it"),

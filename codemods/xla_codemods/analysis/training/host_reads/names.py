@@ -92,7 +92,7 @@ def stores_and_loads(
         scope = home(script, owner)
         found = scope.find(owner.id)
         assert found is not None
-        stored = [part(b) if b.how == "assign" else None for b in found[1]]
+        stored = [part(b) if b.how == "assign" else _added(b.node) for b in found[1]]
         return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
     definition = class_of(script, owner)
     if definition is None:
@@ -116,6 +116,14 @@ def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
     return stored or [None]
 
 
+def _added(statement: ast.AST) -> ast.expr | None:
+    """`[loss.item()]` of `losses += [loss.item()]`."""
+    match statement:
+        case ast.AugAssign(op=ast.Add(), value=value):
+            return value
+    return None
+
+
 def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
     """`[]` of `self.losses = []` and of `self.losses, self.step = [], 0`."""
     match parent := script.parent(node):
@@ -123,6 +131,8 @@ def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
             return value
         case ast.AnnAssign(value=value):
             return value
+        case ast.AugAssign():
+            return _added(parent)
         case ast.Tuple(elts=targets):
             match script.parent(parent):
                 case ast.Assign(value=ast.Tuple(elts=values), targets=[_]):

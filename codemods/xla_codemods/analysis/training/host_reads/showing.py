@@ -59,8 +59,10 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
         raise Blocked(said(script, read, statement))
     if is_tracked(script, call):
         known = read is call
+    elif is_shown_on_a_console(script, call):
+        known = is_a_number(script, read, tensors)
     else:
-        known = is_shown_on_a_console(script, call) and is_a_number(script, read, tensors)
+        raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known")
     if not known:
         raise Blocked("a tensor is shown as it is: give its `.item()`")
     trail.later.setdefault(call, set()).update(tensors)
