@@ -37,9 +37,9 @@ def in_a_literal(
             yield from kept_in(trail, target)
         case ast.AnnAssign(target=ast.Name() as target) if not is_tuple:
             yield from kept_in(trail, target)
-        case ast.AugAssign(target=owner, op=ast.Add()) if (
-            isinstance(literal, ast.List) and is_owner(owner, trail.script)
-        ):
+        case ast.AugAssign(target=owner, op=ast.Add()) if isinstance(
+            literal, ast.List
+        ) and is_owner(owner, trail.script):
             yield from kept_in(trail, owner)
         case ast.Assign(targets=[target]) if isinstance(literal, ast.Tuple) and (
             found := part_of(target, *_place(literal, node))
