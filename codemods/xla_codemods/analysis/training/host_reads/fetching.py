@@ -105,8 +105,7 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.FormattedValue(value=value) if is_device_tensor(script, value):
             yield "formatting a tensor reads it from the device"
         case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
-            shown = right.elts if isinstance(right, ast.Tuple) else [right]
-            if any(is_device_tensor(script, value) for value in _each(shown)):
+            if any(is_device_tensor(script, value) for value in _each(_shown(right))):
                 yield "formatting a tensor reads it from the device"
         case (
             ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
@@ -139,6 +138,14 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
+
+
+def _shown(right: ast.expr) -> list[ast.expr]:
+    """What `"%s: %.3f" % right` shows."""
+    match right:
+        case ast.Tuple(elts=values) | ast.Dict(values=values):
+            return values
+    return [right]
 
 
 def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
 from ..tensors.device_tensors import losses
+from .placeholders import shows_numbers
 
 if TYPE_CHECKING:
     from ...script import Script
 
 _SHOWN = frozenset("float format int repr round str".split())
-_AS_TEXT = re.compile(r"%[-\d]*[sra]")
 
 
 def is_a_number(script: Script, read: ast.AST, tensors: list[ast.expr]) -> bool:
@@ -24,13 +23,7 @@ def is_a_number(script: Script, read: ast.AST, tensors: list[ast.expr]) -> bool:
         case ast.FormattedValue(conversion=-1):
             texts = {ast.unparse(loss) for loss in losses(script)}
             return all(ast.unparse(tensor) in texts for tensor in tensors)
-        case ast.BinOp(left=ast.Constant(value=str(text))):
-            return not _AS_TEXT.search(text)
-        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
-            return "{}" not in text and "!" not in text
-        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
-            return "%" in text and not _AS_TEXT.search(text)
-    return False
+    return shows_numbers(read, tensors)
 
 
 def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:
