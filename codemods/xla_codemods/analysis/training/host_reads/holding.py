@@ -10,6 +10,7 @@ from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .names import Owner, is_owner, part_of, stores_and_loads
 from .showing import shown_as_it_is
+from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
@@ -133,7 +134,9 @@ def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
     parent = script.parent(load)
     if shown_as_it_is(trail, parent if isinstance(parent, ast.Subscript) else load):
         return
-    raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
+    if text_around(script, load) is None:
+        raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
+    yield Used(load, load)
 
 
 def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
