@@ -31,10 +31,11 @@ from .functions import (
     extreme,
     is_caught,
     is_function_of_numbers,
+    is_own_method,
     parameter,
     takes_values,
 )
-from .holding import given, in_a_literal, kept_in, kept_in_lists_of
+from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of
 from .names import (
     attributes_read,
     calls_of,
@@ -136,7 +137,7 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
             _stored(trail, origin, target)
         case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
             owner, trail.script
-        ):
+        ) and not is_own_method(trail.script, parent):
             if parent.args != [node]:
                 raise Blocked("a list's `append` is asked whether it is there")
             _go(trail, kept_in(trail, owner))
@@ -195,16 +196,16 @@ def _stored(trail: Trail, origin: ast.expr, target: ast.expr) -> None:
 
 def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
     """What a statement, or a `loop` over what holds such numbers, binds it to."""
-    scope = home(trail.script, target)
+    scope, bindings, is_shared = home(trail.script, target)
     bound = loop or trail.script.statement(target)
     trail.names.add((scope, target.id))
     if not trail.is_new((scope, target.id, bound)):
         return
-    found = scope.find(target.id)
-    assert found is not None
-    numbers = [b for b in found[1] if b.node is bound]
+    numbers = [b for b in bindings if b.node is bound]
     for load in loads(trail.script, scope, target.id):
-        reaching = flow.reaching(found[1], load, scope, trail.script.parents)
+        reaching = bindings
+        if not is_shared:
+            reaching = flow.reaching(bindings, load, scope, trail.script.parents)
         if not any(binding in numbers for binding in reaching):
             continue
         if any(b.node is not loop and b.how not in _BOUND for b in reaching):
@@ -370,6 +371,11 @@ def _is_handed_to_a_function(trail: Trail, node: ast.AST) -> bool:
     call = trail.script.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or call.func is node:
         return False
+    if isinstance(parent, ast.keyword):
+        ways = kept_in_keywords(trail, call, node)
+        if ways is not None:
+            _go(trail, ways)
+            return True
     found = parameter(trail.script, call, node)
     if found is None or not takes_values(trail.script, *found):
         return False
