@@ -456,3 +456,38 @@ def test_eager_backends_do_at_once_what_they_are_asked_to() -> None:
     print(type(xla.item(torch.ones(()))).__name__)
     """
     assert _output(body, XLA_MIGRATE_BACKEND="eager")[0] == "step 0 0.0\nfloat\n"
+
+
+def test_texts_are_on_their_way(device: torch.device) -> None:
+    """What they are made of now counts; joined by `+`, formatted, compared and kept they are what the text is."""
+    weight, lines = torch.ones(2, device=device), []
+    before = _reads()
+    for step in range(3):
+        loss = (weight * step).sum()
+        text = xla.computed(lambda step=step, loss=loss: f"{step} {loss.item():.1f}")
+        text += "!"
+        lines.append(xla.computed(lambda text=text: f"<{text}>"))
+        weight.add_(0.0)
+        xla.mark_step()
+    assert _reads() == before
+    assert " ".join(xla.arrived(lines)) == "<0 0.0!> <1 2.0!> <2 4.0!>"
+    assert (f"{text}", text == "2 4.0!", "a " + text, type(xla.arrived(text))) == (
+        "2 4.0!",
+        True,
+        "a 2 4.0!",
+        str,
+    )
+    assert _reads() == before + 1
+    bad = xla.computed(lambda loss=loss: f"{loss.item():d}")
+    with pytest.raises(ValueError, match="format code 'd'"):
+        str(bad)
+
+
+def test_texts_are_made_in_other_threads_too(device: torch.device) -> None:
+    loss = torch.ones(2, device=device).sum()
+    text = xla.computed(lambda loss=loss: f"{loss.item():.1f}")
+    made: list[str] = []
+    thread = threading.Thread(target=lambda: made.append(f"{text} at {text}"))
+    thread.start()
+    thread.join()
+    assert made == ["2.0 at 2.0"]

@@ -21,7 +21,7 @@ _READS = _OF_TENSORS | {"state_dict"}
 _SHORT = 3  # statements of a function that only reads
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _CLOSURES = frozenset(
-    {f"{library_types.RUNTIME}.{name}" for name in ("add_step_closure", "later")}
+    {f"{library_types.RUNTIME}.{name}" for name in ("add_step_closure", "computed", "later")}
     | {"torch_xla.core.xla_model.add_step_closure"}
 )
 _CONTEXTS = frozenset({f"{library_types.RUNTIME}.marked_step", "torch_xla.step"})
@@ -73,14 +73,21 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving; not what XLA503
     has read later.
     """
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        if script.dotted(statement.value.func) in _CLOSURES:
-            return False  # it is called when the mark has been made
-    found = [node for node in walk(statement) if _fetches(script, node)]
+    found = [node for node in _now(script, statement) if _fetches(script, node)]
     if not found or not script.reads_later or has_replicas(script):
         return bool(found)  # with several replicas what is read later is launched by itself, too
     later = made_later(script)
     return not all(any(inside in later for inside in walk(node)) for node in found)
+
+
+def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:
+    """What runs with `statement`; closures are called when the mark has been made."""
+    work: list[ast.AST] = [statement]
+    while work:
+        node = work.pop()
+        if not (isinstance(node, ast.Call) and script.dotted(node.func) in _CLOSURES):
+            yield node
+            work += ast.iter_child_nodes(node)
 
 
 def _fetches(script: Script, node: ast.AST) -> bool:

@@ -1,4 +1,7 @@
-"""A number that is on its way: arithmetic with it gives such numbers too, everything else waits for it."""
+"""A number that is on its way: arithmetic with it gives such numbers too, everything else waits for it.
+
+So may be what is computed of numbers, as a text.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,7 @@ def compute(operation: Callable[..., Any], *operands: Any) -> Any:
     return operation(*map(_known, operands))
 
 
-_NUMBERS = (Number, int, float, bool)
+_NUMBERS = (Number, int, float, bool, str)  # texts are joined by +
 _BINARY = "add sub mul truediv floordiv mod pow".split()
 _UNARY = "neg pos abs".split()
 _ASKED = "lt le gt ge eq ne".split()

@@ -67,19 +67,26 @@ def computed(function: Callable[..., Any], *numbers: Any) -> Any:
     """``function(*numbers)``, when those of the numbers have come that are on their way.
 
     Args:
-        function: ``min``, ``max``, ``math.exp`` or another that computes a number of numbers, and
-            does nothing else. What it raises is raised where the result is used.
+        function: ``min``, ``max``, ``math.exp`` or another that computes a number of numbers, or a
+            text, and does nothing else. What it raises is raised where the result is used. A function
+            made in a loop has what it uses of now as defaults, as for :func:`later`, tensors too.
         numbers: Python numbers, and those of :func:`item`.
 
     Returns:
-        A number on its way; the function's result itself where all are there already.
+        A number or text on its way; the function's result itself where all are there already.
 
     Example:
         >>> largest = xla.computed(max, xla.item(model(x).sum()), 0.0)
         >>> largest >= 0
         True
+        >>> text = xla.computed(lambda step=3, loss=model(x).sum(): f"step {step}: {loss.ndim}")
+        >>> print(text)
+        step 3: 0
     """
-    return compute(function, *numbers)
+    values = getattr(function, "__defaults__", None) or ()
+    if not any(map(has_waiting, values)) or not queue.is_ours():
+        return compute(function, *numbers)
+    return Number(None, lambda *given: function(*map(here, given)), (*numbers, *map(held, values)))
 
 
 def later(call: Callable[..., Any], to: Any = None) -> None:

@@ -71,7 +71,7 @@ def here(value: Any) -> Any:
     if type(value) is Number:
         return value.wait()
     if type(value) is Snapshot:
-        return value.host
+        return value.read()
     if type(value) in (list, collections.deque):
         for index, part in enumerate(value):
             value[index] = here(part)

@@ -417,6 +417,7 @@ class Chunked({base}):
         ("losses.append(loss.item())", 0),
         ("print(step, loss.item())", 0),
         ('print(f"{step} {loss.item():.3f}")', 0),
+        ('text = f"{step} {loss.item():.3f}"\n        losses.append(text + "%.3f" % loss.item())', 0),
         ("running += float(loss)\n        ema.update(model)", 0),
         ("if step % 10 == 0:\n            print(loss.item())", 1),
         ("if loss.item() > 10:\n            break", 1),

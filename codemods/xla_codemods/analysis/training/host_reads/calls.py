@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 Shown = ast.Call | ast.AugAssign | ast.If  # what is made later
+Made = Shown | ast.expr  # and texts, which are computed later
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _PASSING = frozenset({"cpu", "detach", "numpy"})
@@ -45,6 +46,13 @@ def made_later(
     return _Later(script, call, reads, numbers).edits()
 
 
+def computed_later(
+    script: Script, text: ast.expr, reads: Collection[ast.AST], numbers: Collection[ast.AST]
+) -> list[Edit]:
+    """The edits that have `text` on its way, in the same words."""
+    return _Later(script, text, reads, numbers).computed()
+
+
 def tensor_of(number: ast.Call) -> ast.expr:
     """What `number` reads: `loss` of `loss.detach().cpu().item()` and of `float(loss)`."""
     operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
@@ -59,7 +67,7 @@ class _Later:
     def __init__(
         self,
         script: Script,
-        call: Shown,
+        call: Made,
         reads: Collection[ast.AST],
         numbers: Collection[ast.AST],
     ) -> None:
@@ -73,10 +81,28 @@ class _Later:
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
-    def edits(self) -> list[Edit]:
-        file = None
+    def computed(self) -> list[Edit]:
+        self._refuse_caught()
+        assert isinstance(self.call, ast.expr)
+        self._visit(self.call)
+        text = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
+        return [*self.inner, Replace(self.call, text, (self.call,))]
+
+    def _refuse_caught(self) -> None:
         if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
             raise Blocked("what it raises is caught")
+
+    def _defaults(self) -> str:
+        if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
+            raise Blocked("the text of what is computed is shown with it")
+        return ", ".join(
+            f"{name}={text}"
+            for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
+        )
+
+    def edits(self) -> list[Edit]:
+        file = None
+        self._refuse_caught()
         shown = self.call
         if isinstance(shown, ast.If):
             self._visit(shown.test)
@@ -92,12 +118,7 @@ class _Later:
             for argument in (*shown.args, *shown.keywords):
                 if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
                     self._visit(argument)
-        if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
-            raise Blocked("the text of what is computed is shown with it")
-        defaults = ", ".join(
-            f"{name}={text}"
-            for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
-        )
+        defaults = self._defaults()
         if isinstance(self.call, ast.AugAssign):
             owner = self.script.segment(self.call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
@@ -153,6 +174,8 @@ class _Later:
             self.is_conditional = before
         elif self._is_later(node):  # computed now, it would read now
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
+        elif isinstance(node, ast.expr) and is_device_tensor(self.script, node):
+            raise Blocked(f"`{ast.unparse(node)}`, a tensor, is shown as it is")
         elif not is_stable(self.script, node):
             self._computed_now(node)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ... import flow
 from ...inference.values import ARRAY, TENSOR
@@ -18,6 +19,7 @@ from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .formatted import (
+    is_a_number,
     is_formatted,
     is_only_formatted,
     is_text,
@@ -29,10 +31,11 @@ from .functions import (
     extreme,
     is_caught,
     is_function_of_numbers,
+    is_own_method,
     parameter,
     takes_values,
 )
-from .holding import given, in_a_literal, kept_in, kept_in_lists_of
+from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of
 from .names import (
     attributes_read,
     calls_of,
@@ -44,14 +47,18 @@ from .names import (
     refuse_listed_attributes,
 )
 from .on_device import is_added_on_the_device
-from .showing import ask_later
+from .showing import ask_later, show_tensors
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
     is_written_to_a_file,
     shown_now_and_then,
 )
+from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
+
+if TYPE_CHECKING:
+    from ...script import Script
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -82,9 +89,9 @@ def follow_number(trail: Trail, node: ast.expr) -> None:
     """`node` gives a number on its way."""
     origin, parent = node, trail.script.parent(node)
     while True:
-        if isinstance(parent, ast.BinOp) and isinstance(parent.op, _ARITHMETIC):
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, _of(trail)):
             if node is parent.right and is_text(parent.left):
-                return _used(trail, origin, parent)
+                return _used(trail, origin, node)
             if isinstance(parent.op, _FAILING) and is_caught(trail.script, parent):
                 return trail.ask(origin, "what its arithmetic raises is caught")
             _other_side(trail, parent.right if node is parent.left else parent.left)
@@ -99,11 +106,17 @@ def follow_number(trail: Trail, node: ast.expr) -> None:
     _used_by(trail, origin, node, parent)
 
 
+def _of(trail: Trail) -> tuple[type[ast.operator], ...]:
+    """What numbers on their way, or texts, are computed with."""
+    return (ast.Add,) if trail.is_text else _ARITHMETIC
+
+
 def _is_computed_later(trail: Trail, origin: ast.expr, call: ast.Call) -> bool:
     """True if `call`, a function of numbers, is kept as a number in every step: `best = min(best, loss.item())`."""
     statement = trail.script.statement(call)
     return (
         origin in trail.always
+        and not trail.is_text
         and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
         and is_function_of_numbers(trail.script, call)
     )
@@ -120,11 +133,11 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
             is_added_on_the_device(trail.script, node, origin, target)
         ):
             trail.on_device.add(origin)
-        case ast.AugAssign(target=target, op=op) if isinstance(op, _ARITHMETIC):
+        case ast.AugAssign(target=target, op=op) if isinstance(op, _of(trail)):
             _stored(trail, origin, target)
         case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[_]) if is_owner(
             owner, trail.script
-        ):
+        ) and not is_own_method(trail.script, parent):
             if parent.args != [node]:
                 raise Blocked("a list's `append` is asked whether it is there")
             _go(trail, kept_in(trail, owner))
@@ -145,7 +158,11 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
             _go(trail, in_a_literal(trail, origin, node, parent))
         case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return
-        case ast.Compare() if origin in trail.always and (found := extreme(trail.script, parent)):
+        case ast.Compare() if (
+            origin in trail.always
+            and not trail.is_text
+            and (found := extreme(trail.script, parent))
+        ):
             trail.extremes[found.statement] = found
             if isinstance(found.value, ast.Call):
                 trail.read.add(found.value)
@@ -179,16 +196,16 @@ def _stored(trail: Trail, origin: ast.expr, target: ast.expr) -> None:
 
 def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
     """What a statement, or a `loop` over what holds such numbers, binds it to."""
-    scope = home(trail.script, target)
+    scope, bindings, is_shared = home(trail.script, target)
     bound = loop or trail.script.statement(target)
     trail.names.add((scope, target.id))
     if not trail.is_new((scope, target.id, bound)):
         return
-    found = scope.find(target.id)
-    assert found is not None
-    numbers = [b for b in found[1] if b.node is bound]
+    numbers = [b for b in bindings if b.node is bound]
     for load in loads(trail.script, scope, target.id):
-        reaching = flow.reaching(found[1], load, scope, trail.script.parents)
+        reaching = bindings
+        if not is_shared:
+            reaching = flow.reaching(bindings, load, scope, trail.script.parents)
         if not any(binding in numbers for binding in reaching):
             continue
         if any(b.node is not loop and b.how not in _BOUND for b in reaching):
@@ -280,6 +297,10 @@ def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
 
 def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
     """`node` is formatted, or handed to a call, or anything else."""
+    if trail.is_text and origin not in trail.always:
+        if not _is_printed(trail.script, node):
+            trail.wrapped.add(origin)
+        return
     statement = trail.script.statement(origin)
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and leads_to(trail.script, node, call):
@@ -308,7 +329,40 @@ def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
         if shown_now_and_then(trail.script, statement) is not None:
             ask_later(trail, statement, [origin])
             return
-    trail.ask(origin, said(trail.script, node, statement))
+    if not _is_put_into_a_text(trail, node, [origin]):
+        trail.ask(origin, said(trail.script, node, statement))
+
+
+def _is_printed(script: Script, node: ast.AST) -> bool:
+    """`print(message)`, `f"{message}"`, which take a text on its way as they take any object."""
+    match script.parent(node):
+        case ast.FormattedValue():
+            return True
+        case ast.Call(func=ast.Name(id="print") as func, args=args):
+            return node in args and script.index.scope(func).find("print") is None
+    return False
+
+
+def _is_put_into_a_text(trail: Trail, node: ast.AST, read: Iterable[ast.AST]) -> bool:
+    """True if `node`, of which `read` are the reads, is formatted in every step, into a text that is followed."""
+    text = text_around(trail.script, node)
+    if text is None or text not in trail.always:
+        return False
+    known = text in trail.texts
+    trail.texts.setdefault(text, set()).update(read)
+    if not known:
+        follow_number(trail.of_text(), text)
+    return True
+
+
+def follow_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
+    """`read` shows `tensors` themselves, in a call or in a text."""
+    if show_tensors(trail, read, tensors):
+        return
+    if tensors and is_a_number(trail.script, read, tensors):
+        if _is_put_into_a_text(trail, tensors[0], tensors):
+            return
+    raise Blocked(said(trail.script, read, trail.script.statement(read)))
 
 
 def _is_handed_to_a_function(trail: Trail, node: ast.AST) -> bool:
@@ -317,6 +371,11 @@ def _is_handed_to_a_function(trail: Trail, node: ast.AST) -> bool:
     call = trail.script.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or call.func is node:
         return False
+    if isinstance(parent, ast.keyword):
+        ways = kept_in_keywords(trail, call, node)
+        if ways is not None:
+            _go(trail, ways)
+            return True
     found = parameter(trail.script, call, node)
     if found is None or not takes_values(trail.script, *found):
         return False

@@ -136,6 +136,39 @@ def takes_values(script: Script, function: FunctionNode, name: str) -> bool:
 
 def parameter(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
     """The function of this file that `call` calls, and the parameter that takes the argument `node`."""
+    found = _called(script, call)
+    if found is None:
+        return None
+    definition, names = found
+    if node in call.args:
+        place = call.args.index(node)
+        return (definition, names[place]) if place < len(names) else None
+    for given in call.keywords:
+        if given.value is node and given.arg in {
+            *names,
+            *(a.arg for a in definition.args.kwonlyargs),
+        }:
+            return definition, str(given.arg)
+    return None
+
+
+def keywords_of(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
+    """The function, and its `**stats`, if that takes the argument `node`: `loss=node`, or a dict, `**node`."""
+    found = _called(script, call)
+    if found is None or found[0].args.kwarg is None or parameter(script, call, node):
+        return None
+    if not any(given.value is node for given in call.keywords):
+        return None
+    return found[0], found[0].args.kwarg.arg
+
+
+def is_own_method(script: Script, call: ast.Call) -> bool:
+    """True if `logger.append(...)` calls a method of a class that stands here, and not a list's."""
+    return script.local_method(call.func, script.index.scope(call)) is not None
+
+
+def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:
+    """The function or method of this file, and its parameters, without `self`."""
     scope = script.index.scope(call)
     definition = script.value(call.func, scope).definition
     method = None
@@ -148,15 +181,9 @@ def parameter(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNo
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
         return None
     names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
-    if method is not None:
-        names = names[1:]
-    if node in call.args:
-        place = call.args.index(node)
-        return (definition, names[place]) if place < len(names) else None
-    for given in call.keywords:
-        if given.value is node and given.arg in {
-            *names,
-            *(a.arg for a in definition.args.kwonlyargs),
-        }:
-            return definition, str(given.arg)
-    return None
+    is_bound = method is not None or (
+        isinstance(script.parent(definition), ast.ClassDef)
+        and isinstance(call.func, ast.Attribute)
+        and script.value(call.func.value, scope).has(INSTANCE)
+    )
+    return definition, names[1:] if is_bound else names

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from .blocked import Blocked
 from .formatted import holds_lists, is_container
-from .names import Owner, is_owner, part_of, stores_and_loads
+from .functions import is_own_method, keywords_of, parameter, takes_values
+from .names import Owner, is_owner, loads, part_of, stores_and_loads
 from .showing import shown_as_it_is
+from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
+    from ...scopes import FunctionNode
     from ...script import Script
 
 # Methods that add to a container, or take from it, and tell nothing.
@@ -20,7 +23,7 @@ _CHANGING = frozenset({"append", "clear", "extend", "update"})
 _PARTS = frozenset({"items", "values"})
 _TAKING = (
     *(ast.Call, ast.FormattedValue, ast.BinOp, ast.Subscript),
-    *(ast.comprehension, ast.For, ast.keyword),
+    *(ast.comprehension, ast.For, ast.keyword, ast.Starred),
 )
 
 
@@ -46,9 +49,11 @@ def in_a_literal(
         ):
             yield Stored(origin, found)
         case ast.Call(func=ast.Attribute(attr="append" | "extend", value=owner), args=[_]) if (
-            is_owner(owner, trail.script)
+            is_owner(owner, trail.script) and not is_own_method(trail.script, outer)
         ):
             yield from kept_in(trail, owner)
+        case ast.Call() | ast.keyword() if taken := _taking(trail.script, literal):
+            yield from _kept_in_parameter(trail, *taken)
         case ast.Return():
             held = Held(*_place(literal, node)) if isinstance(literal, ast.Tuple) else Held()
             yield Returned(origin, outer, held)
@@ -90,6 +95,36 @@ def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
         yield from _contained_used(trail, load)
 
 
+def kept_in_keywords(trail: Trail, call: ast.Call, node: ast.AST) -> list[Next] | None:
+    """`report(loss=loss.item())`, where a function of this file has `**stats`; None where it has not."""
+    found = keywords_of(trail.script, call, node)
+    return None if found is None else list(_kept_in_parameter(trail, *found))
+
+
+def _taking(script: Script, node: ast.AST) -> tuple[FunctionNode, str] | None:
+    """The function of this file that the list or dict `node` is handed to, and the parameter that takes it."""
+    parent = script.parent(node)
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or call.func is node:
+        return None
+    found = parameter(script, call, node)
+    if found is not None:
+        return found if takes_values(script, *found) else None
+    is_spread = isinstance(parent, ast.keyword) and parent.arg is None
+    return keywords_of(script, call, node) if is_spread else None
+
+
+def _kept_in_parameter(trail: Trail, function: FunctionNode, name: str) -> Iterator[Next]:
+    """A list or dict is handed to `function` as its parameter `name`."""
+    scope = trail.script.inference.scopes[function]
+    if not trail.is_new((scope, name, "handed")):
+        return
+    if len(scope.bindings.get(name, ())) != 1:
+        raise Blocked(f"`{name}` is other things, too")
+    for load in loads(trail.script, scope, name):
+        yield from _contained_used(trail, load)
+
+
 def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]:
     """A list or dict is used, by its name or as an entry of another."""
     script = trail.script
@@ -97,6 +132,11 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
     match parent:
         case ast.Attribute(attr=name) if name in _CHANGING:
             if isinstance(script.parent(script.parents[parent]), ast.Expr):
+                return
+        case ast.Attribute(attr="get" | "pop"):
+            call = script.parent(parent)
+            if isinstance(call, ast.Call) and call.func is parent:
+                yield Arriving(call)
                 return
         case ast.Call(func=ast.Name(id="len")):
             return
@@ -137,7 +177,12 @@ def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
     parent = script.parent(load)
     if shown_as_it_is(trail, parent if isinstance(parent, ast.Subscript) else load):
         return
-    raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
+    if taken := _taking(script, load):
+        yield from _kept_in_parameter(trail, *taken)
+        return
+    if text_around(script, load) is None:
+        raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
+    yield Used(load, load)
 
 
 def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
@@ -183,7 +228,17 @@ def _iterated(script: Script, load: ast.expr) -> ast.For | None:
     if isinstance(node, ast.Attribute) and node.attr in _PARTS:
         child = script.parents[node]
         node = script.parent(child)
+    if _is_enumerated(node):
+        assert node is not None
+        child, node = node, script.parent(node)
     return node if isinstance(node, ast.For) and node.iter is child else None
+
+
+def _is_enumerated(node: ast.AST | None) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="enumerate"), args=[_]):
+            return True
+    return False
 
 
 def _values(script: Script, load: ast.expr, target: ast.expr) -> list[ast.Name]:
@@ -191,6 +246,8 @@ def _values(script: Script, load: ast.expr, target: ast.expr) -> list[ast.Name]:
     parent = script.parent(load)
     is_items = isinstance(parent, ast.Attribute) and parent.attr == "items"
     match target:
+        case ast.Tuple(elts=[_, ast.Name() as value]) if not is_items and _is_enumerated(parent):
+            return [value]
         case ast.Name():
             if is_items:
                 raise Blocked(f"`{target.id}` is a key with its value")

@@ -12,45 +12,48 @@ from ..tensors.running_sums import part
 from .blocked import Blocked
 
 if TYPE_CHECKING:
+    from ...bindings import Binding
     from ...script import Script
 
 Owner = ast.Name | ast.Attribute
 # What options of the command line are called.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _LISTING = ("asdict", "astuple", "vars")
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def home(script: Script, node: ast.Name) -> Scope:
-    """The function (or module) whose name `node` is; `Blocked` where others change it, too."""
+def home(script: Script, node: ast.Name) -> tuple[Scope, list[Binding], bool]:
+    """The function, or module, whose name `node` is, all that binds it, and whether other functions do so, too.
+
+    `Blocked` where other modules may.
+    """
     scope = script.index.scope(node)
     found = scope.find(node.id)
-    if found is None or found[0] is not scope or node.id in scope._globals:
+    if found is None or isinstance(found[0].node, ast.ClassDef):
         raise Blocked(f"`{node.id}` is not of this function alone")
-    if isinstance(scope.node, ast.Module) and script.is_imported_elsewhere(node.id):
+    owner = found[0]
+    if isinstance(owner.node, ast.Module) and script.is_imported_elsewhere(node.id):
         raise Blocked(f"`{node.id}` is imported elsewhere")
-    return scope
+    others = [
+        binding
+        for inner in script.inference.scopes.values()
+        if inner is not owner and node.id in inner._globals and _is_of(inner, node.id, owner)
+        for binding in inner.bindings.get(node.id, ())
+    ]
+    return owner, [*owner.bindings.get(node.id, ()), *others], bool(others)
 
 
-def loads(script: Script, scope: Scope, name: str) -> list[ast.Name]:
-    """Where `name` of `scope` is read; `Blocked` where a function inside reads it."""
-    found: list[ast.Name] = []
-    for node, inner in script.index.of(ast.Name):
-        if node.id != name or not isinstance(node.ctx, ast.Load):
-            continue
-        if inner.find(name) != scope.find(name):
-            continue
-        if _around_comprehensions(inner) is not scope:
-            raise Blocked(f"`{name}` is read in another function")
-        found.append(node)
-    return found
+def loads(script: Script, owner: Scope, name: str) -> list[ast.Name]:
+    """Where `name` of `owner` is read, in functions inside, too."""
+    return [
+        node
+        for node, inner in script.index.of(ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load) and _is_of(inner, name, owner)
+    ]
 
 
-def _around_comprehensions(scope: Scope) -> Scope:
-    """The function that runs a comprehension's parts."""
-    while isinstance(scope.node, _COMPREHENSIONS) and scope.parent is not None:
-        scope = scope.parent
-    return scope
+def _is_of(scope: Scope, name: str, owner: Scope) -> bool:
+    found = scope.find(name)
+    return found is not None and found[0] is owner
 
 
 def part_of(target: ast.expr, place: int, length: int) -> ast.expr | None:
@@ -89,10 +92,8 @@ def stores_and_loads(
 ) -> tuple[object, list[ast.expr | None], list[Owner]]:
     """A name of this function, or `self.losses` of a class: which it is, what it is bound to, and where it is read."""
     if isinstance(owner, ast.Name):
-        scope = home(script, owner)
-        found = scope.find(owner.id)
-        assert found is not None
-        stored = [part(b) if b.how == "assign" else _added(b.node) for b in found[1]]
+        scope, bindings, _ = home(script, owner)
+        stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
         return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
     definition = class_of(script, owner)
     if definition is None:

@@ -12,11 +12,10 @@ from ...nodes import walk
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
-from .calls import Shown, made_later, tensor_of
+from .calls import Shown, computed_later, made_later, tensor_of
 from .deciding import decided_on_the_device
-from .flow import follow_number
+from .flow import follow_number, follow_tensors
 from .functions import Extreme
-from .showing import show_tensors
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def plan(
             continue
         try:
             trail = Trail(script, always)
-            show_tensors(trail, read, list(_tensors(script, read)))
+            follow_tensors(trail, read, list(_tensors(script, read)))
             _is_marked(script, read)
             trails[read] = trail
         except Blocked as blocked:
@@ -220,7 +219,12 @@ def _groups(trails: dict[ast.AST, Trail], numbers: dict[ast.AST, ast.Call]) -> l
     """The reads that end up in the same names or calls, together."""
     groups: list[tuple[set[object], list[ast.AST]]] = []
     for read, trail in trails.items():
-        things: set[object] = {*trail.names, *trail.later, numbers.get(read, read)}
+        things: set[object] = {
+            *trail.names,
+            *trail.later,
+            *trail.texts,
+            numbers.get(read, read),
+        }
         members = [read]
         apart = []
         for others, reads in groups:
@@ -243,7 +247,10 @@ def _edits(
     wrapped: dict[ast.expr, None] = {}
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
+    texts: dict[ast.expr, set[ast.AST]] = {}
     for read in group:
+        for text, nodes in trails[read].texts.items():
+            texts.setdefault(text, set()).update(nodes)
         for call, nodes in trails[read].later.items():
             shown.setdefault(call, set()).update(nodes)
         wrapped.update(dict.fromkeys(sorted(trails[read].wrapped, key=_place)))
@@ -253,7 +260,7 @@ def _edits(
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
     reads.update(*(trails[read].read for read in group))
-    in_calls = {node for nodes in shown.values() for node in nodes if node in reads}
+    in_calls = reads & {node for nodes in (*shown.values(), *texts.values()) for node in nodes}
     on_device = set().union(*(trails[read].on_device for read in group))
     asked = {node for statement in extremes for node in walk(statement.test)}
     for number in sorted(reads - in_calls - on_device - asked, key=_place):
@@ -263,7 +270,11 @@ def _edits(
     for call, nodes in shown.items():
         _shows_no_other_reads(script, call, reads)
         yield from made_later(script, call, nodes & reads, nodes - reads)
-    for call in computed:
+    for text, nodes in texts.items():
+        _shows_no_other_reads(script, text, reads)
+        yield from computed_later(script, text, nodes & reads, nodes - reads)
+    in_texts = {node for text in texts for node in walk(text)}
+    for call in (call for call in computed if call not in in_texts):
         function = script.segment(call.func)
         holes = ", ".join(f"{{{k}}}" for k in range(len(call.args)))
         yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))

@@ -11,7 +11,7 @@ from ..tensors.device_tensors import may_be_read
 from .blocked import Blocked
 from .calls import condition_shows
 from .collecting import collecting
-from .formatted import is_a_number, leads_to, said
+from .formatted import is_a_number, leads_to
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
@@ -41,8 +41,8 @@ def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
     return True
 
 
-def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
-    """`read` shows `tensors` themselves. Copies on the host look the same where one number is formatted."""
+def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
+    """True if `read` shows `tensors` themselves in a call. Copies on the host look the same where one number is formatted."""
     script = trail.script
     statement = script.statement(read)
     call = statement.value if isinstance(statement, ast.Expr) else None
@@ -51,21 +51,24 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
         trail.read.add(read)
         trail.names.add((kept.scope, kept.name))
         trail.together |= kept.others
-        return
+        return True
     if isinstance(read, ast.If) and shown_now_and_then(script, read) is not None:
         ask_later(trail, read, tensors)
-        return
+        return True
     if not isinstance(call, ast.Call) or not tensors or not leads_to(script, read, call):
-        raise Blocked(said(script, read, statement))
+        return False
     if is_tracked(script, call):
         known = read is call
     elif is_shown_on_a_console(script, call):
         known = is_a_number(script, read, tensors)
     else:
+        if is_a_number(script, read, tensors):
+            return False
         raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known")
     if not known:
         raise Blocked("a tensor is shown as it is: give its `.item()`")
     trail.later.setdefault(call, set()).update(tensors)
+    return True
 
 
 def ask_later(trail: Trail, statement: ast.If, asked: Iterable[ast.expr]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .blocked import Blocked
@@ -33,15 +33,22 @@ class Trail:
     together: set[ast.AST] = field(default_factory=set)
     names: set[object] = field(default_factory=set)
     made: set[ast.AST] = field(default_factory=set)  # calls of functions that return a list or dict
-    _seen: set[object] = field(default_factory=set)
+    # Texts on their way, with what is read in them.
+    texts: dict[ast.expr, set[ast.AST]] = field(default_factory=dict)
+    is_text: bool = False  # what is followed is one of them
+    _seen: set[tuple[bool, object]] = field(default_factory=set)
 
     def is_new(self, thing: object) -> bool:
         """True when `thing` is come to for the first time."""
-        if thing in self._seen:
+        if (self.is_text, thing) in self._seen:
             return False
-        self._seen.add(thing)
+        self._seen.add((self.is_text, thing))
         self.names.add(thing)
         return True
+
+    def of_text(self) -> Trail:
+        """The same, for a text that is on its way."""
+        return replace(self, is_text=True)
 
     def ask(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""

@@ -1,0 +1,85 @@
+"""Reads that other functions see: by names that they share, as `**stats`, and in lists that they are handed."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import migrated
+
+SCRIPT = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+{functions}
+
+def train(model, batches: DataLoader, optimizer):
+    device = torch.device("cuda")
+{before}
+    for step, (x, y) in enumerate(batches):
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+{line}
+{last}
+"""
+
+
+def _script(functions: str, before: str, line: str, last: str) -> str:
+    return SCRIPT.format(
+        functions=functions,
+        before=indent(before, " " * 4),
+        line=indent(line, " " * 8),
+        last=indent(last, " " * 4),
+    )
+
+
+@pytest.mark.parametrize(
+    ("functions", "before", "line", "last", "after"),
+    [
+        # names of the module, and of functions around
+        ("history = []", "", "history.append(loss.item())", "print(sum(history))", ["history.append(xla.item(loss))", "print(sum(xla.arrived(history)))"]),
+        ("history = {'loss': []}\ndef show():\n    print(max(history['loss']))", "", "history['loss'].append(loss.item())", "show()", ["history['loss'].append(xla.item(loss))", "print(max(xla.arrived(history['loss'])))"]),
+        ("total = 0.0\ndef mean(n):\n    return total / n", "global total", "total += loss.item()", "print(mean(3))", ["total += xla.item(loss)", "return xla.arrived(total) / n"]),
+        ("", "total = 0.0\ndef add(value):\n    nonlocal total\n    total += value", "add(loss.item())", "return total", ["add(xla.item(loss))", "return xla.arrived(total)"]),
+        ("", "losses = []\ndef keep(value):\n    losses.append(value)", "keep(loss.item())", "return lambda: losses[-1]", ["keep(xla.item(loss))", "return lambda: xla.arrived(losses[-1])"]),
+        ("", "total = 0.0", "total += loss.item()", "return lambda: total", ["return lambda: xla.arrived(total)"]),
+        # what takes several by name
+        ("def report(step, **stats):\n    print(step, stats)", "", "report(step, loss=loss.item())", "", ["report(step, loss=xla.item(loss))", "xla.later(lambda step=step, stats=stats: print(step, stats))"]),
+        ("def report(**stats):\n    for k, v in stats.items():\n        print(k, v)", "", "stats = {'loss': loss.item()}\nreport(**stats)", "", ["stats = {'loss': xla.item(loss)}", "xla.later(lambda k=k, v=v: print(k, v))"]),
+        ("def report(stats):\n    print(f\"{stats['loss']:.3f}\")", "", "report({'loss': loss.item()})", "", ["report({'loss': xla.item(loss)})"]),
+        ("class Log:\n    def __init__(self):\n        self.rows = {'loss': []}\n    def append(self, values):\n        for k, v in enumerate(values):\n            self.rows['loss'].append(v)", "log = Log()", "log.append([step, loss.item()])", "print(log.rows['loss'][-1])", ["log.append([step, xla.item(loss)])"]),
+        # dicts of sums
+        ("", "sums = {}", "stats = {'a': loss.item()}\nfor k, v in stats.items():\n    sums[k] = sums.get(k, 0) + v", "return sums", ["stats = {'a': xla.item(loss)}", "return xla.arrived(sums)"]),
+        ("", "rows = []", "rows.append((step, loss.item()))", "steps, losses = zip(*rows)", ["rows.append((step, xla.item(loss)))", "steps, losses = zip(*xla.arrived(rows))"]),
+    ],
+)  # fmt: skip
+def test_read_later(functions: str, before: str, line: str, last: str, after: list[str]) -> None:
+    lines = [text.strip() for text in migrated(_script(functions, before, line, last)).splitlines()]
+    for expected in after:
+        assert expected in lines
+
+
+@pytest.mark.parametrize(
+    ("functions", "before", "line", "why"),
+    [
+        ("history = []\ndef worst():\n    return sorted(history)[0]", "", "history.append(loss.item())\nif worst() > 3: raise SystemExit", "`history` is asked for in every step"),
+        ("total = 0.0\ndef stop():\n    return total > 9", "global total", "total += loss.item()\nif stop(): break", "the script decides on it"),
+        ("class Bag:\n    total = 0.0\n    def add(self, v):\n        Bag.total += v", "bag = Bag()", "bag.add(loss.item())", ""),
+        ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: raise SystemExit", "", "report(loss=loss.item())", "whether it goes on"),
+        ("def report(stats):\n    stats = dict(stats)\n    print(stats)", "", "report({'loss': loss.item()})", "`stats` is other things, too"),
+        ("def report(**stats):\n    send(stats)", "", "report(loss=loss.item())", "`stats` is asked for in every step"),
+    ],
+)  # fmt: skip
+def test_stays(functions: str, before: str, line: str, why: str) -> None:
+    source = _script(functions, before, line, "pass")
+    after = migrated(source)
+    for spelled in ("xla.item", "xla.later", "xla.computed", "xla.arrived"):
+        assert spelled not in after
+    said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert any(why in message for message in said), said
