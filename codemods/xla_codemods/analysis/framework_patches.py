@@ -22,12 +22,12 @@ MADE_WITH_ACCELERATE = (
 
 def patched_before(
     script: Script,
-    call: ast.Call,
+    call: ast.Call | ast.ClassDef,
     patch: str,
     made: Collection[str],
     is_left: Callable[[ast.Call], bool] = lambda call: False,
 ) -> Edit | None:
-    """The edit that calls the runtime's `patch` before `call`.
+    """The edit that calls the runtime's `patch` before `call`, or before a class.
 
     None where the file says so already, or where another call of `made`, by dotted name, brings it: one that is not left, and
     has run whenever `call` runs.

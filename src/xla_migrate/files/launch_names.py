@@ -59,6 +59,7 @@ _IN_SETTINGS = (
 
 _LIMIT = 1 << 20  # bytes
 _ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".yml", ".yaml", ".dockerfile")
+_RECIPES = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile")
 _DOCKERFILES = ("Dockerfile", "dockerfile", "Containerfile")
 # What is no Dockerfile, though it begins so: copies, templates and texts.
 _OTHERS = ("~", ".bak", ".old", ".py", ".ipynb", ".md", ".rst", ".txt", ".j2", ".dockerignore")
@@ -72,7 +73,16 @@ def may_launch(name: str) -> bool:
         return name.endswith((".txt", ".in"))
     if name.endswith(".json"):  # of which there are many, and few are read
         return any(word in name.lower() for word in _NAMES_OF_SETTINGS)
+    if is_of_recipes(name):
+        return True
     return name.startswith(_DOCKERFILES) and ".orig" not in name and not name.endswith(_OTHERS)
+
+
+def is_of_recipes(name: str) -> bool:
+    """True if a file of this name is a Makefile, or one of `just`."""
+    if name in _RECIPES or name.endswith((".mk", ".just")):
+        return True
+    return name.startswith("Makefile.") and ".orig" not in name and not name.endswith(_OTHERS)
 
 
 def concerns_a_launch(data: bytes, name: str) -> bool:

@@ -76,6 +76,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS
 from ...analysis.frameworks.configurations import for_trainer
+from ...analysis.frameworks.derived import derives, makings
 from ...analysis.frameworks.lightning import (
     GPUS,
     HALVES,
@@ -252,8 +253,17 @@ def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield from _of_call(script, call, _OF_LOADING)
 
 
-@RULE.node(ast.ClassDef, mentions=("arguments", "config"))
-def of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+@RULE.node(ast.ClassDef, mentions=("arguments", "config", "trainer", "fabric", "lightningcli"))
+def of_classes(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class CLI(LightningCLI)`, `class MyTrainer(L.Trainer)`, and the fields of arguments."""
+    for made, look in ((_CLIS, of_command_line), (_LIGHTNINGS, of_lightning)):
+        if derives(script, node, made):
+            for call in makings(script, node):
+                yield from look(script, call, scope)
+    yield from _of_fields(script, node, scope)
+
+
+def _of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """The fields of a class that derives from transformers' arguments."""
     if not any(script.dotted(base, scope) in ARGUMENTS for base in node.bases):
         return

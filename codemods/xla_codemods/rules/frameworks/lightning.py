@@ -80,6 +80,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import keyword_argument
+from ...analysis.frameworks.derived import derives, makings
 from ...analysis.frameworks.lightning import (
     HALVES,
     PLAIN_STRATEGIES,
@@ -108,12 +109,13 @@ _HOMES = (
     "pytorch_lightning.trainer",
 )
 _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+_MADE = (*(f"{home}.Trainer" for home in _HOMES), *_FABRICS)
 _OLD = ("amp_backend", "amp_level", "distributed_backend", "auto_select_gpus")
 _MIXED = frozenset(HALVES)
 _HALF: frozenset[object] = frozenset({"16-true"})
 
 
-@RULE.call(*(f"{home}.Trainer" for home in _HOMES), *_FABRICS)
+@RULE.call(*_MADE)
 def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     accelerator = keyword(call, "accelerator")
     if accelerator is not None and (message := fault_of_accelerator(script, accelerator)):
@@ -140,6 +142,14 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     elif precision is not None and _is_in(precision, _HALF):
         message = 'weights in float16 overflow on XLA, which has no scaler: use "bf16-true" or "bf16-mixed"'
         yield RULE.finding(script, precision, message, effort=MEDIUM)
+
+
+@RULE.node(ast.ClassDef, mentions=("trainer", "fabric"))
+def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class MyTrainer(L.Trainer)`, whose objects and `super().__init__` are given the same."""
+    if derives(script, node, _MADE):
+        for call in makings(script, node):
+            yield from trainer(script, call, scope)
 
 
 def _is_off(node: ast.expr) -> bool:

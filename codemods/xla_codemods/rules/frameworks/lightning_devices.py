@@ -26,6 +26,18 @@ One call is enough for all of a module, and Lightning's command line makes its T
      LightningCLI(Model, Data)
 ```
 
+Before a class of one's own that derives from one of them it is called for all of its objects, wherever they are made:
+
+```diff
+ from lightning.pytorch.cli import LightningCLI
++from xla_migrate import runtime as xla
+
++xla.patch_lightning()
+ class CommandLine(LightningCLI):
+     def add_arguments_to_parser(self, parser):
+         parser.link_arguments("data.size", "model.size")
+```
+
 A Trainer that is told to take the CPU or a TPU is left, and others of that name are not Lightning's:
 
 ```python
@@ -44,7 +56,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.flow import has_run
 from ...analysis.framework_patches import patched_before
+from ...analysis.frameworks.derived import derives
 from ...analysis.frameworks.lightning import is_patched_for
 from ...finding import Finding
 from ...rule import Rule
@@ -76,10 +90,23 @@ _MESSAGE = (
 
 @RULE.call(*_TRAINERS)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if not is_patched_for(call):
+    if is_patched_for(call):
+        yield from _patched(script, call)
+
+
+@RULE.node(ast.ClassDef, mentions=("trainer", "fabric", "lightningcli"))
+def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """A class that derives from one of them may be made in another module, so that it is patched before the class."""
+    if derives(script, node, _TRAINERS):
+        yield from _patched(script, node)
+
+
+def _patched(script: Script, node: ast.Call | ast.ClassDef) -> Iterator[Finding]:
+    earlier = (c for c, _ in script.index.of(ast.ClassDef) if c is not node)
+    if any(has_run(c, node, script.parents) and derives(script, c, _TRAINERS) for c in earlier):
         return
     edit = patched_before(
-        script, call, "patch_lightning", _TRAINERS, lambda c: not is_patched_for(c)
+        script, node, "patch_lightning", _TRAINERS, lambda c: not is_patched_for(c)
     )
     if edit is not None:
-        yield RULE.finding(script, call, _MESSAGE, edit)
+        yield RULE.finding(script, node, _MESSAGE, edit)

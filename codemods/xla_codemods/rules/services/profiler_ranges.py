@@ -45,6 +45,14 @@ torch's own profiler stays, and asks for the activities that there are:
      return trace.key_averages().table(sort_by="cuda_time_total")
 ```
 
+Its tables know the columns of other devices as `device_time_total`; `xla_time_total` is none:
+
+```diff
+ def table(trace, x):
+-    return trace.key_averages().table(sort_by=f"self_{x.device.type}_time_total")
++    return trace.key_averages().table(sort_by=f"self_{x.device.type}_time_total".replace("xla", "device"))
+```
+
 ```python
 import torch
 
@@ -57,11 +65,11 @@ def profiled(model, x):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...edits import DropItem, Edit, Replace, Unwrap, remove
-from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...finding import ERROR, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -85,6 +93,7 @@ _PUSHES = ("torch.cuda.nvtx.range_push", "nvtx.push_range")
 _POPS = ("torch.cuda.nvtx.range_pop", "nvtx.pop_range")
 _RANGES = ("torch.cuda.nvtx.range", "nvtx.annotate")
 _CONTEXTS = ("torch.autograd.profiler.emit_nvtx", "torch.cuda.profiler.profile")
+_COLUMNS = ("_time_total", "_memory_usage")  # of a table of torch's profiler, how they end
 _CUDA = "torch.profiler.ProfilerActivity.CUDA"
 
 
@@ -187,3 +196,52 @@ def activity(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 
 def _is_activity(script: Script, node: ast.expr) -> bool:
     return script.dotted(node) in {_CUDA, "torch.profiler.ProfilerActivity.CPU"}
+
+
+@RULE.node(ast.JoinedStr, ast.BinOp, mentions=_COLUMNS)
+def column(script: Script, node: ast.JoinedStr | ast.BinOp, scope: Scope) -> Iterator[Finding]:
+    """`f"self_{device.type}_time_total"`, `device + "_time_total"`, `"%s_time_total" % device`."""
+    match node:
+        case ast.JoinedStr(values=[*_, ast.Constant(value=str(end))]):
+            parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=str(end))):
+            parts = [left.right if isinstance(left, ast.BinOp) else left]
+        case ast.BinOp(left=ast.Constant(value=str(end)), op=ast.Mod(), right=right):
+            parts = [right]
+        case _:
+            return
+    yield from _column(script, node, end, parts)
+
+
+@RULE.method("format", mentions=_COLUMNS)
+def formatted_column(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    match call.func:
+        case ast.Attribute(value=ast.Constant(value=str(end))):
+            yield from _column(script, call, end, call.args)
+
+
+def _column(
+    script: Script, node: ast.expr, end: str, parts: Sequence[ast.expr]
+) -> Iterator[Finding]:
+    if not end.endswith(_COLUMNS) or _says_device(script, node):
+        return
+    if any(script.is_device(part) or _is_type_of_device(part) for part in parts):
+        text = '({0}).replace("xla", "device")'
+        if not isinstance(node, ast.BinOp):
+            text = '{0}.replace("xla", "device")'
+        message = "torch's profiler has no columns of XLA's: for other devices it says `device`"
+        yield RULE.finding(script, node, message, Replace(node, text, (node,)), severity=ERROR)
+
+
+def _says_device(script: Script, node: ast.expr) -> bool:
+    """True if a column is given the name that torch's profiler knows already."""
+    parent = script.parent(node)
+    return isinstance(parent, ast.Attribute) and parent.attr == "replace"
+
+
+def _is_type_of_device(node: ast.expr) -> bool:
+    """`x.device.type`, whatever `x` is."""
+    match node:
+        case ast.Attribute(value=ast.Attribute(attr="device"), attr="type"):
+            return True
+    return False

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from ...files.launch_names import is_of_recipes
 from ...results import Diagnostic, FileVerdict
 from . import (
     conda,
@@ -13,6 +14,7 @@ from . import (
     json_settings,
     manifests,
     pyproject,
+    recipes,
     requirements,
     shell,
     training_settings,
@@ -35,6 +37,8 @@ def check_of(name: str, text: str) -> Check | None:
         return shell.check
     if name.endswith(".json"):
         return json_settings.check
+    if is_of_recipes(name):
+        return recipes.check
     if not name.endswith((".yml", ".yaml")):
         return dockerfile.check
     if re.search(r"^dependencies:", text, re.MULTILINE) and re.search(

@@ -108,3 +108,21 @@ def test_an_activity_in_a_list_that_grows_is_reported() -> None:
     source = "acts = [torch.profiler.ProfilerActivity.CPU]\nacts.append(torch.profiler.ProfilerActivity.CUDA)"
     assert line(source) == source
     assert codes(source) == ["XLA127"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('t(sort_by=f"self_{x.cuda().device.type}_time_total")',
+         't(sort_by=f"self_{x.to(xla.xla_device()).device.type}_time_total".replace("xla", "device"))'),
+        ('d = torch.device("cuda").type\nt(sort_by="self_" + d + "_memory_usage")',
+         'd = xla.xla_device().type\nt(sort_by=("self_" + d + "_memory_usage").replace("xla", "device"))'),
+        ('d = "cuda"\nx.to(d)\nt(sort_by="%s_time_total" % d)',
+         'd = xla.device_type()\nx.to(d)\nt(sort_by=("%s_time_total" % d).replace("xla", "device"))'),
+        ('d = torch.device("cuda").type\nt("{}_time_total".format(d))',
+         'd = xla.xla_device().type\nt("{}_time_total".format(d).replace("xla", "device"))'),
+        ('t(sort_by=f"self_{kind}_time_total")', 't(sort_by=f"self_{kind}_time_total")'),
+    ],
+)  # fmt: skip
+def test_columns_of_other_devices(before: str, after: str) -> None:
+    assert line(before) == after
