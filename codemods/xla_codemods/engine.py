@@ -120,7 +120,7 @@ def _followed(first: Migration, then: Migration, data: bytes) -> Migration:
 
 def _in_style(done: Migration, options: Options, path: str, project: Project | None) -> Migration:
     """`done` without what needs `xla_migrate` installed, where that is asked for, or the file's own style."""
-    if options.style != "native" and f"import {VENDORED}".encode() not in done.data:
+    if options.style != "native" and not _is_native(done.data.decode(errors="replace")):
         return done
     styled = _rewritten(
         done.data, options._replace(origin="xla_migrate"), path, project, _of_origin
@@ -131,6 +131,10 @@ def _in_style(done: Migration, options: Options, path: str, project: Project | N
     return done._replace(
         data=styled.data, left=with_outlasting(left, done.left, done.data, styled.data)
     )
+
+
+def _is_native(text: str) -> bool:
+    return f"import {VENDORED}" in text
 
 
 def _migration(data: bytes, options: Options, path: str, project: Project | None) -> Migration:
@@ -192,7 +196,10 @@ def _script(data: bytes, options: Options, path: str, project: Project | None) -
     source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
     # What a person has written for torch_xla is read where they read it: launches stay.
     later = not options.origin and all(map(options.selects, _DEFERRING))
-    script = Script(source, path, wrappers, parallel, project, options.origin, options.style, later)
+    # In the native style calls of torch_xla's are what is to be there.
+    is_native = options.origin == "torch_xla" and _is_native(source.text)
+    origin = "" if is_native else options.origin
+    script = Script(source, path, wrappers, parallel, project, origin, options.style, later)
     suppressions = Suppressions(source)
     if suppressions.speaks:
         deferring = [(rule.code, rule.name) for rule in RULES if rule.defers]

@@ -18,6 +18,7 @@ from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
+from ..each import each
 from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, SINGLE, Fixture
 
@@ -153,6 +154,17 @@ def test_weights_that_are_split_over_processes_train_alike(tmp_path: Path) -> No
         assert [line[0] for line in lines] == [line[0] for line in hand]
         numbers = [[float(n) for n in line[1:]] for line in lines]
         assert numbers == [pytest.approx([float(n) for n in line[1:]], abs=2e-6) for line in hand]
+
+
+@each("fixture", ALL)
+def test_in_the_native_style_torch_xlas_calls_are_no_finding(fixture: Fixture) -> None:
+    native = TORCH_XLA._replace(style="native")
+    first = migrate(fixture.hand.read_bytes(), native, str(fixture.hand))
+    assert b"import xla_runtime as xla" in first.data
+    codes = {rule.code for rule in rules_from("torch_xla")}
+    assert not codes.intersection(f.code for f in first.left)
+    for options in (native, TORCH_XLA):
+        assert migrate(first.data, options, str(fixture.hand)).data == first.data
 
 
 @pytest.mark.parametrize("fixture", ALL, ids=lambda f: f.name)

@@ -97,6 +97,19 @@ def test_it_is_said_once_on_a_host_and_libtpu_is_kept_from_asking(
     assert caplog.messages == ([ABSENT] if rank == "0" else [])
 
 
+@pytest.mark.parametrize(
+    ("value", "said"), [("1", True), ("true", True), ("0", False), ("", False)]
+)
+def test_float32_that_torch_xla_would_round_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, value: str, said: bool
+) -> None:
+    monkeypatch.setenv("XLA_DOWNCAST_BF16", value)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    with caplog.at_level(logging.WARNING):
+        _choice.warn_of_precision()
+    assert any("XLA_DOWNCAST_BF16" in message for message in caplog.messages) == said
+
+
 def test_a_tpus_host_asks_its_metadata(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(host, "torch_tpu", "9.9")
     put_card(host / "bus", "0000:00:06.0", "0x1ae0", "0x0063")

@@ -108,6 +108,25 @@ REMOVED_VARIABLES: dict[str, str] = {
     "XLA_USE_F16": "run the model under `torch.autocast`, in bfloat16",
     "XLA_DOWNCAST_F16": "run the model under `torch.autocast`, in bfloat16",
 }
+# What turns float32 into bfloat16 below the script, and on which devices.
+_ROUNDED = (
+    "makes torch_xla compute in bfloat16 what says float32, and other devices train in float32: convert the model "
+    "(`model.to(torch.bfloat16)`), or compute under `xla.autocast`"
+)
+VARIABLES: dict[str, str] = {
+    **{
+        name: f"has no effect: torch_xla 2.9 does not read it: {what}"
+        for name, what in REMOVED_VARIABLES.items()
+    },
+    "XLA_USE_BF16": _ROUNDED,
+    "XLA_DOWNCAST_BF16": _ROUNDED,
+}
+
+
+def unread(name: str, value: str) -> str:
+    """What is to be said of a variable that other devices, or torch_xla 2.9 itself, do not read; "" where it is off."""
+    is_off = VARIABLES.get(name) == _ROUNDED and value.lower() in ("", "0", "false")
+    return "" if is_off or name not in VARIABLES else f"`{name}` {VARIABLES[name]}"
 
 
 def removed(dotted: str) -> tuple[str, str, str] | None:

@@ -12,6 +12,8 @@ _WORDS = (
     b"cu12",
     b"cu13",
     b"torch",
+    b"_bf16",
+    b"xrt_",
     b"apex",
     b"flash",
     b"deepspeed",

@@ -127,7 +127,9 @@ def backend() -> Backend:
         _chosen = importlib.import_module(f"{__package__}.{room}.backend")
         assert _chosen is not None
         if room == "eager":
-            importlib.import_module(f"{__package__}._choice").warn_if_absent()
+            choice = importlib.import_module(f"{__package__}._choice")
+            choice.warn_if_absent()
+            choice.warn_of_precision()
     return _chosen
 
 

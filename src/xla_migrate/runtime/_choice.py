@@ -97,6 +97,21 @@ def warn_if_absent() -> None:
         _log.warning("%s", said)
 
 
+def warn_of_precision() -> None:
+    """Say that float32 stays float32 here, where torch_xla would have been told to make it bfloat16."""
+    told = [
+        name
+        for name in ("XLA_USE_BF16", "XLA_DOWNCAST_BF16")
+        if os.environ.get(name, "").lower() not in ("", "0", "false")
+    ]
+    if told and os.environ.get("LOCAL_RANK", "0") == "0":
+        _log.warning(
+            "%s is read by torch_xla alone: here float32 stays float32. Convert the model to bfloat16, or compute under"
+            " xla.autocast",
+            " and ".join(told),
+        )
+
+
 def _version(package: str) -> str:
     try:
         return f" {metadata.version(package)}"

@@ -89,6 +89,10 @@ def test_without_a_machine_what_depends_on_it_stays() -> None:
         ("export CUDA_VISIBLE_DEVICES=", ["xla954"]),
         ("CUDA_VISIBLE_DEVICES=$GPU python x.py", ["XLA954"]),
         ("MY_CUDA_VAR=1 python x.py", []),
+        ("export XLA_USE_BF16=1", ["XLA954"]),
+        ("XLA_DOWNCAST_BF16=1 python train.py", ["XLA954"]),
+        ("XLA_USE_BF16=0 python train.py", []),
+        ("export XRT_TPU_CONFIG='localservice;0;localhost:51011'", ["XLA954"]),
         ("CUDA_FLAG='--cuda'", []),  # a script's own, seen in public ones
         ("CUDA_LAUNCH_BLOCKING=1 python x.py", ["xla954"]),
         ("module load gcc cuda/12.1", ["XLA957"]),

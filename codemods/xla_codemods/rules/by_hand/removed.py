@@ -15,7 +15,8 @@ def others():
     return xm.get_local_ordinal()
 ```
 
-Arguments, numbers of processes and variables of the environment that it no longer takes are found, too:
+Arguments, numbers of processes and variables of the environment that it no longer takes are found, too, and those by which
+torch_xla alone computes in bfloat16:
 
 ```python
 import os
@@ -23,6 +24,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.xla_multiprocessing as xmp
 
 os.environ["XRT_TPU_CONFIG"] = "tpu_worker;0;10.0.0.2:8470"  # XLA010
+os.environ["XLA_USE_BF16"] = "1"  # XLA010
 devices = xm.get_xla_supported_devices("TPU")  # XLA010
 
 def _mp_fn(index):
@@ -62,7 +64,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, REMOVED_VARIABLES, removed
+from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, VARIABLES, removed, unread
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -124,23 +126,38 @@ def processes(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield _refused(script, count, f"`xmp.spawn(nprocs={ast.unparse(count)})`", instead)
 
 
-@RULE.node(ast.Subscript, mentions=tuple(REMOVED_VARIABLES))
+@RULE.node(ast.Subscript, mentions=tuple(VARIABLES))
 def variable(script: Script, place: ast.Subscript, scope: Scope) -> Iterator[Finding]:
     if isinstance(place.ctx, ast.Store) and script.dotted(place.value, scope) == "os.environ":
-        yield from _variable(script, place, place.slice)
+        yield from _variable(
+            script, place, place.slice, getattr(script.parent(place), "value", None)
+        )
 
 
-@RULE.call("os.environ.setdefault", "os.putenv", mentions=tuple(REMOVED_VARIABLES))
+@RULE.call("os.environ.setdefault", "os.putenv", mentions=tuple(VARIABLES))
 def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    for name in call.args[:1]:
-        yield from _variable(script, call, name)
+    if len(call.args) == 2:
+        yield from _variable(script, call, *call.args)
 
 
-def _variable(script: Script, place: ast.expr, name: ast.expr) -> Iterator[Finding]:
-    instead = REMOVED_VARIABLES.get(name.value) if isinstance(name, ast.Constant) else None  # type: ignore[arg-type]
-    if instead:
-        message = f"`{ast.unparse(name)}` has no effect: torch_xla 2.9 does not read it: {instead}"
-        yield RULE.finding(script, place, message, severity=WARNING)
+@RULE.call("os.environ.update", mentions=tuple(VARIABLES))
+def variables(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for argument in call.keywords:
+        if argument.arg:
+            yield from _variable(script, argument.value, ast.Constant(argument.arg), argument.value)
+    for given in call.args:
+        if isinstance(given, ast.Dict):
+            for key, value in zip(given.keys, given.values):
+                yield from _variable(script, value, key, value)
+
+
+def _variable(
+    script: Script, place: ast.expr, name: ast.expr | None, value: ast.expr | None
+) -> Iterator[Finding]:
+    if isinstance(name, ast.Constant):
+        told = str(value.value) if isinstance(value, ast.Constant) else "unknown"
+        if message := unread(str(name.value), told):
+            yield RULE.finding(script, place, message, severity=WARNING)
 
 
 def _refused(script: Script, node: ast.expr | ast.keyword, what: str, instead: str) -> Finding:

@@ -1,7 +1,9 @@
 """Autocast, precision and recomputation in torch_xla's own words.
 
-`xla.autocast()` is `torch.autocast("xla")` on XLA, with the operations in the types that CUDA runs them in (fact 1.72), so
-losses under bfloat16 come out as on CUDA, and a little otherwise than before.
+`xla.autocast()` is `torch.autocast("xla")` on XLA, with the operations in the types that CUDA runs them in (fact 1.72): sums,
+norms, exponentials, logarithms and resizing in float32, batch norms and `scaled_dot_product_attention` in bfloat16. So losses under
+bfloat16 differ from those before, and are those of CUDA. They are closer to float32's: in 36 steps of a small network with
+attention, norms and a `logsumexp` in its loss by 0.0006 (root mean square) in place of 0.011.
 
 ```diff
  import torch
@@ -143,6 +145,10 @@ def syncfree(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message, edit, safety=UNSAFE)
 
 
+_CUDAS_TYPES = "under which operations run in the types that CUDA runs them in: losses in bfloat16 change, towards float32's"
+
+
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
-    message = f"this runs with torch_xla only: use `xla.{name}`, which is the accelerator's at hand"
+    what = _CUDAS_TYPES if name == "autocast" else "which is the accelerator's at hand"
+    message = f"this runs with torch_xla only: use `xla.{name}`, {what}"
     return RULE.finding(script, node, message, *edits, safety=SAFE)

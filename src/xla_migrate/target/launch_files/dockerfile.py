@@ -9,7 +9,7 @@ from xla_codemods.analysis.commands.words import Command, Word, commands, of_wor
 
 from .found import Edit, Found, Wanted
 from .images import in_image
-from .shell_commands import in_assignment, in_command, is_of_cuda, variable
+from .shell_commands import in_assignment, in_command, is_named, variable
 
 # An instruction with the lines that continue it; comment lines between those belong to it.
 _INSTRUCTION = re.compile(
@@ -60,8 +60,8 @@ def _without_comments(text: str, start: int, end: int) -> str:
 def _variables(text: str, start: int, end: int, wanted: Wanted) -> Iterator[Found]:
     old_form = re.compile(r"(\w+)[ \t]+(\S.*)").match(text, start, end)
     if old_form and "=" not in old_form[1] and "=" not in old_form[2].split()[0]:
-        if is_of_cuda(old_form[1]):
-            yield variable(old_form[1], old_form[2].strip(), start, end, wanted)
+        if is_named(old_form[1]):
+            yield from variable(old_form[1], old_form[2].strip(), start, end, wanted)
         return
     for command in commands(text, start, end):
         for word in command.words:

@@ -13,7 +13,7 @@ from xla_codemods.analysis.commands.words import Word, of_words
 from .codes import GPU_RESOURCE
 from .found import Edit, Found, Wanted
 from .images import in_image
-from .shell_commands import in_command, is_of_cuda, variable
+from .shell_commands import in_command, is_named, variable
 from .yaml_mappings import mappings
 
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")
@@ -111,9 +111,9 @@ def _end(node: yaml.ScalarNode) -> int:
 def _environment_entry(pairs: dict[str, Pair], wanted: Wanted) -> Iterator[Found]:
     """`{name: NCCL_DEBUG, value: INFO}` of a container."""
     name, value = pairs.get("name"), pairs.get("value")
-    if name is not None and value is not None and is_of_cuda(name.text):
+    if name is not None and value is not None and is_named(name.text):
         assert isinstance(name.value, yaml.ScalarNode)
-        yield variable(name.text, value.text, _start(name.value), _end(name.value), wanted)
+        yield from variable(name.text, value.text, _start(name.value), _end(name.value), wanted)
 
 
 def _command(pairs: dict[str, Pair], text: str, wanted: Wanted) -> Iterator[Found]:
@@ -142,13 +142,13 @@ def _compose_environment(node: yaml.Node, wanted: Wanted) -> Iterator[Found]:
     """`environment:` of a Compose service: a mapping, or a list of `NAME=value`."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and is_of_cuda(key.value):
-                yield variable(key.value, str(value.value), _start(key), _end(key), wanted)
+            if isinstance(key, yaml.ScalarNode) and is_named(key.value):
+                yield from variable(key.value, str(value.value), _start(key), _end(key), wanted)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             name, _, value = str(item.value).partition("=")
-            if isinstance(item, yaml.ScalarNode) and is_of_cuda(name):
-                yield variable(name, value, _start(item), _end(item), wanted)
+            if isinstance(item, yaml.ScalarNode) and is_named(name):
+                yield from variable(name, value, _start(item), _end(item), wanted)
 
 
 def _reservations(node: yaml.SequenceNode) -> Iterator[Found]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from xla_codemods.analysis.commands.launchers import behind_opening, in_launcher, program, sets
 from xla_codemods.analysis.commands.words import Command, Word
 from xla_codemods.analysis.frameworks.values import HALF, OF_ENVIRONMENT
+from xla_codemods.catalog.torch_xla import VARIABLES, unread
 
 from ...results import INFO, WARNING
 from .codes import (
@@ -62,9 +63,11 @@ def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
                 yield Found(NVIDIA_PROGRAM, word.start, word.end, message)
 
 
-def is_of_cuda(name: str) -> bool:
-    """True if a variable of this name is read by CUDA, NCCL, NVIDIA's container runtime, or torch for CUDA."""
-    return _CUDA.match(name) is not None
+def is_named(name: str) -> bool:
+    """True if a variable of this name is read by CUDA, NCCL, NVIDIA's container runtime, or torch for CUDA; or by torch_xla
+    alone.
+    """
+    return _CUDA.match(name) is not None or name in VARIABLES
 
 
 def in_assignment(word: Word, wanted: Wanted) -> Iterator[Found]:
@@ -74,9 +77,10 @@ def in_assignment(word: Word, wanted: Wanted) -> Iterator[Found]:
         return
     if found["name"] in OF_ENVIRONMENT:
         yield from _of_accelerate(word, found["name"], found["value"].strip("\"'"))
-    if not is_of_cuda(found["name"]):
-        return
-    yield variable(found["name"], found["value"].strip("\"'"), word.start, word.end, wanted)
+    if is_named(found["name"]):
+        yield from variable(
+            found["name"], found["value"].strip("\"'"), word.start, word.end, wanted
+        )
 
 
 def _of_accelerate(word: Word, name: str, value: str) -> Iterator[Found]:
@@ -87,8 +91,15 @@ def _of_accelerate(word: Word, name: str, value: str) -> Iterator[Found]:
         yield Found(GPU_LAUNCHER, word.start, word.end, message, edits, WARNING)
 
 
-def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Found:
-    """The finding in a variable of CUDA's, whose name begins at `start`."""
+def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Iterator[Found]:
+    """The finding in a variable that is named, whose name begins at `start`."""
+    if message := unread(name, value):
+        yield Found(CUDA_VARIABLE, start, end, message, severity=WARNING)
+    elif _CUDA.match(name):
+        yield _of_cuda(name, value, start, end, wanted)
+
+
+def _of_cuda(name: str, value: str, start: int, end: int, wanted: Wanted) -> Found:
     if name != "CUDA_VISIBLE_DEVICES" or value in ("", "-1"):
         message = f"{name} means nothing to XLA"
         return Found(CUDA_VARIABLE, start, end, message, severity=INFO)

@@ -407,3 +407,22 @@ def test_arguments_that_it_no_longer_takes_stay_and_are_named(call: str) -> None
     )
     assert call in text(source)
     assert {"XLA010"} < {f.code for f in rewritten(source).left}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('os.environ["XLA_USE_BF16"] = "1"', True),
+        ('os.environ["XLA_DOWNCAST_BF16"] = str(flag)', True),
+        ('os.environ.setdefault("XLA_USE_BF16", "1")', True),
+        ('os.environ.update(XLA_USE_BF16="1")', True),
+        ('os.environ.update({"XLA_USE_BF16": "1"})', True),
+        ('os.putenv("XLA_USE_BF16", "true")', True),
+        ('os.environ["XLA_USE_BF16"] = "0"', False),
+        ('print(os.environ["XLA_USE_BF16"])', False),
+        ('os.environ["XLA_FLAGS"] = "1"', False),
+    ],
+)
+def test_float32_that_torch_xla_alone_rounds_is_named(line: str, named: bool) -> None:
+    source = f"import os\n\nflag = 1\n{line}\n"
+    assert [f.code for f in check(source.encode())] == ["XLA010"] * named
