@@ -102,6 +102,7 @@ class _Later:
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
+        self.names: list[Edit] = []  # what is bound to its own name: no change, and no other's either
         self.own: set[str] = set()  # the names of comprehensions
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
@@ -127,6 +128,7 @@ class _Later:
                     self._visit(argument)
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
             raise Blocked("the text of what is computed is shown with it")
+        inner = [*self.inner, *self.names]
         defaults = ", ".join(
             f"{name}={text}"
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
@@ -134,16 +136,16 @@ class _Later:
         if isinstance(self.call, ast.AugAssign):
             owner = self.script.segment(self.call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
-            return [*self.inner, ReplaceStatement(self.call, text, (self.call.value,))]
+            return [*inner, ReplaceStatement(self.call, text, (self.call.value,))]
         if isinstance(self.call, ast.If):
             text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
             return [
-                *self.inner,
+                *inner,
                 ReplaceStatement(self.call, text, (condition_shows(self.call), self.call.test)),
             ]
         to = f", to={file}" if file else ""
         text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
-        return [*self.inner, Replace(self.call, text, (self.call,))]
+        return [*inner, Replace(self.call, text, (self.call,))]
 
     def _callee(self, func: ast.expr) -> None:
         """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
@@ -262,6 +264,7 @@ class _Later:
         if self.is_conditional and node.id not in self.bound and not self._is_bound_before(node):
             raise Blocked(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
+        self.names.append(Replace(node, node.id, is_moved=True))
 
     def _is_bound_before(self, node: ast.Name) -> bool:
         """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
@@ -350,7 +353,7 @@ class _Later:
         names = [name for name, known in self.bound.items() if known == text and _is_pure(node)]
         name = names[0] if names else self._free_name(node)
         self.bound[name] = text
-        self.inner.append(Replace(node, name))
+        self.inner.append(Replace(node, name, is_moved=True))
 
     def _is_rewritten(self, node: ast.AST) -> bool:
         """True if `node` cannot be moved, or other rules may edit it, whose edits would be lost in the moved text."""
