@@ -102,7 +102,9 @@ class _Later:
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
-        self.names: list[Edit] = []  # what is bound to its own name: no change, and no other's either
+        self.names: list[
+            Edit
+        ] = []  # what is bound to its own name: no change, and no other's either
         self.own: set[str] = set()  # the names of comprehensions
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
