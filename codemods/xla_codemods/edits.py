@@ -12,11 +12,12 @@ from typing import NamedTuple, Union
 
 
 class Replace(NamedTuple):
-    """The expression `node` becomes `text`."""
+    """The expression `node` becomes `text`. `is_moved`: what it was stands elsewhere, word for word."""
 
     node: ast.expr
     text: str
     holes: tuple[ast.expr, ...] = ()
+    is_moved: bool = False
 
 
 class DropArgument(NamedTuple):

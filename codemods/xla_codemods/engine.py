@@ -14,6 +14,7 @@ from .analysis.devices.kept_branches import without_kept
 from .analysis.host_programs import without_training_on_the_host
 from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
+from .analysis.nodes import walk
 from .analysis.scopes import Scope
 from .analysis.script import Script
 from .analysis.training.left.steps import without_left_steps
@@ -212,17 +213,34 @@ def _applies(finding: Finding, options: Options) -> bool:
 
 
 def _without_conflicts(findings: list[Finding]) -> list[Finding]:
-    """Of findings that would replace the same node, the first."""
+    """Of findings that would replace the same node, the first; what others edit is not moved word for word."""
     claimed: set[ast.AST] = set()
-    chosen = []
-    for finding in findings:
+    edited: set[ast.AST] = set()
+    chosen: set[int] = set()
+    moved = {id(f): {n for e in f.edits if _is_moved(e) for n in walk(e.node)} for f in findings}
+    any_moved = any(moved.values())
+    for finding in sorted(findings, key=lambda f: bool(moved[id(f)])):
         replaced = {
             e.node for e in finding.edits if isinstance(e, (Replace, ReplaceStatement, Unwrap))
         }
-        if not claimed.intersection(replaced):
+        if not (claimed & replaced or edited & moved[id(finding)]):
             claimed |= replaced
-            chosen.append(finding)
-    return chosen
+            if any_moved:
+                edited.update(n for e in finding.edits for n in _edited(e))
+            chosen.add(id(finding))
+    return [finding for finding in findings if id(finding) in chosen]
+
+
+def _is_moved(edit: Edit) -> bool:
+    return isinstance(edit, Replace) and edit.is_moved
+
+
+def _edited(edit: Edit) -> Iterator[ast.AST]:
+    """What is not as it was once `edit` is made."""
+    yield edit.node
+    if isinstance(edit, Replace):
+        kept = {n for hole in edit.holes for n in walk(hole)}
+        yield from (n for n in walk(edit.node) if n not in kept)
 
 
 def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:

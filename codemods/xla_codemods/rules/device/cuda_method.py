@@ -58,6 +58,15 @@ A module that has a `cuda` of its own may hand on to nn.Module's:
 
 A class's own `cuda`, and the attribute `cuda` of anything, are left alone.
 
+One that is only named is called elsewhere, with what is not seen here.
+
+```python
+import torch
+
+net = torch.nn.Linear(2, 2)
+move = net.cuda if torch.version.cuda else net.cpu  # XLA101
+```
+
 ```python
 import torch
 
@@ -76,7 +85,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
-from ...analysis.inference.values import MODULE
+from ...analysis.inference.values import MODULE, TENSOR
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
@@ -119,6 +128,18 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     yield RULE.finding(
         script, call, "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`", edit
     )
+
+
+@RULE.node(ast.Attribute, named=("cuda",))
+def bound_method(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
+    """`move = model.cuda`, which is called elsewhere."""
+    parent = script.parent(node)
+    if not isinstance(node.ctx, ast.Load) or (isinstance(parent, ast.Call) and parent.func is node):
+        return
+    value = script.value(node.value, scope)
+    if value.has(TENSOR) or value.has(MODULE):
+        if not _has_its_own(script, node.value, scope):
+            yield RULE.finding(script, node, _FUNCTION)
 
 
 @RULE.reference(*_FUNCTIONS)

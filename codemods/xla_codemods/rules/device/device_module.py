@@ -31,6 +31,18 @@ getattr(torch, backend).synchronize()  # XLA115
 +    xla.synchronize()
 ```
 
+A method by the name of a device (`getattr(x, device)()`) is none of XLA either:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+kind = xla.device_type()
+
+def backward(x):
+    getattr(x.mean(), kind)().backward()  # XLA115
+```
+
 Other things of torch that are chosen by name stay.
 
 ```python
@@ -47,6 +59,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.asked.renamed import is_xla_or_renamed
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
 
@@ -55,6 +68,8 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule("XLA115", "device-module", effort=MEDIUM)
+
+_METHOD = "nothing has an attribute `xla`, as this is called on XLA: use `.to(xla.xla_device())`"
 
 
 @RULE.call("torch.get_device_module")
@@ -66,11 +81,15 @@ def get_device_module(script: Script, call: ast.Call, scope: Scope) -> Iterator[
 
 @RULE.node(ast.Call, named=("getattr",), mentions=("getattr(torch",))
 def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`getattr(torch, device.type)`."""
+    """`getattr(torch, device.type)`, `getattr(x, device.type)()`."""
     match call:
-        case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *_]) if (
-            not isinstance(name, ast.Constant) and script.dotted(owner, scope) == "torch"
-        ):
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(), *_]):
+            return
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *_]):
+            if script.dotted(owner, scope) != "torch":
+                if script.dotted(owner, scope) is None and is_xla_or_renamed(script, name):
+                    yield RULE.finding(script, call, _METHOD)
+                return
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
             named = script.devices.is_device(base) or _is_cuda(name, scope)
             if named and not _is_followed(script, call, scope):

@@ -29,6 +29,10 @@ def fuse(layer, delta):
     dtype, device = layer.weight.data.dtype, layer.weight.data.device
     fused = layer.weight.data.float() + delta
     layer.weight.data = fused.to(device=device, dtype=dtype)
+
+class Corpus:
+    def __init__(self, data, device):
+        self.data = data.to(device)
 ```
 """
 
@@ -55,6 +59,7 @@ RULE = Rule(
 )
 
 
+_TENSORS = Pattern(r"Tensor|Parameter")
 # What goes through an optimizer's states.
 _STATES = Pattern(r"\.state(?:\[|\.values\(|\.items\()")
 
@@ -64,7 +69,7 @@ def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Itera
     match statement.targets:
         case [ast.Attribute(attr="data") as target] if _is_move(
             script, statement.value, target, scope
-        ):
+        ) and not _is_of_an_object(script, target.value):
             # Where modules are made on the device there is nothing to be moved to it.
             if script.accelerated and "set_default_device" not in script.source.text:
                 advice = "move the module with `.to()`"
@@ -87,6 +92,15 @@ def _is_move(script: Script, node: ast.expr, data: ast.Attribute, scope: Scope) 
                 return False
             return script.devices.is_device(target) or script.devices.spec(target) is not None
     return False
+
+
+def _is_of_an_object(script: Script, owner: ast.expr) -> bool:
+    """True if `owner` is of a class of this program that is no tensor: its `data` is what it likes."""
+    value = script.value(owner)
+    if not isinstance(value.definition, ast.ClassDef) or script.inherits_unknown(value):
+        return False
+    lineage = script.inference.lineage(value.definition)
+    return not any(_TENSORS.search(ast.unparse(base)) for c in lineage for base in c.bases)
 
 
 def _is_its_own(script: Script, device: ast.expr, data: ast.Attribute, scope: Scope) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xla_codemods.analysis.commands.words import Word, commands
 
 from .found import Found, Wanted
-from .shell_commands import in_assignment, in_command, is_of_cuda
+from .shell_commands import in_assignment, in_command, is_named
 
 _ASSIGNMENT = re.compile(
     r"(?P<export>export[ \t]+)?(?:override[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?:::?:?|[?+!])?=[ \t]*(?P<value>.*)",
@@ -61,6 +61,6 @@ def _assigned(text: str, start: int, end: int, wanted: Wanted) -> Iterator[Found
     word = Word(f"{name}={value}", first - len(name) - 1, last)
     for one in in_assignment(word, wanted):
         place = one._replace(start=found.start("name"))
-        yield place._replace(edits=()) if is_of_cuda(name) else place
+        yield place._replace(edits=()) if is_named(name) else place
     for command in commands(text, first, last):
         yield from in_command(command, text, wanted)

@@ -603,3 +603,36 @@ def train(loss, optimizers, amp, path):
 """)
     assert "xla.GradScaler()" in after
     assert "None" not in after.replace("else None", "")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        '"stepped" if stepped else "skipped"',
+        "not stepped",
+        "f'{stepped}'",
+        "[stepped][0]",
+        "dict(stepped=stepped)",
+    ],
+)
+def test_whether_a_step_was_taken_is_shown_later(shown: str) -> None:
+    """What one rule replaces is in no text that another moves: the name of it is gone."""
+    source = f"""
+        import torch
+        from torch.cuda.amp import GradScaler
+
+        def train(model, loader, opt):
+            s = GradScaler()
+            for k, x in enumerate(loader):
+                loss = model(x.cuda()).mean()
+                s.scale(loss).backward()
+                scale = s.get_scale()
+                s.step(opt)
+                s.update()
+                stepped = scale <= s.get_scale()
+                print(k, loss.item(), {shown})
+    """
+    result = migrate(textwrap.dedent(source).encode()).data.decode()
+    assert "stepped =" not in result
+    for written in ("{stepped", "if stepped", "not stepped", "[stepped", "=stepped"):
+        assert written not in result, result

@@ -66,3 +66,30 @@ def test_the_advice_is_for_what_is_moved(loop: str, advice: str) -> None:
     source = f"import torch\ndef place(self, model, optimizer, p, loss):\n    device = torch.device('cuda')\n    loss.backward()\n    {loop}\n"
     (message,) = [f.message for f in check(source.encode()) if f.code == "XLA516"]
     assert advice in message
+
+
+@pytest.mark.parametrize(
+    ("bases", "found"),
+    [
+        ("", False),
+        ("(object)", False),
+        ("(torch.utils.data.Dataset)", False),
+        ("(torch.nn.Module)", False),
+        ("(torch.nn.Parameter)", True),
+        ("(torch.Tensor)", True),
+        ("(Unknown)", True),
+    ],
+)
+def test_data_of_objects_of_its_own(bases: str, found: bool) -> None:
+    script = f"""\
+import torch
+from elsewhere import Unknown
+class Corpus{bases}:
+    def move(self, device=torch.device("cuda")):
+        self.data = self.data.to(device)
+corpus = Corpus()
+corpus.data = corpus.data.cuda()
+torch.ones(2).cuda().sum().backward()
+"""
+    codes = [code for _, code in findings(script)]
+    assert codes.count("XLA516") == (2 if found else 0)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow import reaching
-from ...inference.values import DEVICE, STRING
+from ...inference.values import DEVICE, STRING, TENSOR
+from ...nodes import walk
 from ..specs import Devices
 from .renamed import is_renamed, is_xla_or_renamed
 
@@ -52,10 +53,11 @@ class Question(NamedTuple):
 
 def questions(script: ParsedFile) -> Iterator[Question]:
     """Every question that a string of the file with "cuda" in it takes part in; one may come several times."""
-    words = _Words(script)
+    words, types = _Words(script), _Words(script, typed=True)
     for constant, scope in script.index.of(ast.Constant):
         if isinstance(constant.value, str) and "cuda" in constant.value.lower():
-            yield from words.asked(constant, scope, _DEEPEST)
+            found = types if constant.value.startswith("torch.cuda") else words
+            yield from found.asked(constant, scope, _DEEPEST)
     for call, scope in script.index.calls_of("dict"):
         if isinstance(call.func, ast.Name) and any(k.arg == "cuda" for k in call.keywords):
             yield from words.looked_up(call, scope, _DEEPEST)
@@ -75,19 +77,33 @@ def _is_called_cuda(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id.isupper() and "CUDA" in node.id
 
 
-def tells(script: ParsedFile, node: ast.AST | None, scope: Scope, depth: int = _DEEPEST) -> bool:
-    """True if `node` is surely a device's text or kind, is cut out of it, or a collection of such."""
+def tells(
+    script: ParsedFile,
+    node: ast.AST | None,
+    scope: Scope,
+    depth: int = _DEEPEST,
+    *,
+    typed: bool = False,
+) -> bool:
+    """True if `node` is surely a device's text or kind, is cut out of it, or a collection of such.
+
+    `typed`: the type of what is not known to be a tensor (`x.type()`) is such, too.
+    """
     if depth == 0 or node is None:
         return False
 
     def of(part: ast.AST | None) -> bool:
-        return tells(script, part, scope, depth - 1)
+        return tells(script, part, scope, depth - 1, typed=typed)
 
     match node:
         case ast.Constant() | ast.Compare():
             return False
         case ast.Attribute(attr="type", value=owner):
             return _is_device(script, owner, scope)
+        case ast.Call(func=ast.Attribute(attr="type", value=owner), args=[], keywords=[]):
+            return typed or script.value(owner, scope).has(TENSOR)
+        case ast.Attribute(attr="__module__"):
+            return typed
         case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=name), *_]):
             return name == "device" or (name == "type" and _is_device(script, owner, scope))
         case ast.Call(func=ast.Name(id=name), args=args) if name in _AS_TEXT | _COLLECTED:
@@ -104,13 +120,14 @@ def tells(script: ParsedFile, node: ast.AST | None, scope: Scope, depth: int = _
                 isinstance(node.slice, ast.Slice) and _is_device(script, owner, scope)
             )
         case ast.IfExp(body=first, orelse=second):
-            return _tells_either(script, (first, second), scope, depth)
+            return of(first) or of(second)
         case ast.BoolOp(values=parts):
-            return _tells_either(script, parts, scope, depth)
+            return any(map(of, parts))
         case ast.NamedExpr(value=inner) | ast.Starred(value=inner):
             return of(inner)
         case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
-            return tells(script, inner, script.index.scope(inner), depth - 1)
+            inside = script.index.scope(inner)
+            return tells(script, inner, inside, depth - 1, typed=typed)
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             return bool(parts) and any(of(p) for p in parts)
         case ast.Name(id=name):
@@ -120,16 +137,10 @@ def tells(script: ParsedFile, node: ast.AST | None, scope: Scope, depth: int = _
             home, bindings = found
             kept = reaching(bindings, node, home, script.parents) if home is scope else bindings
             return bool(kept) and all(
-                b.how in {"assign", "for"} and tells(script, b.value, home, depth - 1) for b in kept
+                b.how in {"assign", "for"} and tells(script, b.value, home, depth - 1, typed=typed)
+                for b in kept
             )
     return _is_device(script, node, scope)
-
-
-def _tells_either(
-    script: ParsedFile, parts: tuple[ast.expr, ...] | list[ast.expr], scope: Scope, depth: int
-) -> bool:
-    """`device if isinstance(device, str) else device.type`."""
-    return any(tells(script, part, scope, depth - 1) for part in parts)
 
 
 def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:
@@ -144,8 +155,10 @@ def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:
 class _Words:
     """Where a word of CUDA's goes, and what it is compared with there."""
 
-    def __init__(self, script: ParsedFile) -> None:
+    def __init__(self, script: ParsedFile, *, typed: bool = False) -> None:
         self.script = script
+        self.typed = typed  # such a word is the beginning of a tensor type's name
+        self.entries: set[ast.AST] = set()  # names for what a loop goes through
 
     def asked(self, node: ast.AST, scope: Scope, depth: int) -> Iterator[Question]:
         """The questions that `node`, such a word or a collection of them, takes part in."""
@@ -155,7 +168,7 @@ class _Words:
         match parent:
             case ast.Compare(left=left, comparators=others):
                 if any(self._tells(p) for p in (left, *others) if p is not node):
-                    if not self._asks_the_runtime(parent):
+                    if node in self.entries or not self._asks_the_runtime(parent):
                         yield Question(parent)
             case ast.BinOp(left=left, right=right) if isinstance(
                 parent.op, (ast.BitAnd, ast.Sub, ast.BitXor)
@@ -170,6 +183,8 @@ class _Words:
                     yield Question(call)
             case ast.Dict(keys=keys) if node in keys:
                 yield from self.looked_up(parent, scope, depth)
+            case ast.Subscript(value=owner, slice=index) if index is node:
+                yield from self._counted(parent, owner)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
                 if not any(getattr(part, "value", None) == "xla" for part in parts):
                     yield from self.asked(parent, scope, depth)
@@ -178,19 +193,37 @@ class _Words:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 for use, inside in self._uses(name, scope):
                     yield from self.asked(use, inside, depth - 1)
-            case ast.For(target=ast.Name(id=name), iter=node_) if node_ is node:
-                for use, inside in self._uses(name, scope):
-                    yield from self.asked(use, inside, depth - 1)
-            case ast.comprehension(target=ast.Name(id=name), iter=node_) if node_ is node:
-                for use, inside in self.script.index.of(ast.Name):
-                    if use.id == name and self._is_of(parent, use):
-                        yield from self.asked(use, inside, depth - 1)
+            case ast.For(iter=node_) | ast.comprehension(iter=node_) if node_ is node:
+                yield from self._walked(parent, depth)
             case ast.MatchValue():
                 for around in self.script.ancestors(parent):
                     if isinstance(around, ast.Match):
                         if self._tells(around.subject):
                             yield Question(parent)
                         return
+
+    def _walked(self, loop: ast.For | ast.comprehension, depth: int) -> Iterator[Question]:
+        """`for kind in KINDS:`, `for kind, size in SIZES:`, and the same in a comprehension."""
+        names = {n.id for n in walk(loop.target) if isinstance(n, ast.Name)}
+        whole = loop if isinstance(loop, ast.For) else self.script.parent(loop)
+        for use in walk(whole) if whole is not None else ():
+            if isinstance(use, ast.Name) and use.id in names and isinstance(use.ctx, ast.Load):
+                self.entries.add(use)
+                yield from self.asked(use, self.script.index.scope(use), depth - 1)
+
+    def _counted(self, entry: ast.Subscript, owner: ast.expr) -> Iterator[Question]:
+        """`counts["cuda"]`, where `counts[x.device.type] += 1`; `table["cuda"] = f`, where `table[device.type]` is read."""
+        text = ast.unparse(owner)
+        among = [s for s, _ in self.script.index.of(ast.Subscript) if ast.unparse(s.value) == text]
+        if any(getattr(s.slice, "value", None) == "xla" for s in among):
+            return
+        reads = isinstance(entry.ctx, ast.Load)
+        for other in among:
+            if other is not entry and self._tells(other.slice):
+                if reads and not isinstance(other.ctx, ast.Load):
+                    yield Question(entry, "table")
+                elif not reads and isinstance(other.ctx, ast.Load):
+                    yield Question(other, "table")
 
     def looked_up(self, table: ast.AST, scope: Scope, depth: int) -> Iterator[Question]:
         """The places where something of a device is looked up in `table`, which has an entry for CUDA and none for XLA."""
@@ -206,16 +239,29 @@ class _Words:
                 call = self.script.parent(parent)
                 if isinstance(call, ast.Call) and call.args and self._tells(call.args[0]):
                     yield Question(call, "table")
+            case ast.Attribute(attr="items" | "keys"):
+                call = self.script.parent(parent)
+                if isinstance(call, ast.Call) and not call.args:
+                    yield from self.asked(call, scope, _DEEPEST)
+            case ast.For(iter=walked) | ast.comprehension(iter=walked) if walked is table:
+                yield from self._walked(parent, _DEEPEST)
+            case ast.Call(func=ast.Name(id=name)) if name in _COLLECTED:
+                yield from self.asked(parent, scope, _DEEPEST)
             case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left) if left is not table:
                 if self._tells(left):
                     yield Question(parent, "table")
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 for use, inside in self._uses(name, scope) if depth else ():
                     yield from self._table_at(use, inside)
+                if isinstance(scope.node, ast.ClassDef):
+                    yield from self._of_attribute(name)
             case ast.Assign(targets=[ast.Attribute(attr=name)]):
-                for attribute, inside in self.script.index.of(ast.Attribute):
-                    if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
-                        yield from self._table_at(attribute, inside)
+                yield from self._of_attribute(name)
+
+    def _of_attribute(self, name: str) -> Iterator[Question]:
+        for attribute, inside in self.script.index.of(ast.Attribute):
+            if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+                yield from self._table_at(attribute, inside)
 
     def _table_at(self, use: ast.expr, scope: Scope) -> Iterator[Question]:
         if isinstance(self.script.parent(use), (ast.Assign, ast.AnnAssign)) or self._grows(use):
@@ -248,8 +294,10 @@ class _Words:
                 yield Question(call)
         elif dotted == "re.compile":
             yield from self._compiled(call, scope, depth)
-        elif isinstance(func, ast.Name) and func.id in {"frozenset", "set", "tuple", "list", "any"}:
+        elif isinstance(func, ast.Name) and func.id in _COLLECTED | {"any", "enumerate"}:
             yield from self.asked(call, scope, depth - 1)
+        elif isinstance(func, ast.Name) and func.id == "dict":
+            yield from self.looked_up(call, scope, depth)
         elif isinstance(func, ast.Attribute) and func.attr in _ASKING_METHODS | _CUTTING:
             if call.args[:1] == [node] and self._tells(func.value):
                 yield Question(call)
@@ -274,7 +322,7 @@ class _Words:
         )
 
     def _tells(self, node: ast.AST) -> bool:
-        return tells(self.script, node, self.script.index.scope(node))
+        return tells(self.script, node, self.script.index.scope(node), typed=self.typed)
 
     def _uses(self, name: str, scope: Scope) -> Iterator[tuple[ast.Name, Scope]]:
         """Where the value of `name`, bound once in `scope`, is read."""
@@ -286,7 +334,3 @@ class _Words:
                 seen: tuple[Scope, list[Binding]] | None = inside.find(name)
                 if seen is not None and seen[0] is found[0]:
                     yield use, inside
-
-    def _is_of(self, loop: ast.AST, use: ast.AST) -> bool:
-        whole = self.script.parent(loop)
-        return any(around is whole for around in self.script.ancestors(use))

@@ -77,6 +77,8 @@ class _Later:
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
+        # What is bound to its own name: no change, and no other's either.
+        self.names: list[Edit] = []
         self.own: set[str] = set()  # the names of comprehensions
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
@@ -86,7 +88,7 @@ class _Later:
         assert isinstance(self.call, ast.expr)
         self._visit(self.call)
         text = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
-        return [*self.inner, Replace(self.call, text, (self.call,))]
+        return [*self.inner, *self.names, Replace(self.call, text, (self.call,))]
 
     def _refuse_caught(self) -> None:
         if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
@@ -119,19 +121,20 @@ class _Later:
                 if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
                     self._visit(argument)
         defaults = self._defaults()
+        inner = [*self.inner, *self.names]
         if isinstance(self.call, ast.AugAssign):
             owner = self.script.segment(self.call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
-            return [*self.inner, ReplaceStatement(self.call, text, (self.call.value,))]
+            return [*inner, ReplaceStatement(self.call, text, (self.call.value,))]
         if isinstance(self.call, ast.If):
             text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
             return [
-                *self.inner,
+                *inner,
                 ReplaceStatement(self.call, text, (condition_shows(self.call), self.call.test)),
             ]
         to = f", to={file}" if file else ""
         text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
-        return [*self.inner, Replace(self.call, text, (self.call,))]
+        return [*inner, Replace(self.call, text, (self.call,))]
 
     def _callee(self, func: ast.expr) -> None:
         """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
@@ -239,6 +242,7 @@ class _Later:
         ):
             raise Blocked(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
+        self.names.append(Replace(node, node.id, is_moved=True))
 
     def _computed_now(self, node: ast.AST) -> None:
         assert isinstance(node, ast.expr)
@@ -253,7 +257,7 @@ class _Later:
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]
         name = names[0] if names else self._free_name(node)
         self.bound[name] = text
-        self.inner.append(Replace(node, name))
+        self.inner.append(Replace(node, name, is_moved=True))
 
     def _is_rewritten(self, node: ast.AST) -> bool:
         """True if `node` cannot be moved, or other rules may edit it, whose edits would be lost in the moved text."""
