@@ -24,7 +24,7 @@ _KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
-    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
+    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']",
     re.IGNORECASE,
@@ -114,6 +114,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            if _noes(ancestor.test) and _is_for_kernels(script, ancestor.orelse):
+                return True
             return _are_kernels(script, body) or hands_to_an_extension(script, node, body)
         if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
             targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
@@ -127,6 +129,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             return False
         child = ancestor
     return False
+
+
+def _is_for_kernels(script: ParsedFile, other: ast.expr | list[ast.stmt]) -> bool:
+    """`_are_kernels` of what stands behind `else`: `if not torch.cuda.is_available(): ... else: graph = torch.cuda.CUDAGraph()`."""
+    return _are_kernels(script, other if isinstance(other, list) else [other])
 
 
 def _chooses_a_package(script: ParsedFile, node: ast.expr) -> bool:

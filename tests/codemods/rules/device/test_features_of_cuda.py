@@ -40,6 +40,11 @@ STAYS = {
         "if not torch.cuda.is_available():\n    raise RuntimeError('no device')\n"
         "return load(name='wkv', sources=files, extra_cuda_cflags=['-O3'])"
     ),
+    "refused_first": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
+    "refused_first_by_either": "if not graphs or not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
+    "chosen_last": "layer = nn.Linear(2, 2) if not torch.cuda.is_available() else te.Linear(2, 2)",
+    "a_record_of_memory": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    torch.cuda.memory._record_memory_history()",
+    "a_snapshot_of_memory": "if graphs and torch.cuda.is_available():\n    torch.cuda.memory._dump_snapshot('x')",
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"
         "properties = torch.cuda.get_device_properties(torch.device('cuda'))\nif properties.major == 8:\n    x.fast = 1"
@@ -61,6 +66,8 @@ BECOMES_TRUE = {
     "refused_before_a_word_with_a_package_in_it": (
         "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\n# already occupying memory\nx.occupy(2)"
     ),
+    "refused_before_a_move_beside": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    x = x.cuda()",
+    "chosen_for_the_cpu": "if torch.cuda.is_available():\n    x = x.cuda()\nelse:\n    x = cpu_kernels(x)",
     "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
 }
 
