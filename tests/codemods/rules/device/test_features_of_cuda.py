@@ -8,6 +8,8 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from ....each import each
+
 HEAD = """
 import torch
 import transformer_engine.pytorch as te
@@ -30,6 +32,14 @@ STAYS = {
     "left_early": "if not torch.cuda.is_available():\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
     "providers_of_onnxruntime": "there = torch.cuda.is_available()\nproviders = ['CUDAExecutionProvider'] if there else []",
     "a_provider_that_is_put_first": "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')",
+    "a_provider_behind_a_refusal": (
+        "if graphs:\n    if not torch.cuda.is_available():\n        raise RuntimeError(\"no CUDA, but 'cuda' is asked for\")\n"
+        "    providers = ['CUDAExecutionProvider']"
+    ),
+    "a_refusal_in_the_branch": (
+        "if torch.cuda.is_available():\n    if graphs:\n        raise RuntimeError(\"not on 'cuda'\")\n"
+        "    g = torch.cuda.CUDAGraph()"
+    ),
     "a_package_to_install": "install('onnxruntime-gpu' if torch.cuda.is_available() else 'onnxruntime')",
     "left_early_by_either": "if not torch.cuda.is_available() or not graphs:\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
     "refused_before_kernels_are_compiled": (
@@ -52,6 +62,10 @@ STAYS = {
 }
 BECOMES_TRUE = {
     "a_move": "if torch.cuda.is_available() and graphs:\n    x = x.cuda()",
+    "a_move_behind_a_refusal": (
+        "if torch.cuda.is_available():\n    if graphs:\n        raise RuntimeError('no')\n"
+        "    x = x.to('cuda')\n    x = own_kernel(x)"
+    ),
     "a_flag_for_a_move": "there = torch.cuda.is_available()\nif there:\n    x = x.cuda()",
     "a_flag_for_both": "there = torch.cuda.is_available()\nif there:\n    g = torch.cuda.CUDAGraph()\nif there:\n    x = x.cuda()",
     "left_before_a_move": "if not torch.cuda.is_available():\n    return model(x)\nreturn model(x.cuda())",
@@ -74,6 +88,30 @@ BECOMES_TRUE = {
 
 def _migrated(body: str) -> str:
     return migrate((HEAD + textwrap.indent(body, "    ") + "\n").encode()).data.decode()
+
+
+@each(
+    "launched",
+    [
+        "wrap_triton(gate_kernel)[grid](x, y)",
+        "gate_kernel[grid](x, y)",
+        "_gate_kernel_fwd[(n, 1)](x, y, n)",
+    ],
+)
+def test_tensors_that_a_launch_of_a_kernel_refuses(launched: str) -> None:
+    source = f"""
+import torch
+def check(x, y):
+    if not x.is_cuda or not y.is_cuda:
+        raise ValueError("needs CUDA")
+def gate(x, y, grid, n):
+    check(x, y)
+    {launched}
+model.cuda()
+"""
+    assert "if not x.is_cuda or not y.is_cuda:" in migrate(source.encode()).data.decode()
+    other = source.replace(launched, "return kernels[n](x, y)")
+    assert "xla.is_accelerator(x)" in migrate(other.encode()).data.decode()
 
 
 @pytest.mark.parametrize("body", STAYS.values(), ids=STAYS)
