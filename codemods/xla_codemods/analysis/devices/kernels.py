@@ -24,7 +24,7 @@ _KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)_cuda\w*\("
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
-    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|cuda\.(?:utilization|temperature|power_draw)|peer\("
+    r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']",
     re.IGNORECASE,
@@ -46,12 +46,13 @@ _FEATURES = Pattern(r"fp8|float8|cuda_?graph", re.IGNORECASE)
 # How a file comes by kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
-# Kernels that stand in the file itself.
+# Kernels that stand in the file itself, or are launched there.
 _DEFINED = Pattern(
-    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b", re.MULTILINE
+    r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b|^\s*@(?:[\w.]+\.)?triton_op\b|\bwrap_triton\(|\w_kernel\w*\[.+\]\(",
+    re.MULTILINE,
 )
-# Kernels that are compiled when the program runs.
-_COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']")
+# Kernels that are compiled when the program runs, and another library's that are chosen by a name.
+_COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
 # What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
@@ -114,6 +115,8 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            if _noes(ancestor.test) and _is_for_kernels(script, ancestor.orelse):
+                return True
             return _are_kernels(script, body) or hands_to_an_extension(script, node, body)
         if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
             targets = ancestor.targets if isinstance(ancestor, ast.Assign) else [ancestor.target]
@@ -127,6 +130,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             return False
         child = ancestor
     return False
+
+
+def _is_for_kernels(script: ParsedFile, other: ast.expr | list[ast.stmt]) -> bool:
+    """`_are_kernels` of what stands behind `else`: `if not torch.cuda.is_available(): ... else: graph = torch.cuda.CUDAGraph()`."""
+    return _are_kernels(script, other if isinstance(other, list) else [other])
 
 
 def _chooses_a_package(script: ParsedFile, node: ast.expr) -> bool:
@@ -243,7 +251,10 @@ def _is_test_of_kernels(script: ParsedFile, node: ast.expr) -> bool:
 def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
     """True if `parts` hold code of CUDA's own, by the names that they are written with or that these stand for."""
     text = _without_helpers(script, parts)
-    if _is_kernel_code(text):
+    said = text  # what is said where the code goes no further moves nothing
+    for refused in (n for part in parts for n in walk(part) if isinstance(n, ast.Raise)):
+        said = said.replace(script.segment(refused), "raise")
+    if _KERNELS.search(text) is not None and _MOVES.search(said) is None:
         return True
     if parts and all(_orders_streams(script, part) for part in parts):
         return True
@@ -251,7 +262,7 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
-    return _KERNELS.search(meant) is not None and _MOVES.search(text) is None
+    return _KERNELS.search(meant) is not None and _MOVES.search(said) is None
 
 
 def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:

@@ -116,11 +116,22 @@ def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     assert isinstance(call.func, ast.Attribute)
     if not (script.accelerated or uses_accelerate(script)):
         return
+    if _saves_by_itself(script, call.func.value, scope):
+        return  # by that method, which is judged where it stands
     if _is_model(script, call.func.value, scope):
         advice = (
             f"`{script.xla}.save_pretrained` it, then upload the folder (`HfApi().upload_folder`)"
         )
         yield RULE.finding(script, call, f"safetensors fails on XLA tensors: {advice}")
+
+
+def _saves_by_itself(script: Script, model: ast.expr, scope: Scope) -> bool:
+    """True if the class of `model` is the program's own and has a `save_pretrained` of its own, which `push_to_hub` calls."""
+    made = script.value(model, scope).definition
+    if not isinstance(made, ast.ClassDef):
+        return False
+    methods = ("save_pretrained", "_save_pretrained", "push_to_hub")
+    return any(script.inference.method(made, name) is not None for name in methods)
 
 
 def _is_on_the_host(script: Script, call: ast.Call, scope: Scope) -> bool:

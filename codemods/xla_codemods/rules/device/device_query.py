@@ -46,6 +46,7 @@ else:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_na
 from ...analysis.nodes import walk
 from ...edits import Replace, remove
 from ...finding import WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -173,13 +175,24 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
     holder = script.parent(choice)
     if not isinstance(holder, (ast.If, ast.IfExp)) or holder.test is not choice:
         if asked is not node and isinstance(holder, (ast.Assign, ast.AnnAssign, ast.Return)):
-            if not chooses_kernels(script, asked):
+            if not chooses_kernels(script, asked) and not _tells_the_build(script, holder):
                 yield RULE.finding(script, node, _BUILT, severity=WARNING)
         return
     if _names_a_device(holder):
         message = "`torch.version.cuda` is not set in a torch for XLA hosts, and the CPU is chosen: use `xla.is_available()`"
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
         yield RULE.finding(script, node, message, Replace(asked, text))
+
+
+def _tells_the_build(script: Script, holder: ast.stmt) -> bool:
+    """True if `holder` answers by a name that says so: `built_with_cuda = ...`, `def compiled_with_cuda(): return ...`."""
+    names = [getattr(script.function(holder), "name", "") if isinstance(holder, ast.Return) else ""]
+    if isinstance(holder, ast.Assign):
+        names = [last_name(target) or "" for target in holder.targets]
+    return all(_OF_THE_BUILD.search(name) is not None for name in names)
+
+
+_OF_THE_BUILD = Pattern(r"buil[dt]|compiled|version", re.IGNORECASE)
 
 
 def _names_a_device(holder: ast.If | ast.IfExp) -> bool:

@@ -43,9 +43,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.guards import is_guarded
 from ...analysis.optimizers import is_optimizer
 from ...fallback import leftovers
-from ...finding import MEDIUM, Finding
+from ...finding import INFO, LOW, MEDIUM, Finding
 from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
@@ -59,14 +60,20 @@ RULE = Rule("XLA805", "horovod", effort=MEDIUM)
 def averaged(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _is_of_its_optimizer(script, call.func):
         message = "an optimizer has no `synchronize` on XLA: use `xla.reduce_gradients(optimizer)`, after which the step does not average again"
-        yield RULE.finding(script, call, message)
+        yield _finding(script, call, message)
 
 
 @RULE.method("skip_synchronize")
 def not_averaged(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _is_of_its_optimizer(script, call.func):
         message = "an optimizer has no `skip_synchronize` on XLA: remove it, because gradients are not averaged twice"
-        yield RULE.finding(script, call, message)
+        yield _finding(script, call, message)
+
+
+def _finding(script: Script, call: ast.Call, message: str) -> Finding:
+    if is_guarded(script, call, "horovod"):
+        return RULE.finding(script, call, message, severity=INFO, effort=LOW)
+    return RULE.finding(script, call, message)
 
 
 def _is_of_its_optimizer(script: Script, method: ast.expr) -> bool:

@@ -57,6 +57,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.kernels import is_among_kernels
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.half_precision import (
@@ -125,7 +126,9 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
     if device is not None and script.value(device, scope).has(HOST):
         return
     loads = node.arg == "torch_dtype" or last in _LOADERS
-    if (device is not None or loads) and not _is_decided(script, call):
+    if not loads and (device is None or is_among_kernels(script, call)):
+        return  # what a kernel of CUDA's writes into has the type that it writes
+    if not _is_decided(script, call):
         yield _finding(script, node.value, scope)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ....each import each
 from ...helpers import findings, migrated
 
 HEAD = "import torch\nfrom transformers import AutoModel\n\ndef keep(model, args, device, kwargs, rest):\n    model.to(device)\n    "
@@ -55,6 +56,25 @@ def test_push_to_hub_fails_as_save_pretrained_does() -> None:
     source = HEAD + "model.push_to_hub(args.name)\n    tokenizer.push_to_hub(args.name)\n"
     assert "model.push_to_hub(args.name)" in migrated(source)
     assert [(line, code) for line, code in findings(source) if code == "XLA708"] == [(6, "XLA708")]
+
+
+@each(
+    "owns, found",
+    [
+        ("def save_pretrained(self, folder): ...", False),
+        ("def _save_pretrained(self, folder): ...", False),
+        ("def push_to_hub(self, name): ...", False),
+        ("def save(self, folder): ...", True),
+    ],
+)
+def test_push_to_hub_of_a_class_that_saves_by_itself(owns: str, found: bool) -> None:
+    source = (
+        f"import torch\nfrom torch import nn\nclass Model(nn.Module):\n    {owns}\n"
+        "    def upload(self, name):\n        self.push_to_hub(name)\n"
+        "model = Model().cuda()\nmodel.push_to_hub('a')\n"
+    )
+    codes = [code for _, code in findings(source) if code == "XLA708"]
+    assert codes == ["XLA708", "XLA708"] * found
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,26 @@ def test_what_torch_was_built_for(test: str) -> None:
 
 
 @each(
+    "name, asks",
+    [
+        ("is_built_with_cuda", False),
+        ("compiled_with_cuda", False),
+        ("has_cuda_build", False),
+        ("cuda_version", False),
+        ("has_cuda", True),
+        ("use_gpu", True),
+    ],
+)
+def test_a_name_that_tells_of_the_build(name: str, asks: bool) -> None:
+    asked = [
+        f"import torch\nmodel.cuda()\ndef {name}():\n    return torch.version.cuda is not None\n",
+        f"import torch\nmodel.cuda()\n{name} = bool(torch.version.cuda)\n",
+    ]
+    for source in asked:
+        assert ("XLA102" in [code for _, code in findings(source)]) is asks
+
+
+@each(
     "before, after",
     [
         ("torch._C._cuda_getDeviceCount() > 0", "xla.is_available()"),

@@ -8,6 +8,8 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from ....each import each
+
 HEAD = """
 import torch
 import transformer_engine.pytorch as te
@@ -30,6 +32,14 @@ STAYS = {
     "left_early": "if not torch.cuda.is_available():\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
     "providers_of_onnxruntime": "there = torch.cuda.is_available()\nproviders = ['CUDAExecutionProvider'] if there else []",
     "a_provider_that_is_put_first": "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')",
+    "a_provider_behind_a_refusal": (
+        "if graphs:\n    if not torch.cuda.is_available():\n        raise RuntimeError(\"no CUDA, but 'cuda' is asked for\")\n"
+        "    providers = ['CUDAExecutionProvider']"
+    ),
+    "a_refusal_in_the_branch": (
+        "if torch.cuda.is_available():\n    if graphs:\n        raise RuntimeError(\"not on 'cuda'\")\n"
+        "    g = torch.cuda.CUDAGraph()"
+    ),
     "a_package_to_install": "install('onnxruntime-gpu' if torch.cuda.is_available() else 'onnxruntime')",
     "left_early_by_either": "if not torch.cuda.is_available() or not graphs:\n    return model(x)\ng = torch.cuda.CUDAGraph()\ng.replay()",
     "refused_before_kernels_are_compiled": (
@@ -40,6 +50,11 @@ STAYS = {
         "if not torch.cuda.is_available():\n    raise RuntimeError('no device')\n"
         "return load(name='wkv', sources=files, extra_cuda_cflags=['-O3'])"
     ),
+    "refused_first": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
+    "refused_first_by_either": "if not graphs or not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
+    "chosen_last": "layer = nn.Linear(2, 2) if not torch.cuda.is_available() else te.Linear(2, 2)",
+    "a_record_of_memory": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    torch.cuda.memory._record_memory_history()",
+    "a_snapshot_of_memory": "if graphs and torch.cuda.is_available():\n    torch.cuda.memory._dump_snapshot('x')",
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"
         "properties = torch.cuda.get_device_properties(torch.device('cuda'))\nif properties.major == 8:\n    x.fast = 1"
@@ -47,6 +62,10 @@ STAYS = {
 }
 BECOMES_TRUE = {
     "a_move": "if torch.cuda.is_available() and graphs:\n    x = x.cuda()",
+    "a_move_behind_a_refusal": (
+        "if torch.cuda.is_available():\n    if graphs:\n        raise RuntimeError('no')\n"
+        "    x = x.to('cuda')\n    x = own_kernel(x)"
+    ),
     "a_flag_for_a_move": "there = torch.cuda.is_available()\nif there:\n    x = x.cuda()",
     "a_flag_for_both": "there = torch.cuda.is_available()\nif there:\n    g = torch.cuda.CUDAGraph()\nif there:\n    x = x.cuda()",
     "left_before_a_move": "if not torch.cuda.is_available():\n    return model(x)\nreturn model(x.cuda())",
@@ -61,12 +80,38 @@ BECOMES_TRUE = {
     "refused_before_a_word_with_a_package_in_it": (
         "if not torch.cuda.is_available():\n    raise ImportError('CUDA is needed')\n# already occupying memory\nx.occupy(2)"
     ),
+    "refused_before_a_move_beside": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    x = x.cuda()",
+    "chosen_for_the_cpu": "if torch.cuda.is_available():\n    x = x.cuda()\nelse:\n    x = cpu_kernels(x)",
     "memory": "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\n    x = x + 1",
 }
 
 
 def _migrated(body: str) -> str:
     return migrate((HEAD + textwrap.indent(body, "    ") + "\n").encode()).data.decode()
+
+
+@each(
+    "launched",
+    [
+        "wrap_triton(gate_kernel)[grid](x, y)",
+        "gate_kernel[grid](x, y)",
+        "_gate_kernel_fwd[(n, 1)](x, y, n)",
+    ],
+)
+def test_tensors_that_a_launch_of_a_kernel_refuses(launched: str) -> None:
+    source = f"""
+import torch
+def check(x, y):
+    if not x.is_cuda or not y.is_cuda:
+        raise ValueError("needs CUDA")
+def gate(x, y, grid, n):
+    check(x, y)
+    {launched}
+model.cuda()
+"""
+    assert "if not x.is_cuda or not y.is_cuda:" in migrate(source.encode()).data.decode()
+    other = source.replace(launched, "return kernels[n](x, y)")
+    assert "xla.is_accelerator(x)" in migrate(other.encode()).data.decode()
 
 
 @pytest.mark.parametrize("body", STAYS.values(), ids=STAYS)

@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings, migrated
 
 
@@ -176,6 +177,32 @@ def test_lightning_left_to_a_person(call: str) -> None:
 )
 def test_engines(source: str, line: int, code: str) -> None:
     assert findings(source) == [(line, code)]
+
+
+@each(
+    "test, severity",
+    [
+        ("args.horovod", "info"),
+        ("use_horovod and step", "info"),
+        ("hvd is not None", "info"),
+        ("args.distributed", "error"),
+        ("step", "error"),
+    ],
+)
+def test_what_only_horovod_does(test: str, severity: str) -> None:
+    source = f"""
+try:
+    import horovod.torch as hvd
+except ImportError:
+    hvd = None
+def train(optimizer, args, step):
+    if {test}:
+        optimizer.synchronize()
+        with optimizer.skip_synchronize():
+            optimizer.step()
+"""
+    found = [f.severity for f in check(source.encode()) if f.line > 7 and f.code == "XLA805"]
+    assert found == [severity] * 2
 
 
 @pytest.mark.parametrize(

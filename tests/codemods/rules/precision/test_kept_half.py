@@ -40,8 +40,17 @@ MEANT = {
     "in_a_checkpoint_that_is_put_together": (
         "def strip(c):\n    c['model'].half()\n    both = {**c, 'date': 1}\n    torch.save(both, 'm.pt')"
     ),
+    "a_buffer_for_a_kernel": (
+        "def rotate(n, dev):\n    out = torch.empty(n, device=dev, dtype=torch.float16)\n"
+        "    _rotate_kernel[(n,)](out, n)\n    return out"
+    ),
+    "a_buffer_for_an_operation_of_ones_own": (
+        "def rotate(n, dev):\n    out = torch.empty(n, device=dev, dtype=torch.float16)\n"
+        "    torch.ops.mine.rotate(out)\n    return out"
+    ),
 }
 COMPUTED = {
+    "made": "def rotate(n, dev):\n    out = torch.empty(n, device=dev, dtype=torch.float16)\n    return out.cos()",
     "in_a_checkpoint_that_is_run": "c = {'model': model}\nc['model'].half()\ny = c['model'](x)\ntorch.save(c, 'm.pt')",
     "in_a_checkpoint_that_is_not_saved": "c = {'model': model}\nc['model'].half()\nrun(c)",
     "a_model_that_goes_on": "torch.save(model.half().state_dict(), 'm.pt')\ny = model(x)",
