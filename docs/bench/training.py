@@ -1,6 +1,6 @@
 """How fast migrated scripts train on XLA:CPU, beside the same scripts written by hand for torch_xla.
 
-    python docs/bench/training.py [--processors] [--default] [FIXTURE ...]
+    python docs/bench/training.py [--rate | --processors] [--default] [FIXTURE ...]
 
 Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, under the same taps.
 So is the script migrated with `--unsafe`, where that is another one: it keeps running sums on the device. A step's time
@@ -8,6 +8,9 @@ is the median over the steps after warm-up; of several runs the best counts. Pri
 (1.00 is as fast, more is faster), and how often a step reads from the device. It needs what the tests need.
 
 `--default` leaves out the options by which the tests' runs log at each step, so that both scripts log as often as they do by default.
+With `--rate` the scripts run without taps, on data of their own default sizes, for five times as many epochs, and what is compared is steps per second over the second half of the run,
+evaluations, log lines and files included, until the device has done all of it. A median step does not tell that of a script that
+launches steps behind its back: it is the host's time alone, and what the device takes appears at the epoch's end.
 With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes, all threads
 counted, evaluation included, from the third optimizer step to the last: on a machine that does other work, too, that is the same in each run to a few
 per cent, where the clock is not. It does not see what the host waits for.
@@ -17,11 +20,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
@@ -67,6 +73,34 @@ def per_step(seen: ObservedRun) -> tuple[float, float]:
     return seconds, mean(sum(step.host_reads for step in steps) for steps in iterations)
 
 
+# Runs a script, and prints how many passes backward it made, its seconds and processors' seconds for each of those behind the
+# first `START`, and the launches, reads and compilations of the same.
+_RATED = """
+import atexit, json, os, runpy, sys, time
+import torch, torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.debug.metrics as met
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+start, made, begun = int(os.environ["START"]), 0, None
+def now():
+    xm.wait_device_ops()
+    counts = [(met.metric_data(n) or [0])[0] for n in ("ExecuteTime", "TransferFromDeviceTime", "CompileTime")]
+    return [time.perf_counter(), time.process_time(), *counts]
+backward = torch.Tensor.backward
+def counted(*args, **kwargs):
+    global made, begun
+    if made == start:
+        begun = now()
+    made += 1
+    return backward(*args, **kwargs)
+torch.Tensor.backward = counted
+def told():
+    print("RATED", json.dumps([made, *((b - a) / (made - start) for a, b in zip(begun, now()))]))
+atexit.register(told)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
 # Runs a script, and prints its processors' seconds a step.
 _METERED = """
 import atexit, json, os, runpy, sys, time
@@ -82,8 +116,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def processors(fixture: Fixture, kind: str) -> float:
-    """Seconds a step."""
+def alone(fixture: Fixture, kind: str, program: str, words: list[str], start: int = 0) -> Any:
+    """What `program` tells of a run of the script, without taps; `words` may say where it writes as `{out}`."""
     with tempfile.TemporaryDirectory() as place:
         script = fixture.hand
         if kind != "hand":
@@ -91,16 +125,64 @@ def processors(fixture: Fixture, kind: str) -> float:
                 Path(place, name).write_bytes(data if isinstance(data, bytes) else data.encode())
             script = Path(place, fixture.script.name)
         done = subprocess.run(
-            [sys.executable, "-c", _METERED, str(script), *arguments(fixture, Path(place))],
+            [sys.executable, "-c", program, str(script), *(w.replace("{out}", place) for w in words)],
             cwd=place,
-            env={**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": f"{ROOT}/src:{ROOT}/codemods"},
+            env={
+                **os.environ,
+                "PJRT_DEVICE": "CPU",
+                "PYTHONPATH": f"{ROOT}/src:{ROOT}/codemods",
+                "START": str(start),
+            },
             capture_output=True,
             text=True,
         )
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
-    found = next(line for line in done.stdout.splitlines() if line.startswith("METERED"))
-    return float(json.loads(found.partition(" ")[2]))
+    found = next(line for line in done.stdout.splitlines() if line.startswith(("METERED", "RATED")))
+    return json.loads(found.partition(" ")[2])
+
+
+def processors(fixture: Fixture, kind: str) -> float:
+    """Seconds a step."""
+    return float(alone(fixture, kind, _METERED, arguments(fixture, Path("{out}"))))
+
+
+# An option with a number, which has a default.
+_NUMBER = re.compile(r"-?\d[\d.e-]*$")
+LONGER = 5
+
+
+def longer(fixture: Fixture) -> list[str]:
+    """The arguments without numbers, so that there is as much to train on as by default, and as often a log line; for more epochs."""
+    told = tomllib.loads((fixture.folder / "fixture.toml").read_text(encoding="utf-8"))
+    words: list[str] = []
+    for word in [*told["args"], *told["float32"]]:
+        if _NUMBER.match(word):
+            words.pop()
+        elif not _NUMBER.match(word.partition("=")[2]):
+            words.append(word.replace("{units}", str(LONGER * told["units"])))
+    return words
+
+
+def compare_rates(fixture: Fixture) -> None:
+    """In turns; the fastest run of each counts. The first run counts the steps."""
+    words = longer(fixture)
+    kinds = ("migrated", "hand")
+    starts = {kind: alone(fixture, kind, _RATED, words)[0] // 2 for kind in kinds}
+    runs = [
+        {kind: alone(fixture, kind, _RATED, words, starts[kind])[1:] for kind in kinds}
+        for _ in range(ROUNDS)
+    ]
+    found = {kind: min(each[kind] for each in runs) for kind in kinds}
+    cells = [
+        f"{kind} {1000 * seconds:.1f} ms ({1000 * cpu:.1f} of processors), {launches:.2f} launches, {reads:.2f} reads,"
+        f" {compiled:.2f} compiled"
+        for kind, (seconds, cpu, launches, reads, compiled) in found.items()
+    ]
+    ratios = [each["hand"][0] / each["migrated"][0] for each in runs]
+    ratio = found["hand"][0] / found["migrated"][0]
+    seen = ", ".join(f"{r:.2f}" for r in ratios)
+    print(f"{fixture.name:<14}", " | ".join(cells), f"| {ratio:.2f} ({seen})", flush=True)
 
 
 def compare_processors(fixture: Fixture) -> None:
@@ -117,6 +199,9 @@ def main() -> None:
     chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
     for fixture in SINGLE:
         if (chosen and fixture.name not in chosen) or fixture.missing():
+            continue
+        if "--rate" in sys.argv:
+            compare_rates(fixture)
             continue
         if "--processors" in sys.argv:
             compare_processors(fixture)

@@ -10,7 +10,7 @@ import torch_xla
 from torch_xla.core import xla_model as xm
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime.torch_xla.marks import mark
+from xla_migrate.runtime.torch_xla.marks import mark, uploads
 
 
 @pytest.fixture
@@ -103,3 +103,37 @@ def test_random_numbers_do_not_depend_on_empty_marks(cuts: list[int], device: to
         return found
 
     assert drawn(1) == drawn(4)
+
+
+def test_an_upload_that_ends_behind_a_mark_hides_no_operation(
+    cuts: list[int], device: torch.device
+) -> None:
+    with uploads.one():
+        sent = xm.send_cpu_data_to_device([torch.ones(2)], device)[0]
+        mark()
+    before = len(cuts)
+    ones = torch.ones(2, device=device)  # as many tensors as the upload made
+    mark(unless_empty=True)
+    assert len(cuts) == before + 1
+    del sent, ones
+
+
+def test_an_upload_that_fails_hides_no_operation(cuts: list[int], device: torch.device) -> None:
+    mark()
+    before = len(cuts)
+    with pytest.raises(RuntimeError), uploads.one():
+        raise RuntimeError
+    assert uploads.begun == uploads.ended
+    ones = torch.ones(2, device=device)
+    mark(unless_empty=True)
+    assert len(cuts) == before + 1
+    del ones
+
+
+def test_a_tensor_named_anew_is_no_reason_for_a_mark(cuts: list[int], device: torch.device) -> None:
+    loss = torch.ones(2, device=device).sum()
+    mark()
+    assert loss.detach().item() == 2
+    before = len(cuts)
+    mark(unless_empty=True)
+    assert len(cuts) == before

@@ -33,8 +33,17 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 Move: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
+
+class Kept:
+    """Holds what is not to be moved, in its place."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+
 # Never looked into: they hold no tensors of the batch, and some are the way to half the program.
 _OPAQUE = (
+    Kept,
     str,
     int,
     float,
@@ -109,11 +118,11 @@ class Mover:
             return self._with_items(x, x.items())
         if isinstance(x, Mapping):
             moved = {key: self(value) for key, value in x.items()}
-            return _rebuilt(x, moved) if _differ(moved.values(), x.values()) else x
+            return rebuilt(x, moved) if _differ(moved.values(), x.values()) else x
         if isinstance(x, Set):
             members = list(x)
             changed = [self(member) for member in members]
-            return _rebuilt(x, changed) if _differ(changed, members) else x
+            return rebuilt(x, changed) if _differ(changed, members) else x
         return self._object(x)
 
     def _tensor(self, x: torch.Tensor) -> torch.Tensor:
@@ -135,7 +144,7 @@ class Mover:
         moved = [self(item) for item in x]
         if not _differ(moved, x):
             return x
-        return type(x)._make(moved) if hasattr(x, "_fields") else _rebuilt(x, moved)  # type: ignore[attr-defined]
+        return type(x)._make(moved) if hasattr(x, "_fields") else rebuilt(x, moved)  # type: ignore[attr-defined]
 
     def _with_items(self, x: Any, items: Any) -> Any:
         """A list, dict or the like of the user's own type."""
@@ -163,7 +172,7 @@ def _differ(moved: Any, originals: Any) -> bool:
     return any(a is not b for a, b in zip(moved, originals, strict=True))
 
 
-def _rebuilt(x: Any, content: Any) -> Any:
+def rebuilt(x: Any, content: Any) -> Any:
     """A container of ``x``'s type, which can only be built whole."""
     try:
         return type(x)(content)

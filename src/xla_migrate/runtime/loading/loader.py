@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,12 +19,13 @@ from .._host_random import AheadUnlessItDraws
 from ..deferred.reading import flush
 from ..devices import DeviceSpec, xla_device
 from ..replicas.spmd import batches_at_once, joined, length
+from .host_parts import KeepingSender, Part
 from .read_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """torch_xla's arguments for a device loader."""
+    """torch_xla's arguments for a device loader, and what stays on the host."""
 
     batchdim: int = 0
     batches_per_execution: int = 1
@@ -32,6 +33,7 @@ class Tuning:
     device_prefetch_size: int | None = None
     host_to_device_transfer_threads: int = 1
     input_sharding: Any = None
+    host: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         least = {
@@ -81,6 +83,8 @@ class MpDeviceLoader:
         device_prefetch_size: Batches waiting on the device, at most; 8 on XLA.
         host_to_device_transfer_threads: Threads that send. The order of batches is kept.
         input_sharding: SPMD: a ShardingSpec, or a dict of them for batches that are dicts.
+        host: Parts of a batch that stay on the host, as the loader has made them: indices of a tuple, keys
+            of a dict, fields, attributes. A batch that lacks one is moved whole.
 
     Raises:
         TypeError: for any other argument.
@@ -109,6 +113,7 @@ class MpDeviceLoader:
         device_prefetch_size: int | None = None,
         host_to_device_transfer_threads: int = 1,
         input_sharding: Any = None,
+        host: Sequence[Part] = (),
     ) -> MpDeviceLoader:
         tuning = Tuning(
             batchdim,
@@ -117,6 +122,7 @@ class MpDeviceLoader:
             device_prefetch_size,
             host_to_device_transfer_threads,
             input_sharding,
+            tuple(host),
         )
         if loader is None:
             return None
@@ -273,6 +279,8 @@ def _place() -> tuple[int, int]:
 
 def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator:
     sender = backend().sender(device, tuning.input_sharding, not _makes_new_batches(loader))
+    if tuning.host:
+        sender = KeepingSender(sender, tuning.host)
     # Made here and not in a thread: it draws the seed of the workers and starts them.
     source = joined(loader) if batches_at_once() > 1 else iter(loader)
     few = os.environ.get("XLA_MIGRATE_BATCHES_PER_LOOP")  # set by `xla-migrate precompile`

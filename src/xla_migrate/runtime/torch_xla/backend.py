@@ -21,7 +21,7 @@ from .._backend import METRICS, Sender, memory_figures
 from ..loading.batches import move
 from . import debug, groups, replicas, spmd
 from .checkpoint import checkpoint as checkpoint
-from .marks import forked, mark, seeded
+from .marks import forked, mark, seeded, uploads
 from .modules import matmul, met, torch_xla, xm, xr
 from .replicas import broadcast as broadcast
 from .replicas import collective as collective
@@ -144,7 +144,8 @@ class _XlaSender:
                 # The transfer may still be reading while the loader writes its next batch.
                 tensor = tensor.clone()
             split = sharding or spmd.along_the_batch(tensor)
-            sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, split)[0]
+            with uploads.one():
+                sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, split)[0]
             return sent
 
         return move(batch, self._device, to_device)

@@ -10,25 +10,28 @@ a device loader's behind that of the script, keeps the host from recording the n
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .modules import torch_xla, xm
 
-# How many operations had been recorded at the last mark; -1 if not known.
-_recorded_at_mark = -1
+# Without functionalization `fill_` and its like write to the tensor that there is.
+_COUNTS_ALL = os.environ.get("XLA_DISABLE_FUNCTIONALIZATION", "0") in ("", "0", "false")
+# How many tensors had been computed at the last mark; None if not known.
+_recorded_at_mark: int | None = None
 # The generator's state at the beginning of the graph that is being recorded; None if not known.
 _at_beginning: int | None = None
 
 
 def mark(*, unless_empty: bool = False) -> None:
-    """``torch_xla.sync()``; with ``unless_empty`` only where an operation has been recorded since the last one.
+    """``torch_xla.sync()``; with ``unless_empty`` only where something has been computed since the last one.
 
-    Collectives that change tensors in place are no operations to torch_xla's counter; ours are launched by themselves.
+    Collectives that change tensors in place are nothing to torch_xla's counter; ours are launched by themselves.
     """
     global _at_beginning, _recorded_at_mark
-    recorded = _recorded()
-    if unless_empty and recorded == _recorded_at_mark:
+    if unless_empty and _recorded()[1] == _recorded_at_mark:
         xm._run_step_closures()
         return
     before: int = xm.get_rng_state()
@@ -37,13 +40,46 @@ def mark(*, unless_empty: bool = False) -> None:
         xm.set_rng_state(before)
     else:
         _at_beginning = xm.get_rng_state()
-    _recorded_at_mark = _recorded()
+    ended, recorded = _recorded()
+    # An upload on its way may be counted as made, and is none that has ended.
+    _recorded_at_mark = recorded if uploads.begun == ended and _COUNTS_ALL else None
 
 
-def _recorded() -> int:
-    """The number of operations recorded so far, by all threads; uploads are none."""
-    found = torch_xla._XLAC._xla_metric_data("LazyTracing")
-    return int(found[0]) if found else 0
+class _Uploads:
+    """The tensors that device loaders have made, in threads of theirs: they are no reason for a mark."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.begun = 0
+        self.ended = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Around the upload of one tensor."""
+        with self._lock:
+            self.begun += 1
+        ended = 0
+        try:
+            yield
+            ended = 1
+        finally:
+            with self._lock:
+                self.begun += ended - 1
+                self.ended += ended
+
+
+uploads = _Uploads()
+
+
+def _recorded() -> tuple[int, int]:
+    """How many uploads have ended, and how many other tensors have been made so far, by all threads.
+
+    Each operation makes one, but for those that only name a tensor anew, as ``detach`` does, and those
+    that read one. torch_xla counts operations, too, as a metric, which takes a quarter of a millisecond to ask.
+    """
+    ended = uploads.ended
+    made: int = torch_xla._XLAC._xla_counter_value("CreateXlaTensor") or 0
+    return ended, made - ended
 
 
 @contextmanager
