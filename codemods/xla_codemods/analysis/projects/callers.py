@@ -7,16 +7,18 @@ training step.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..index import Index
 from ..inference.instances import CALLED_AS_INSTANCE, names_given
-from ..inference.values import Value, for_others
+from ..inference.values import TENSOR, Value, for_others
+from ..nodes import walk
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for
 from .project import TRAINS, Project
 
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -54,7 +56,17 @@ class Callers:
 
     def take_part_in_steps(self, function: FunctionNode, owner: str) -> bool:
         """True if one of them stands in a loop or function that computes gradients as well."""
-        return any(_is_beside_a_backward(call) for call in self.of(function, owner))
+        if any(_is_beside_a_backward(call) for call in self.of(function, owner)):
+            return True
+        self.project.asked = True
+        return bool(owner) and any(map(_is_in_a_step, self._of_instances(function.name, owner)))
+
+    def hand_tensors_in_steps(self, function: FunctionNode, owner: str) -> bool:
+        """True if one of them is in each step, and hands over a tensor, or a dict of losses whose values are not known."""
+        calls = self.of(function, owner)
+        if owner and not calls:
+            calls = list(self._of_instances(function.name, owner))
+        return any(_hands_a_tensor(call) for call in calls if _is_in_a_step(call))
 
     def is_called_in_a_loop(self, function: FunctionNode, owner: str) -> bool:
         """True if another module calls `function` in each turn of a loop; a method of a class by its name."""
@@ -85,22 +97,32 @@ class Callers:
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
             return
-        for other in sorted(self.modules.importers.get(self.path, ())):
-            named = self._speaks_of(owner or function, other)
-            if not named or not (self._trains(self.path) or self._trains(other)):
-                continue
-            index = self.modules.whole(other)
-            if index is None:
-                continue
-            made = list(self._calls_of(owner or function, other, index))
+        for other, index in self._of_training(owner or function):
+            made = self._calls_of(owner or function, other, index)
             if function in CALLED_AS_INSTANCE:
-                names = {
-                    name for call in made for name in names_given(call.node, call.home.parents)
-                }
-                for name in sorted(names):
+                for name in sorted(_instances(made)):
                     yield from (Call(node, scope, index) for node, scope in index.calls_of(name))
             else:
                 yield from made
+
+    def _of_instances(self, method: str, owner: str) -> Iterator[Call]:
+        """`logger.update(loss=loss)`, where the same module has made `logger = Logger()`."""
+        for other, index in self._of_training(owner):
+            calls = index.calls_of(method)
+            names = _instances(self._calls_of(owner, other, index)) if calls else ()
+            for node, scope in calls if names else ():
+                match node.func:
+                    case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name)):
+                        if name in names:
+                            yield Call(node, scope, index)
+
+    def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
+        """The modules that import this one and speak of `name`, where one of the two trains."""
+        for other in sorted(self.modules.importers.get(self.path, ())):
+            if self._speaks_of(name, other) and (self._trains(self.path) or self._trains(other)):
+                index = self.modules.whole(other)
+                if index is not None:
+                    yield other, index
 
     def _calls_of(self, name: str, other: str, index: Index) -> Iterator[Call]:
         """The calls in the module at `other` of what this module calls `name`."""
@@ -111,6 +133,11 @@ class Callers:
                 found = self.modules.defined(dotted, other) if dotted else None
                 if found is not None and found[1] == self.path and _name(found[0]) == name:
                     yield Call(node, scope, index)
+
+
+def _instances(made: Iterable[Call]) -> set[str]:
+    """What the objects that these calls make are bound to."""
+    return {name for call in made for name in names_given(call.node, call.home.parents)}
 
 
 def handed_to(method: str, index: Index) -> Iterator[ast.Call]:
@@ -144,6 +171,31 @@ def _is_beside_a_backward(call: Call) -> bool:
         not around.isdisjoint(_repeated_around(backward, call.home))
         for backward, _ in call.home.calls_of("backward")
     )
+
+
+def _is_in_a_step(call: Call) -> bool:
+    """True if `call` runs in each turn of a loop that computes gradients, whatever the conditions."""
+    parents = call.home.parents
+    child: ast.AST = call.node
+    while (current := parents.get(child)) is not None and not isinstance(current, _DEFINED):
+        if isinstance(current, (ast.If, ast.IfExp)) and child is not current.test:
+            return False
+        if isinstance(current, (ast.For, ast.AsyncFor, ast.While)) and child in current.body:
+            if any(b in walk(current) for b, _ in call.home.calls_of("backward")):
+                return True
+        child = current
+    return False
+
+
+def _hands_a_tensor(call: Call) -> bool:
+    value = call.home.inference.value
+    functions = [backward.func for backward, _ in call.home.calls_of("backward")]
+    losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
+    for argument in (*call.node.args, *(k.value for k in call.node.keywords if k.arg)):
+        if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
+            return True
+    spread = [k.value for k in call.node.keywords if k.arg is None]
+    return any("loss" in ast.unparse(s) and not value(s, call.scope).fields for s in spread)
 
 
 def _repeated_around(node: ast.AST, index: Index) -> Iterator[ast.AST]:

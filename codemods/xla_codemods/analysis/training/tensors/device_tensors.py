@@ -28,6 +28,7 @@ from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, unparsed
 from .computed import computing, gives_one_tensor, is_state
+from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
                 _is_backwarded(script, node)
                 or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
+                or is_handed_a_tensor(script, node)
             )
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:

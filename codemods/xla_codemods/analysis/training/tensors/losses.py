@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
-from ...inference.values import UNKNOWN
+from ...inference.values import TENSOR, UNKNOWN
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     """True if `node`, on which a method of tensors is called, is a loss of the training step, or one of a dict of them."""
-    if not (script.accelerated or uses_accelerate(script)) or script.value(node) != UNKNOWN:
+    if not (script.accelerated or uses_accelerate(script)):
+        return False
+    value = script.value(node)
+    if value != UNKNOWN and value.kinds != {TENSOR}:  # a tensor whose place is not known
         return False
     function = script.function(node)
     if not _computes_gradients(script, function):

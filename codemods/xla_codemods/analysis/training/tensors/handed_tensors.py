@@ -1,0 +1,51 @@
+"""Tensors that a function asks for by type, since it is handed numbers, too: `if isinstance(v, torch.Tensor): v = v.item()`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...syntax import unparsed
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"})
+
+
+def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
+    """True if `node` is a tensor by a test around it, in a function that other modules call in their training steps."""
+    function, callers = script.function(node), script.callers
+    if not script.runs_accelerated or function is None or callers is None:
+        return False
+    owner = script.parent(function)
+    name = owner.name if isinstance(owner, ast.ClassDef) else ""
+    return _is_tested(script, node) and callers.hand_tensors_in_steps(function, name)
+
+
+def _is_tested(script: Script, node: ast.expr) -> bool:
+    text = unparsed(node)
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.If(test=test, body=body) if any(child is s for s in body):
+                if _asks(script, test, text):
+                    return True
+            case ast.IfExp(test=test, body=body) if child is body and _asks(script, test, text):
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+        child = ancestor
+    return False
+
+
+def _asks(script: Script, test: ast.expr, text: str) -> bool:
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_asks(script, value, text) for value in values)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[asked, kind]):
+            kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+            return unparsed(asked) == text and all(script.dotted(k) in _TENSORS for k in kinds)
+        case ast.Call(func=func, args=[asked]):
+            return unparsed(asked) == text and script.dotted(func) == "torch.is_tensor"
+    return False

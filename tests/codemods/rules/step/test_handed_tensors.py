@@ -1,0 +1,73 @@
+"""Reads of tensors that another module's training step hands over, in functions that ask whether it is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check
+
+METERS = """import torch
+
+
+class Logger:
+    def __init__(self):
+        self.sums = {}
+
+    def update(self, **kwargs):
+        for k, v in kwargs.items():
+            if TEST:
+                v = v.item()
+            self.sums[k] = self.sums.get(k, 0.0) + v
+"""
+TRAIN = """import torch
+from meters import Logger
+from losses import reduced
+
+device = torch.device("cuda")
+
+
+def train(model, criterion, batches, optimizer):
+    logger = Logger()
+    for step, (x, y) in enumerate(batches):
+        losses = criterion(model(x.to(device)), y.to(device))
+        losses_reduced = reduced(losses)
+        loss = sum(losses.values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        LINE
+    logger.update(last=loss)
+"""
+ASKED = "isinstance(v, torch.Tensor)"
+
+
+def _found(test: str, line: str) -> list[int]:
+    files = {"meters.py": METERS.replace("TEST", test), "train.py": TRAIN.replace("LINE", line)}
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    data = modules.files["meters.py"]
+    found = check(data, Options(), "meters.py", Project(modules, "meters.py"))
+    return [finding.line for finding in found if finding.code == "XLA503"]
+
+
+@pytest.mark.parametrize(
+    ("test", "line", "lines"),
+    [
+        (ASKED, "logger.update(loss=loss.detach())", [11]),
+        (ASKED, "logger.update(lr=0.1, **losses_reduced)", [11]),
+        ("torch.is_tensor(v) and k != 'lr'", "logger.update(loss=loss.detach())", [11]),
+        ("isinstance(v, (torch.Tensor, torch.nn.Parameter))", "logger.update(loss=loss)", [11]),
+        # numbers alone, now and then, or something else that is asked
+        (ASKED, "logger.update(loss=loss.item(), lr=0.1)", []),
+        (ASKED, "logger.update(lr=optimizer.param_groups[0]['lr'])", []),
+        (ASKED, "if step % 10 == 0: logger.update(loss=loss.detach())", []),
+        (ASKED, "pass", []),
+        (ASKED, "other.update(loss=loss.detach())", []),
+        ("isinstance(k, torch.Tensor)", "logger.update(loss=loss.detach())", []),
+        ("hasattr(v, 'item')", "logger.update(loss=loss.detach())", []),
+    ],
+)
+def test_tensors_that_steps_of_other_modules_hand_over(
+    test: str, line: str, lines: list[int]
+) -> None:
+    assert _found(test, line) == lines
