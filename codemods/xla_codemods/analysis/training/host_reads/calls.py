@@ -63,6 +63,14 @@ def tensor_of(number: ast.Call) -> ast.expr:
     return operand
 
 
+def is_unknown_item(script: Script, node: ast.AST) -> bool:
+    """True for `parts["kl"].item()` of what is not known to be a tensor: `xla.item` reads all that has one."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+            return not script.value(owner).kinds
+    return False
+
+
 class _Later:
     def __init__(
         self,
@@ -154,6 +162,10 @@ class _Later:
                 self._bind(operand)
             else:
                 self._computed_now(operand)
+        elif is_unknown_item(self.script, node) and self.kept.isdisjoint(walk(node)):
+            self._computed_now(
+                node, f"{self.script.xla}.item({self.script.segment(tensor_of(node))})"
+            )
         elif isinstance(node, ast.Name):
             self._name(node)
         elif isinstance(node, ast.Constant):
@@ -196,7 +208,9 @@ class _Later:
     def _is_later(self, node: ast.AST) -> bool:
         """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
         return any(
-            part in self.kept or (isinstance(part, ast.Name) and part.id in self.own)
+            part in self.kept
+            or (isinstance(part, ast.Name) and part.id in self.own)
+            or is_unknown_item(self.script, part)
             for part in walk(node)
         )
 
@@ -240,7 +254,8 @@ class _Later:
             raise Blocked(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
 
-    def _computed_now(self, node: ast.AST) -> None:
+    def _computed_now(self, node: ast.AST, spelled: str = "") -> None:
+        """`node`, which is computed as `spelled`."""
         assert isinstance(node, ast.expr)
         if self.is_conditional:
             raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
@@ -250,6 +265,7 @@ class _Later:
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):
             raise Blocked(f"`{ast.unparse(node)}`, which is shown with it, may change until then")
+        text = spelled or text
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]
         name = names[0] if names else self._free_name(node)
         self.bound[name] = text

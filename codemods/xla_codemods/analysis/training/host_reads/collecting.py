@@ -64,7 +64,7 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
             if (other := _added_by(script, node)) is None:
                 raise Blocked(f"`{owner.id}` is looked at in the loop")
             others.add(other)
-    if not (_is_detached(script, read) or script.training.is_inference(read)):
+    if not (is_detached(script, read) or script.training.is_inference(read)):
         raise Blocked("gradients go through it")
     return Collection(scope, owner.id, added, others)
 
@@ -109,7 +109,7 @@ def _added_by(script: Script, node: ast.Name) -> Added | None:
     return None
 
 
-def _is_detached(script: Script, read: ast.AST) -> bool:
+def is_detached(script: Script, read: ast.AST) -> bool:
     node: ast.AST | None = read
     names = {n.func.attr for n in walk(read) if _is_method(n)}  # type: ignore[attr-defined]
     while node is not None and not isinstance(node, ast.stmt):

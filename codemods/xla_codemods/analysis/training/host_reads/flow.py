@@ -47,7 +47,7 @@ from .names import (
     refuse_listed_attributes,
 )
 from .on_device import is_added_on_the_device
-from .showing import ask_later, show_tensors
+from .showing import ask_later, is_host_value, show_tensors
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
@@ -358,6 +358,9 @@ def _is_put_into_a_text(trail: Trail, node: ast.AST, read: Iterable[ast.AST]) ->
 def follow_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None:
     """`read` shows `tensors` themselves, in a call or in a text."""
     if show_tensors(trail, read, tensors):
+        return
+    if is_host_value(trail.script, read) and _is_put_into_a_text(trail, read, [read]):
+        trail.read.add(read)
         return
     if tensors and is_a_number(trail.script, read, tensors):
         if _is_put_into_a_text(trail, tensors[0], tensors):

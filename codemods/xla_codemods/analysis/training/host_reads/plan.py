@@ -12,7 +12,7 @@ from ...nodes import walk
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
-from .calls import Shown, computed_later, made_later, tensor_of
+from .calls import Shown, computed_later, is_unknown_item, made_later, tensor_of
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
 from .functions import Extreme
@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
 
     edits: tuple[Edit, ...] = ()
     obstacle: str = ""
+    later: frozenset[ast.AST] = frozenset()  # what is made or computed later
 
 
 def plan(
@@ -72,7 +73,10 @@ def plan(
     for group in _groups(trails, numbers):
         try:
             edits = tuple(_edits(script, group, trails, numbers))
-            outcome.update((read, Outcome(edits)) for read in group)
+            later = frozenset(
+                n for read in group for n in (*trails[read].later, *trails[read].texts)
+            )
+            outcome.update((read, Outcome(edits, later=later)) for read in group)
         except Blocked as blocked:
             outcome.update((read, Outcome(obstacle=str(blocked))) for read in group)
     return outcome
@@ -299,24 +303,19 @@ def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.A
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in {"item", "tolist", "numpy", "cpu"}
-            and node not in reads
+            and not is_unknown_item(script, node)
+            and not any(read in reads for read in _chain(node))
         ):
             inside = any(node in walk(read) for read in reads)
-            if not inside and _innermost(node) not in reads:
+            if not inside:
                 raise Blocked(f"`{ast.unparse(node)}` is shown with it")
 
 
-def _innermost(node: ast.expr) -> ast.expr:
-    """`pred.cpu()` of `pred.cpu().numpy().tolist()`."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Call)
-        and isinstance(node.func.value.func, ast.Attribute)
-        and node.func.value.func.attr in {"cpu", "numpy", "tolist"}
-    ):
+def _chain(node: ast.expr) -> Iterator[ast.expr]:
+    """`pred.cpu().numpy().tolist()`, `pred.cpu().numpy()` and `pred.cpu()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield node
         node = node.func.value
-    return node
 
 
 def _place(node: ast.expr) -> tuple[int, int]:
