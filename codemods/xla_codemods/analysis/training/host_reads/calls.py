@@ -7,7 +7,7 @@ import builtins
 import keyword as keywords
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ....hot_lines import LISTENED
@@ -43,14 +43,14 @@ def made_later(
 
     `reads` are the reads in it, whose tensors are kept; `numbers` names and calls that stand for numbers on their way.
     """
-    return _Later(script, call, reads, numbers).edits()
+    return _Later(script, call, reads, numbers).edits(call)
 
 
 def computed_later(
     script: Script, text: ast.expr, reads: Collection[ast.AST], numbers: Collection[ast.AST]
 ) -> list[Edit]:
     """The edits that have `text` on its way, in the same words."""
-    return _Later(script, text, reads, numbers).computed()
+    return _Later(script, text, reads, numbers).computed(text)
 
 
 def tensor_of(number: ast.Call) -> ast.expr:
@@ -63,7 +63,7 @@ def tensor_of(number: ast.Call) -> ast.expr:
     return operand
 
 
-def is_unknown_item(script: Script, node: ast.AST) -> bool:
+def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
     """True for `parts["kl"].item()` of what is not known to be a tensor: `xla.item` reads all that has one."""
     match node:
         case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
@@ -89,12 +89,11 @@ class _Later:
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
-    def computed(self) -> list[Edit]:
+    def computed(self, text: ast.expr) -> list[Edit]:
         self._refuse_caught()
-        assert isinstance(self.call, ast.expr)
-        self._visit(self.call)
-        text = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
-        return [*self.inner, Replace(self.call, text, (self.call,))]
+        self._visit(text)
+        spelled = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
+        return [*self.inner, Replace(text, spelled, (text,))]
 
     def _refuse_caught(self) -> None:
         if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
@@ -108,10 +107,10 @@ class _Later:
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         )
 
-    def edits(self) -> list[Edit]:
+    def edits(self, call: Shown) -> list[Edit]:
         file = None
         self._refuse_caught()
-        shown = self.call
+        shown = call
         if isinstance(shown, ast.If):
             self._visit(shown.test)
             self.is_conditional = True
@@ -127,19 +126,19 @@ class _Later:
                 if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
                     self._visit(argument)
         defaults = self._defaults()
-        if isinstance(self.call, ast.AugAssign):
-            owner = self.script.segment(self.call.target)
+        if isinstance(call, ast.AugAssign):
+            owner = self.script.segment(call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
-            return [*self.inner, ReplaceStatement(self.call, text, (self.call.value,))]
-        if isinstance(self.call, ast.If):
+            return [*self.inner, ReplaceStatement(call, text, (call.value,))]
+        if isinstance(call, ast.If):
             text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
             return [
                 *self.inner,
-                ReplaceStatement(self.call, text, (condition_shows(self.call), self.call.test)),
+                ReplaceStatement(call, text, (condition_shows(call), call.test)),
             ]
         to = f", to={file}" if file else ""
         text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
-        return [*self.inner, Replace(self.call, text, (self.call,))]
+        return [*self.inner, Replace(call, text, (call,))]
 
     def _callee(self, func: ast.expr) -> None:
         """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
@@ -162,7 +161,7 @@ class _Later:
                 self._bind(operand)
             else:
                 self._computed_now(operand)
-        elif is_unknown_item(self.script, node) and self.kept.isdisjoint(walk(node)):
+        elif is_unknown_item(node, self.script) and self.kept.isdisjoint(walk(node)):
             self._computed_now(
                 node, f"{self.script.xla}.item({self.script.segment(tensor_of(node))})"
             )
@@ -210,7 +209,7 @@ class _Later:
         return any(
             part in self.kept
             or (isinstance(part, ast.Name) and part.id in self.own)
-            or is_unknown_item(self.script, part)
+            or is_unknown_item(part, self.script)
             for part in walk(node)
         )
 

@@ -35,7 +35,7 @@ from .functions import (
     parameter,
     takes_values,
 )
-from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of
+from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of, yielded
 from .names import (
     attributes_read,
     calls_of,
@@ -152,6 +152,8 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
                 raise Blocked("it is asked what it is")
         case ast.Return():
             _returned(trail, origin, parent)
+        case ast.Yield() if origin in trail.always:
+            _go(trail, yielded(trail, None, parent))
         case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() if (
             origin in trail.always
         ):
@@ -359,7 +361,7 @@ def follow_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None
     """`read` shows `tensors` themselves, in a call or in a text."""
     if show_tensors(trail, read, tensors):
         return
-    if is_host_value(trail.script, read) and _is_put_into_a_text(trail, read, [read]):
+    if is_host_value(read, trail.script) and _is_put_into_a_text(trail, read, [read]):
         trail.read.add(read)
         return
     if tensors and is_a_number(trail.script, read, tensors):

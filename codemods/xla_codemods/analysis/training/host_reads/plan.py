@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....edits import Edit, Replace, ReplaceStatement
+from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
 from ..acting import unmarked_evaluations
@@ -284,8 +284,10 @@ def _edits(
         yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))
     for statement, kept in extremes.items():
         target = kept.target.id
-        text = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
-        yield ReplaceStatement(statement, text, (kept.value,))
+        spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
+        yield ReplaceStatement(statement, spelled, (kept.value,))
+    for loop in set().union(*(trails[read].waited for read in group)):
+        yield InsertAfter(loop, f"{script.xla}.flush()")
     for load in wrapped:
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
 
@@ -303,7 +305,7 @@ def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.A
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in {"item", "tolist", "numpy", "cpu"}
-            and not is_unknown_item(script, node)
+            and not is_unknown_item(node, script)
             and not any(read in reads for read in _chain(node))
         ):
             inside = any(node in walk(read) for read in reads)

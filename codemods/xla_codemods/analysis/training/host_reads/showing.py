@@ -45,7 +45,7 @@ def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
     return True
 
 
-def is_host_value(script: Script, read: ast.AST) -> TypeGuard[ast.Call]:
+def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
     """True for `output.detach().cpu().numpy()` and `output.tolist()`: of a copy on the host it is the same."""
     match read:
         case ast.Call(func=ast.Attribute(attr="cpu" | "tolist"), args=[], keywords=[]):
@@ -63,13 +63,16 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
         trail.read.add(read)
         trail.names.add((kept.scope, kept.name))
         trail.together |= kept.others
+        if kept.loop is not None:
+            trail.waited.add(kept.loop)
+            trail.names.add(kept.loop)  # of which one waits for all
         return True
     if isinstance(read, ast.If) and shown_now_and_then(script, read) is not None:
         ask_later(trail, read, tensors)
         return True
     if not isinstance(call, ast.Call) or not leads_to(script, read, call):
         return False
-    if is_host_value(script, read):
+    if is_host_value(read, script):
         if not (is_shown_on_a_console(script, call) or is_tracked(script, call)):
             return False
         trail.later.setdefault(call, set()).add(read)
