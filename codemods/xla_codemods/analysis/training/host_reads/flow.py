@@ -32,6 +32,7 @@ from .functions import (
     is_caught,
     is_function_of_numbers,
     is_own_method,
+    is_property,
     parameter,
     takes_values,
 )
@@ -393,9 +394,7 @@ def _returned(
 ) -> None:
     """It is returned, as it is or `held` in a tuple, a list or a dict."""
     function = trail.script.function(statement)
-    if function is not None and any(
-        isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list
-    ):
+    if function is not None and is_property(function):
         _attribute(trail, function, function.name)
         return
     if origin not in trail.always:

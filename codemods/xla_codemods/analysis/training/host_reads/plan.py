@@ -15,7 +15,7 @@ from .blocked import Blocked
 from .calls import Shown, computed_later, is_unknown_item, made_later, tensor_of
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
-from .functions import Extreme
+from .functions import Extreme, is_property
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -118,11 +118,17 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
 
 
 def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a loss, which has no integers: `loss`, `loss.detach()`, `loss.mean()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        if node.func.attr not in _OF_A_LOSS:
-            return False
-        node = node.func.value
+    """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[]):
+                if name not in _OF_A_LOSS:
+                    return False
+                node = owner
+            case ast.Attribute(attr="data", value=owner):
+                node = owner
+            case _:
+                break
     function = script.function(node)
     return isinstance(node, ast.Name) and any(
         isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
@@ -189,8 +195,10 @@ def _is_called_where_marked(
     return marked
 
 
-def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.Call]:
-    calls = [call for call, _ in script.index.calls_of(function.name)]
+def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.expr]:
+    calls: list[ast.expr] = [call for call, _ in script.index.calls_of(function.name)]
+    if is_property(function):
+        calls = [node for node, _ in script.index.of(ast.Attribute) if node.attr == function.name]
     return [call for call in calls if function not in script.ancestors(call)]
 
 
