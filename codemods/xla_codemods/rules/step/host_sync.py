@@ -188,7 +188,8 @@ _SIZED = frozenset(
 
 @RULE.file(mentions=IN_TRAINING)
 def host_sync(script: Script) -> Iterator[Finding]:
-    for node, said, (edits, obstacle), in_a_step in reads_in_turns(script):
+    for node, said, outcome, in_a_step in reads_in_turns(script):
+        edits, obstacle = outcome.edits, outcome.obstacle
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""

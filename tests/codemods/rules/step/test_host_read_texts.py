@@ -73,3 +73,26 @@ def test_texts_that_are_asked_for_stay(line: str, last: str, why: str) -> None:
         assert spelled not in after
     said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
     assert any(why in message for message in said), said
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("print(loss.detach().cpu().numpy())", "xla.later(lambda loss=loss: print(loss.detach().cpu().numpy()))"),
+        ("print(step, output.argmax(1).tolist())", "xla.later(lambda step=step, argmax=output.argmax(1): print(step, argmax.tolist()))"),
+        ("bar.set_description('{:.3f}'.format(loss.cpu().detach().numpy()))", "xla.later(lambda loss=loss: bar.set_description('{:.3f}'.format(loss.cpu().detach().numpy())))"),
+        ("text = f'{loss.data.cpu().numpy():.3f}'\nprint(text)", "text = xla.computed(lambda data=loss.data: f'{data.cpu().numpy():.3f}')"),
+        ("writer.add_scalar('loss', loss.detach().cpu().numpy(), step)", "xla.later(lambda loss=loss, step=step: writer.add_scalar('loss', loss.detach().cpu().numpy(), step))"),
+        ("print(loss.item(), stats['kl'].item())", "xla.later(lambda loss=loss, item=xla.item(stats['kl']): print(loss.item(), item))"),
+        ("text = f'{loss.item():.3f} {stats[0].item():.3f}'\nprint(text)", "text = xla.computed(lambda loss=loss, item=xla.item(stats[0]): f'{loss.item():.3f} {item:.3f}')"),
+    ],
+)  # fmt: skip
+def test_values_of_copies_on_the_host_are_shown_later(line: str, after: str) -> None:
+    lines = _after(line)
+    assert after in lines
+    assert "xla.mark_step()" not in lines
+
+
+@pytest.mark.parametrize("line", ["print(output.cpu())", "rows = output.tolist()\nprint(rows)", "print(loss.item(), stats['kl'].item() if step else 0)"])  # fmt: skip
+def test_values_that_a_copy_shows_otherwise_stay(line: str) -> None:
+    assert line.split("\n")[0] in _after(line)

@@ -154,6 +154,7 @@ def test_what_is_of_now_is_computed_now(line: str, after: str) -> None:
         ("total += loss.detach().cpu().item()", "total += xla.item(loss)"),
         ("total += loss.cpu().detach().numpy().item()", "total += xla.item(loss)"),
         ("total += float(loss.detach().cpu().numpy())", "total += xla.item(loss)"),
+        ("total += float(loss.data)", "total += xla.item(loss.data)"),
         ("total += float(loss.mean())", "total += xla.item(loss.mean())"),
         ("loss = loss.item()\ntotal += loss", "loss = xla.item(loss)"),
         ("total += accuracy(output, y)[0].item()", "total += xla.item(accuracy(output, y)[0])"),

@@ -54,6 +54,8 @@ def _script(functions: str, before: str, line: str, last: str) -> str:
         ("def report(**stats):\n    for k, v in stats.items():\n        print(k, v)", "", "stats = {'loss': loss.item()}\nreport(**stats)", "", ["stats = {'loss': xla.item(loss)}", "xla.later(lambda k=k, v=v: print(k, v))"]),
         ("def report(stats):\n    print(f\"{stats['loss']:.3f}\")", "", "report({'loss': loss.item()})", "", ["report({'loss': xla.item(loss)})"]),
         ("class Log:\n    def __init__(self):\n        self.rows = {'loss': []}\n    def append(self, values):\n        for k, v in enumerate(values):\n            self.rows['loss'].append(v)", "log = Log()", "log.append([step, loss.item()])", "print(log.rows['loss'][-1])", ["log.append([step, xla.item(loss)])"]),
+        # properties
+        ("class State:\n    def keep(self, output, y):\n        self.loss = F.cross_entropy(output, y)\n        self.loss.backward()\n    @property\n    def value(self):\n        return self.loss.item()", "state = State()", "state.keep(model(x), y)\nprint(state.value)", "", ["return xla.item(self.loss)", "xla.later(lambda value=state.value: print(value))"]),
         # dicts of sums
         ("", "sums = {}", "stats = {'a': loss.item()}\nfor k, v in stats.items():\n    sums[k] = sums.get(k, 0) + v", "return sums", ["stats = {'a': xla.item(loss)}", "return xla.arrived(sums)"]),
         ("", "rows = []", "rows.append((step, loss.item()))", "steps, losses = zip(*rows)", ["rows.append((step, xla.item(loss)))", "steps, losses = zip(*xla.arrived(rows))"]),
@@ -83,3 +85,84 @@ def test_stays(functions: str, before: str, line: str, why: str) -> None:
         assert spelled not in after
     said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
     assert any(why in message for message in said), said
+
+
+GENERATOR = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+def steps(model, batches: DataLoader, optimizer):
+    device = torch.device("cuda")
+    for step, (x, y) in enumerate(batches):
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield {given}
+
+def train(model, batches, optimizer):
+    total = 0.0
+    for {target} in {loop}:
+        {body}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "loop", "body", "is_later"),
+    [
+        ("loss.item()", "value", "steps(model, batches, optimizer)", "print(value)", True),
+        ("loss.item()", "k, value", "enumerate(steps(model, batches, optimizer))", "total += value", True),
+        ("step, loss.item()", "step, value", "steps(model, batches, optimizer)", "print(f'{step} {value:.3f}')", True),
+        ("f'{loss.item():.3f}'", "value", "steps(model, batches, optimizer)", "print(value)", True),
+        ("loss.item()", "value", "steps(model, batches, optimizer)", "if value > 3: break", False),
+        ("loss.item()", "value", "sorted(steps(model, batches, optimizer))", "print(value)", False),
+        ("loss.item()", "(value, *rest)", "steps(model, batches, optimizer)", "print(value)", False),
+    ],
+)  # fmt: skip
+def test_what_generators_yield(
+    given: str, target: str, loop: str, body: str, is_later: bool
+) -> None:
+    after = migrated(GENERATOR.format(given=given, target=target, loop=loop, body=body))
+    assert ("yield " + given in after) is not is_later
+    assert ("xla.item(loss)" in after or "lambda loss=loss: f'" in after) is is_later
+    if is_later:
+        assert ("xla.later(" in after) is ("print" in body)
+
+
+EVALUATION = """import torch
+import torch.nn.functional as F
+from sklearn.metrics import f1_score
+
+def evaluate(model, batches, device):
+    seen, true, scores = [], [], []
+    with torch.no_grad():
+        for x, y in batches:
+            output = model(x.to(device))
+            seen.extend(output.argmax(1).cpu().numpy())
+            true.extend(y.numpy())
+            scores.append(output.softmax(1).cpu())
+            {line}
+    print(f1_score(true, seen), torch.cat(scores))
+
+def train(model, batches, optimizer):
+    device = torch.device("cuda")
+    for x, y in batches:
+        F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    evaluate(model, batches, device)
+
+train(build().cuda(), load(), torch.optim.SGD([], 0.1))
+"""
+
+
+def test_lists_of_evaluations_without_a_device_loader_are_complete_behind_the_loop() -> None:
+    """Labels that stay on the host keep the loader as it is."""
+    lines = [text.strip() for text in migrated(EVALUATION.format(line="pass")).splitlines()]
+    assert "xla.later(lambda argmax=output.argmax(1): seen.extend(argmax.cpu().numpy()))" in lines
+    assert "xla.later(lambda softmax=output.softmax(1): scores.append(softmax.cpu()))" in lines
+    assert lines.count("xla.flush()") == 1
+    assert lines[lines.index("xla.flush()") + 1].startswith("print(f1_score(")
+    stays = migrated(EVALUATION.format(line="if len(seen) > 9: break"))
+    assert "xla.later" not in stays
+    assert "xla.flush" not in stays

@@ -7,7 +7,7 @@ import builtins
 import keyword as keywords
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ....hot_lines import LISTENED
@@ -43,14 +43,14 @@ def made_later(
 
     `reads` are the reads in it, whose tensors are kept; `numbers` names and calls that stand for numbers on their way.
     """
-    return _Later(script, call, reads, numbers).edits()
+    return _Later(script, call, reads, numbers).edits(call)
 
 
 def computed_later(
     script: Script, text: ast.expr, reads: Collection[ast.AST], numbers: Collection[ast.AST]
 ) -> list[Edit]:
     """The edits that have `text` on its way, in the same words."""
-    return _Later(script, text, reads, numbers).computed()
+    return _Later(script, text, reads, numbers).computed(text)
 
 
 def tensor_of(number: ast.Call) -> ast.expr:
@@ -61,6 +61,14 @@ def tensor_of(number: ast.Call) -> ast.expr:
             break
         operand = operand.func.value
     return operand
+
+
+def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
+    """True for `parts["kl"].item()` of what is not known to be a tensor: `xla.item` reads all that has one."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+            return not script.value(owner).kinds
+    return False
 
 
 class _Later:
@@ -83,12 +91,11 @@ class _Later:
         self.is_conditional = False  # what is looked at is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
-    def computed(self) -> list[Edit]:
+    def computed(self, text: ast.expr) -> list[Edit]:
         self._refuse_caught()
-        assert isinstance(self.call, ast.expr)
-        self._visit(self.call)
-        text = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
-        return [*self.inner, *self.names, Replace(self.call, text, (self.call,))]
+        self._visit(text)
+        spelled = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
+        return [*self.inner, *self.names, Replace(text, spelled, (text,))]
 
     def _refuse_caught(self) -> None:
         if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
@@ -102,10 +109,10 @@ class _Later:
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         )
 
-    def edits(self) -> list[Edit]:
+    def edits(self, call: Shown) -> list[Edit]:
         file = None
         self._refuse_caught()
-        shown = self.call
+        shown = call
         if isinstance(shown, ast.If):
             self._visit(shown.test)
             self.is_conditional = True
@@ -122,19 +129,19 @@ class _Later:
                     self._visit(argument)
         defaults = self._defaults()
         inner = [*self.inner, *self.names]
-        if isinstance(self.call, ast.AugAssign):
-            owner = self.script.segment(self.call.target)
+        if isinstance(call, ast.AugAssign):
+            owner = self.script.segment(call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
-            return [*inner, ReplaceStatement(self.call, text, (self.call.value,))]
-        if isinstance(self.call, ast.If):
+            return [*inner, ReplaceStatement(call, text, (call.value,))]
+        if isinstance(call, ast.If):
             text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
             return [
                 *inner,
-                ReplaceStatement(self.call, text, (condition_shows(self.call), self.call.test)),
+                ReplaceStatement(call, text, (condition_shows(call), call.test)),
             ]
         to = f", to={file}" if file else ""
         text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
-        return [*inner, Replace(self.call, text, (self.call,))]
+        return [*inner, Replace(call, text, (call,))]
 
     def _callee(self, func: ast.expr) -> None:
         """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
@@ -157,6 +164,10 @@ class _Later:
                 self._bind(operand)
             else:
                 self._computed_now(operand)
+        elif is_unknown_item(node, self.script) and self.kept.isdisjoint(walk(node)):
+            self._computed_now(
+                node, f"{self.script.xla}.item({self.script.segment(tensor_of(node))})"
+            )
         elif isinstance(node, ast.Name):
             self._name(node)
         elif isinstance(node, ast.Constant):
@@ -199,7 +210,9 @@ class _Later:
     def _is_later(self, node: ast.AST) -> bool:
         """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
         return any(
-            part in self.kept or (isinstance(part, ast.Name) and part.id in self.own)
+            part in self.kept
+            or (isinstance(part, ast.Name) and part.id in self.own)
+            or is_unknown_item(part, self.script)
             for part in walk(node)
         )
 
@@ -244,7 +257,8 @@ class _Later:
         self.bound[node.id] = node.id
         self.names.append(Replace(node, node.id, is_moved=True))
 
-    def _computed_now(self, node: ast.AST) -> None:
+    def _computed_now(self, node: ast.AST, spelled: str = "") -> None:
+        """`node`, which is computed as `spelled`."""
         assert isinstance(node, ast.expr)
         if self.is_conditional:
             raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
@@ -254,6 +268,7 @@ class _Later:
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):
             raise Blocked(f"`{ast.unparse(node)}`, which is shown with it, may change until then")
+        text = spelled or text
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]
         name = names[0] if names else self._free_name(node)
         self.bound[name] = text

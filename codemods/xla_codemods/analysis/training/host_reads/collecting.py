@@ -1,7 +1,7 @@
 """Lists that whole tensors are collected in, batch by batch: `predictions.extend(pred.cpu().numpy())`.
 
 The call that adds to the list is made later, when the values have come. Where a device loader feeds the loop all have
-come when it ends; so nothing else may look at the list in the loop, and nothing may leave the loop before its end.
+come when it ends, and others are waited for there; so nothing else may look at the list in the loop, and nothing may leave the loop before its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...nodes import walk
 from ..tensors.running_sums import part
 from .blocked import Blocked
 from .computing import METHODS_OF_VALUES
-from .sinks import is_waited_for
+from .sinks import runs_to_its_end
 
 if TYPE_CHECKING:
     from ...scopes import Scope
@@ -31,6 +31,7 @@ class Collection(NamedTuple):
     name: str
     added: Added
     others: set[Added]
+    loop: ast.stmt | None  # behind which what waits is to be waited for: no device loader does
 
 
 def collecting(script: Script, read: ast.Call) -> Collection | None:
@@ -52,7 +53,7 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
         if b.how == "assign"
     ):
         return None
-    if not is_waited_for(script, read) or _is_tried(script, loop.node):
+    if not runs_to_its_end(loop) or _is_tried(script, loop.node):
         raise Blocked("the loop may end before all values have come")
     others: set[Added] = set()
     for node, inner in script.index.of(ast.Name):
@@ -64,9 +65,10 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
             if (other := _added_by(script, node)) is None:
                 raise Blocked(f"`{owner.id}` is looked at in the loop")
             others.add(other)
-    if not (_is_detached(script, read) or script.training.is_inference(read)):
+    if not (is_detached(script, read) or script.training.is_inference(read)):
         raise Blocked("gradients go through it")
-    return Collection(scope, owner.id, added, others)
+    assert isinstance(loop.node, ast.For)
+    return Collection(scope, owner.id, added, others, None if loop.fed else loop.node)
 
 
 def _added_to(script: Script, read: ast.AST) -> tuple[Added | None, ast.Name | None]:
@@ -109,7 +111,7 @@ def _added_by(script: Script, node: ast.Name) -> Added | None:
     return None
 
 
-def _is_detached(script: Script, read: ast.AST) -> bool:
+def is_detached(script: Script, read: ast.AST) -> bool:
     node: ast.AST | None = read
     names = {n.func.attr for n in walk(read) if _is_method(n)}  # type: ignore[attr-defined]
     while node is not None and not isinstance(node, ast.stmt):

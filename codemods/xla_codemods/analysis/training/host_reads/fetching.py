@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
+from ...nodes import walk
 from ...syntax import keyword
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn
@@ -67,12 +68,14 @@ def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
 
 
 def made_later(script: Script) -> frozenset[ast.AST]:
-    """Those of them that are read behind the turn."""
+    """Those of them that are read behind the turn, and what is made behind it."""
     return script.cached(_made_later)
 
 
 def _made_later(script: Script) -> frozenset[ast.AST]:
-    return frozenset(read.node for read in reads_in_turns(script) if read.outcome.edits)
+    found = [read for read in reads_in_turns(script) if read.outcome.edits]
+    inside = (node for read in found for made in read.outcome.later for node in walk(made))
+    return frozenset((*(read.node for read in found), *inside))
 
 
 def reads_of(script: Script, node: ast.AST) -> Iterator[str]:

@@ -32,10 +32,11 @@ from .functions import (
     is_caught,
     is_function_of_numbers,
     is_own_method,
+    is_property,
     parameter,
     takes_values,
 )
-from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of
+from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of, yielded
 from .names import (
     attributes_read,
     calls_of,
@@ -47,7 +48,7 @@ from .names import (
     refuse_listed_attributes,
 )
 from .on_device import is_added_on_the_device
-from .showing import ask_later, show_tensors
+from .showing import ask_later, is_host_value, show_tensors
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
@@ -152,6 +153,8 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
                 raise Blocked("it is asked what it is")
         case ast.Return():
             _returned(trail, origin, parent)
+        case ast.Yield() if origin in trail.always:
+            _go(trail, yielded(trail, None, parent))
         case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() if (
             origin in trail.always
         ):
@@ -359,6 +362,9 @@ def follow_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> None
     """`read` shows `tensors` themselves, in a call or in a text."""
     if show_tensors(trail, read, tensors):
         return
+    if is_host_value(read, trail.script) and _is_put_into_a_text(trail, read, [read]):
+        trail.read.add(read)
+        return
     if tensors and is_a_number(trail.script, read, tensors):
         if _is_put_into_a_text(trail, tensors[0], tensors):
             return
@@ -388,9 +394,7 @@ def _returned(
 ) -> None:
     """It is returned, as it is or `held` in a tuple, a list or a dict."""
     function = trail.script.function(statement)
-    if function is not None and any(
-        isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list
-    ):
+    if function is not None and is_property(function):
         _attribute(trail, function, function.name)
         return
     if origin not in trail.always:

@@ -72,6 +72,10 @@ def _catches(handler: ast.ExceptHandler) -> bool:
     return any(kind is None or getattr(kind, "id", "") in _RAISED for kind in kinds)
 
 
+def is_property(function: FunctionNode) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
+
+
 class Extreme(NamedTuple):
     """`if value > best: best = value`, which is `best = max(best, value)`, also for values that are not numbers (nan)."""
 

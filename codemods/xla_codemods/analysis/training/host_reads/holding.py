@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .functions import is_own_method, keywords_of, parameter, takes_values
-from .names import Owner, is_owner, loads, part_of, stores_and_loads
+from .names import Owner, calls_of, is_owner, loads, part_of, stores_and_loads
 from .showing import shown_as_it_is
 from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
@@ -44,7 +44,7 @@ def in_a_literal(
             literal, ast.List
         ) and is_owner(owner, trail.script):
             yield from kept_in(trail, owner)
-        case ast.Assign(targets=[target]) if isinstance(literal, ast.Tuple) and (
+        case ast.Assign(targets=[target]) if is_tuple and (
             found := part_of(target, *_place(literal, node))
         ):
             yield Stored(origin, found)
@@ -54,8 +54,10 @@ def in_a_literal(
             yield from kept_in(trail, owner)
         case ast.Call() | ast.keyword() if taken := _taking(trail.script, literal):
             yield from _kept_in_parameter(trail, *taken)
+        case ast.Yield() if is_tuple:
+            yield from yielded(trail, Held(*_place(literal, node)), outer)
         case ast.Return():
-            held = Held(*_place(literal, node)) if isinstance(literal, ast.Tuple) else Held()
+            held = Held(*_place(literal, node)) if is_tuple else Held()
             yield Returned(origin, outer, held)
         case _:
             yield Used(origin, node)
@@ -82,6 +84,28 @@ def given(trail: Trail, call: ast.expr, held: Held) -> Iterator[Next]:
                 yield Arriving(parent)
         case _:
             yield Used(call, call)
+
+
+def yielded(trail: Trail, held: Held | None, statement: ast.Yield) -> Iterator[Next]:
+    """`yield loss.item()`, to loops of this file that run in every step: `for step, loss in enumerate(losses(...)):`."""
+    function = trail.script.function(statement)
+    if function is None or function.decorator_list or isinstance(function, ast.AsyncFunctionDef):
+        raise Blocked("it is yielded")
+    if not isinstance(trail.script.parent(statement), ast.Expr):
+        raise Blocked("it is yielded, to what sends something back")
+    for call in calls_of(trail.script, function):
+        loop = _iterated(trail.script, call)
+        if loop is None:
+            raise Blocked(f"`{function.name}` yields it, to what is not a loop of this file")
+        trail.also_in_each_turn(loop)
+        target: ast.expr | None = loop.target
+        if loop.iter is not call:
+            target = part_of(loop.target, 1, 2)
+        if held is not None and target is not None:
+            target = part_of(target, *held)
+        if not isinstance(target, ast.Name):
+            raise Blocked(f"`{function.name}` yields it, and the loop takes it apart")
+        yield Bound(target, loop)
 
 
 def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
@@ -215,7 +239,8 @@ def _lists_used(trail: Trail, load: Owner) -> Iterator[Next]:
     yield from _contained_used(trail, load)
 
 
-def _place(literal: ast.Tuple, node: ast.expr) -> tuple[int, int]:
+def _place(literal: ast.expr, node: ast.expr) -> tuple[int, int]:
+    assert isinstance(literal, ast.Tuple)
     if any(isinstance(p, ast.Starred) for p in literal.elts):
         raise Blocked("it is put into a tuple of any length")
     return literal.elts.index(node), len(literal.elts)

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....edits import Edit, Replace, ReplaceStatement
+from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor, losses
 from .blocked import Blocked
-from .calls import Shown, computed_later, made_later, tensor_of
+from .calls import Shown, computed_later, is_unknown_item, made_later, tensor_of
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
-from .functions import Extreme
+from .functions import Extreme, is_property
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
 
     edits: tuple[Edit, ...] = ()
     obstacle: str = ""
+    later: frozenset[ast.AST] = frozenset()  # what is made or computed later
 
 
 def plan(
@@ -72,7 +73,10 @@ def plan(
     for group in _groups(trails, numbers):
         try:
             edits = tuple(_edits(script, group, trails, numbers))
-            outcome.update((read, Outcome(edits)) for read in group)
+            later = frozenset(
+                n for read in group for n in (*trails[read].later, *trails[read].texts)
+            )
+            outcome.update((read, Outcome(edits, later=later)) for read in group)
         except Blocked as blocked:
             outcome.update((read, Outcome(obstacle=str(blocked))) for read in group)
     return outcome
@@ -114,11 +118,17 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
 
 
 def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a loss, which has no integers: `loss`, `loss.detach()`, `loss.mean()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        if node.func.attr not in _OF_A_LOSS:
-            return False
-        node = node.func.value
+    """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[]):
+                if name not in _OF_A_LOSS:
+                    return False
+                node = owner
+            case ast.Attribute(attr="data", value=owner):
+                node = owner
+            case _:
+                break
     function = script.function(node)
     return isinstance(node, ast.Name) and any(
         isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
@@ -185,8 +195,10 @@ def _is_called_where_marked(
     return marked
 
 
-def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.Call]:
-    calls = [call for call, _ in script.index.calls_of(function.name)]
+def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.expr]:
+    calls: list[ast.expr] = [call for call, _ in script.index.calls_of(function.name)]
+    if is_property(function):
+        calls = [node for node, _ in script.index.of(ast.Attribute) if node.attr == function.name]
     return [call for call in calls if function not in script.ancestors(call)]
 
 
@@ -280,8 +292,10 @@ def _edits(
         yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))
     for statement, kept in extremes.items():
         target = kept.target.id
-        text = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
-        yield ReplaceStatement(statement, text, (kept.value,))
+        spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
+        yield ReplaceStatement(statement, spelled, (kept.value,))
+    for loop in set().union(*(trails[read].waited for read in group)):
+        yield InsertAfter(loop, f"{script.xla}.flush()")
     for load in wrapped:
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
 
@@ -299,24 +313,19 @@ def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.A
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in {"item", "tolist", "numpy", "cpu"}
-            and node not in reads
+            and not is_unknown_item(node, script)
+            and not any(read in reads for read in _chain(node))
         ):
             inside = any(node in walk(read) for read in reads)
-            if not inside and _innermost(node) not in reads:
+            if not inside:
                 raise Blocked(f"`{ast.unparse(node)}` is shown with it")
 
 
-def _innermost(node: ast.expr) -> ast.expr:
-    """`pred.cpu()` of `pred.cpu().numpy().tolist()`."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Call)
-        and isinstance(node.func.value.func, ast.Attribute)
-        and node.func.value.func.attr in {"cpu", "numpy", "tolist"}
-    ):
+def _chain(node: ast.expr) -> Iterator[ast.expr]:
+    """`pred.cpu().numpy().tolist()`, `pred.cpu().numpy()` and `pred.cpu()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield node
         node = node.func.value
-    return node
 
 
 def _place(node: ast.expr) -> tuple[int, int]:

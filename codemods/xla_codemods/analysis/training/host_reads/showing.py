@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeGuard
 
 from ...inference.values import TENSOR
 from ...nodes import walk
 from ..tensors.device_tensors import may_be_read
 from .blocked import Blocked
 from .calls import condition_shows
-from .collecting import collecting
+from .collecting import collecting, is_detached
 from .formatted import is_a_number, leads_to
 from .sinks import (
     is_shown_on_a_console,
@@ -19,6 +20,9 @@ from .sinks import (
     shown_now_and_then,
 )
 from .trail import Trail
+
+if TYPE_CHECKING:
+    from ...script import Script
 
 
 def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
@@ -41,6 +45,14 @@ def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
     return True
 
 
+def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
+    """True for `output.detach().cpu().numpy()` and `output.tolist()`: of a copy on the host it is the same."""
+    match read:
+        case ast.Call(func=ast.Attribute(attr="cpu" | "tolist"), args=[], keywords=[]):
+            return is_detached(script, read) or script.training.is_inference(read)
+    return False
+
+
 def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
     """True if `read` shows `tensors` themselves in a call. Copies on the host look the same where one number is formatted."""
     script = trail.script
@@ -51,11 +63,22 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
         trail.read.add(read)
         trail.names.add((kept.scope, kept.name))
         trail.together |= kept.others
+        if kept.loop is not None:
+            trail.waited.add(kept.loop)
+            trail.names.add(kept.loop)  # of which one waits for all
         return True
     if isinstance(read, ast.If) and shown_now_and_then(script, read) is not None:
         ask_later(trail, read, tensors)
         return True
-    if not isinstance(call, ast.Call) or not tensors or not leads_to(script, read, call):
+    if not isinstance(call, ast.Call) or not leads_to(script, read, call):
+        return False
+    if is_host_value(read, script):
+        if not (is_shown_on_a_console(script, call) or is_tracked(script, call)):
+            return False
+        trail.later.setdefault(call, set()).add(read)
+        trail.read.add(read)
+        return True
+    if not tensors:
         return False
     if is_tracked(script, call):
         known = read is call

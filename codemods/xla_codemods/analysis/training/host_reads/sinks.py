@@ -13,6 +13,7 @@ from .formatted import made_by
 
 if TYPE_CHECKING:
     from ...script import Script
+    from ..training import Loop
 
 _LEVELS = frozenset("debug info warning error critical log".split())
 _OF_THE_MOMENT = frozenset({"exc_info", "stack_info", "stacklevel"})
@@ -133,10 +134,14 @@ def _same_calls(script: Script, call: ast.Call, dotted: str | None) -> list[ast.
 def is_waited_for(script: Script, call: ast.Call) -> bool:
     """True if the loop's end is a device loader's, which waits for everything, and its only one."""
     loop = script.training.loop_of(call)
+    return loop is not None and loop.fed and runs_to_its_end(loop)
+
+
+def runs_to_its_end(loop: Loop) -> bool:
+    """True if nothing leaves `loop` before it has ended."""
     return (
-        loop is not None
-        and loop.fed
-        and isinstance(loop.node, ast.For)
+        isinstance(loop.node, ast.For)
+        and not loop.node.orelse
         and not any(isinstance(n, (ast.Break, ast.Return)) for n in walk_body(loop.node.body))
     )
 

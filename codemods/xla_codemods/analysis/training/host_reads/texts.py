@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from .computing import METHODS_OF_VALUES
 from .formatted import is_text
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _makes_text(script: Script, parent: ast.AST, child: ast.AST, is_one: bool) -
         case ast.Attribute(attr=name):
             grandparent = script.parent(parent)
             is_called = isinstance(grandparent, ast.Call) and grandparent.func is parent
-            known = name in _OF_TEXTS if is_one else name in _PARTS
+            known = name in _OF_TEXTS if is_one else name in _PARTS | METHODS_OF_VALUES
             return is_one if is_called and known else None
         case ast.Call(func=func) if child is func:
             return is_one

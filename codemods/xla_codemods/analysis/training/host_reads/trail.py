@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..turns import Turn, in_each_turn
 from .blocked import Blocked
 from .calls import Shown
 from .functions import Extreme
@@ -20,7 +21,7 @@ class Trail:
     """One read, and what it goes into."""
 
     script: Script
-    always: Container[ast.AST]  # what runs in each step
+    always: Collection[ast.AST]  # what runs in each step
     importers_known: bool = False  # who imports its classes has been looked at
     later: dict[Shown, set[ast.AST]] = field(default_factory=dict)
     wrapped: set[ast.expr] = field(default_factory=set)
@@ -31,6 +32,7 @@ class Trail:
     read: set[ast.Call] = field(default_factory=set)  # whole tensors, in calls made later
     # What is made later altogether, or not at all.
     together: set[ast.AST] = field(default_factory=set)
+    waited: set[ast.stmt] = field(default_factory=set)  # loops behind which all is waited for
     names: set[object] = field(default_factory=set)
     made: set[ast.AST] = field(default_factory=set)  # calls of functions that return a list or dict
     # Texts on their way, with what is read in them.
@@ -45,6 +47,10 @@ class Trail:
         self._seen.add((self.is_text, thing))
         self.names.add(thing)
         return True
+
+    def also_in_each_turn(self, loop: ast.For) -> None:
+        """A loop over what a generator yields in each step."""
+        self.always = {*self.always, *dict(in_each_turn(self.script, (Turn(loop, loop.body),)))}
 
     def of_text(self) -> Trail:
         """The same, for a text that is on its way."""
