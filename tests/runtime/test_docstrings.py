@@ -114,6 +114,7 @@ def test_examples_that_are_not_run_need_what_is_not_here() -> None:
         "init_distributed_device",
         "load_state",
         "prepare_pippy",
+        "save_lora",
         "save_model",
         "save_state",
         "save_pretrained",

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     )
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
-    from .compat.pretrained import save_pretrained
+    from .compat.pretrained import save_lora, save_pretrained
     from .compat.timm import ModelEmaV3, NativeScaler, init_distributed_device
     from .compat.torch_xla import (
         add_step_closure,
@@ -228,6 +228,7 @@ __all__ = [
     "rendezvous",
     "reset_peak_memory_stats",
     "save",
+    "save_lora",
     "save_model",
     "save_pretrained",
     "save_state",
@@ -260,7 +261,7 @@ _LAZY = {
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
     "compat.lightning": "patch_lightning",
-    "compat.pretrained": "save_pretrained",
+    "compat.pretrained": "save_lora save_pretrained",
     "compiling.options": "compiler_options",
     "compat.timm": "ModelEmaV3 NativeScaler init_distributed_device",
     "compat.torch_xla": "add_step_closure all_gathered all_reduced broadcast_master_param marked_step "

@@ -250,7 +250,7 @@ def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: 
     [
         ({"sparse_attention": {"mode": "fixed"}}, "`sparse_attention` is not available"),
         ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1}}}, "OneBitAdam"),
-        ({"optimizer": {"type": "Lamb", "params": {"lr": 1}}}, "Lamb"),
+        ({"optimizer": {"type": "Lamb", "params": {"max_grad_norm": 1}}}, "gradient_clipping"),
         ({"optimizer": {"type": "Muon", "params": {"lr": 1}}}, "Muon"),
         (
             {"optimizer": {"type": "Adam", "params": {"lr": 1, "bias_correction": False}}},
@@ -380,6 +380,26 @@ def test_lion_moves_what_has_no_gradient(eager: None) -> None:
     parameter.grad = torch.tensor([1.0, -1.0, 0.0])
     FusedLion([parameter], lr=0.5).step()
     assert parameter.tolist() == [-0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "bias_correction": False}])
+def test_lamb_is_that_of_the_kernel(backend: str, options: dict[str, Any]) -> None:
+    """Of csrc/lamb, as `verify` runs originals with; a bias of 0 has the ratio 1."""
+    from xla_migrate.verify.stubs.deepspeed.ops.lamb import FusedLamb as Kernel
+
+    params = {"lr": 0.02, "betas": [0.9, 0.99], "max_coeff": 0.5, "min_coeff": 0.1, **options}
+    config = {"train_batch_size": 4, "gradient_clipping": 0}
+    engine = _engine({**config, "optimizer": {"type": "Lamb", "params": params}})
+    own = _model()
+    kernel = Kernel(own.parameters(), **{**params, "betas": (0.9, 0.99)})
+    expected = []
+    for x, y in _batches(6):
+        kernel.zero_grad()
+        loss = F.cross_entropy(own(x), y)
+        loss.backward()
+        kernel.step()
+        expected.append(loss.item())
+    assert _losses(engine, _batches(6)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_without_a_norm_gradients_are_clipped_as_deepspeed_does(eager: None) -> None:

@@ -71,3 +71,27 @@ def test_where_there_is_no_xla_it_is_the_models_own(
     monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
     pipeline = Pipeline(torch.device("cpu"))
     assert xla.save_pretrained(pipeline, tmp_path, variant="fp16")["weight"].shape == (2, 2)
+
+
+class Saving(nn.Linear):
+    """Writes as diffusers' classes do: of LoRA's tensors that it is given, or of its own."""
+
+    @classmethod
+    def save_lora_weights(cls, folder: Path, **layers: Any) -> dict[str, Any]:
+        return layers
+
+    def save_lora_adapter(self, folder: Path) -> dict[str, Any]:
+        return self.state_dict()
+
+
+def test_lora_is_saved_from_the_host(device: torch.device, tmp_path: Path) -> None:
+    model = Saving(2, 2).to(device)
+    layers = xla.save_lora(
+        Saving.save_lora_weights, tmp_path, unet=model.state_dict(), text=None, settings={"r": 4}
+    )
+    assert layers["text"] is None
+    assert layers["settings"] == {"r": 4}
+    for state in (layers["unet"], xla.save_lora(model.save_lora_adapter, tmp_path)):
+        assert {tensor.device.type for tensor in state.values()} == {"cpu"}
+        assert torch.equal(state["weight"], model.weight.cpu())
+    assert model.state_dict()["weight"].device == device

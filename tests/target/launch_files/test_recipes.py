@@ -111,4 +111,6 @@ def test_what_is_found(text: str, found: list[str]) -> None:
 def test_names() -> None:
     taken = ["Makefile", "makefile", "GNUmakefile", "Makefile.gpu", "x.mk", "justfile", "a.just"]
     assert all(map(may_launch, taken))
-    assert not any(map(may_launch, ["Makefile.orig", "Makefile.bak", "Makefile.py", "just", "make"]))
+    assert not any(
+        map(may_launch, ["Makefile.orig", "Makefile.bak", "Makefile.py", "just", "make"])
+    )

@@ -22,7 +22,7 @@ TAKEN = frozenset(
 )
 # In small letters.
 OPTIMIZERS = frozenset(
-    "adam adamw sgd adagrad adadelta adamax asgd nadam radam rmsprop rprop lion".split()
+    "adam adamw sgd adagrad adadelta adamax asgd nadam radam rmsprop rprop lion lamb".split()
 )
 # DeepSpeed's, and those of torch that are made of an optimizer and numbers.
 SCHEDULES = frozenset(

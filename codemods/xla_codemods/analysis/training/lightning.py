@@ -20,13 +20,17 @@ _BEFORE_IT_IS_PLACED = frozenset({"__init__", "setup", "configure_optimizers"})
 
 def is_lightnings(script: ParsedFile, node: ast.AST) -> bool:
     """True if `node` stands in a LightningModule, also one that derives from another module's, or is used as one."""
-    if not script.source.mentions(_MODULE.lower(), *_USED):
-        return False
     return any(
-        isinstance(around, ast.ClassDef)
-        and (_derives(script, around, 0) or around in script.cached(_used_as_one))
+        isinstance(around, ast.ClassDef) and is_its_module(script, around)
         for around in script.ancestors(node)
     )
+
+
+def is_its_module(script: ParsedFile, definition: ast.ClassDef) -> bool:
+    """True if the class is a LightningModule, also one that derives from another module's, or is used as one."""
+    if not script.source.mentions(_MODULE.lower(), *_USED):
+        return False
+    return _derives(script, definition, 0) or definition in script.cached(_used_as_one)
 
 
 def _used_as_one(script: ParsedFile) -> frozenset[ast.AST]:

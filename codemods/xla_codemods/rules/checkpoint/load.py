@@ -42,6 +42,20 @@ def train(model, path):
     model.load_state_dict(torch.load(path, map_location="cpu"))
     model(torch.ones(2)).sum().backward()
 ```
+
+Lightning's modules are loaded on the CPU, and moved:
+
+```diff
+ import lightning as L
++from xla_migrate import runtime as xla
+
+ class Net(L.LightningModule):
+     def training_step(self, batch, index):
+         return self(batch).mean()
+
+-best = Net.load_from_checkpoint("best.ckpt", map_location="cuda")
++best = Net.load_from_checkpoint("best.ckpt", map_location="cpu").to(xla.xla_device())
+```
 """
 
 from __future__ import annotations
@@ -54,6 +68,7 @@ from ...analysis.devices.map_locations import is_cpu, located, names_cuda
 from ...analysis.inference.values import DATASET, HOST
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.training.lightning import is_its_module
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -166,13 +181,46 @@ def elsewhere(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findi
     call = script.parent(node)
     if not isinstance(call, ast.Call):
         return
-    if not names_cuda(script, node.value) or script.dotted(call.func, scope) in _KNOWN:
+    if script.dotted(call.func, scope) in _KNOWN:
+        return
+    if _makes_a_lightning_module(script, call, scope):
+        yield from _lightning_module(script, call, node)
         return
     first = script.dotted(call.args[0], scope) if call.args else None
-    if first not in _NAMES and script.value(call.func, scope).definition is None:
+    is_local = script.value(call.func, scope).definition is not None
+    if names_cuda(script, node.value) and first not in _NAMES and not is_local:
         yield RULE.finding(
             script, node.value, '`map_location` cannot name an XLA device: use "cpu"'
         )
+
+
+def _lightning_module(script: Script, call: ast.Call, location: ast.keyword) -> Iterator[Finding]:
+    """`Net.load_from_checkpoint(path, map_location=device)`, which puts its weights there."""
+    value = location.value
+    told = isinstance(value, ast.Attribute) and value.attr in ("device", "root_device")
+    if not (told or names_cuda(script, value) or script.is_device(value)):
+        return
+    if is_cpu(value) or _is_surely_cpu(script, value, script.index.scope(call)):
+        return
+    spec = script.devices.spec(value)
+    text, holes = script.devices.index(spec) if spec is not None else ("", (value,))
+    to = f"{{0}}.to({script.xla}.xla_device({text}))" if spec is not None else "{0}.to({1})"
+    edits = [
+        DropArgument(call, location),
+        AddArgument(call, 'map_location="cpu"'),
+        Replace(call, to, (call, *holes)),
+    ]
+    message = '`map_location` cannot name an XLA device: load to "cpu", and move the module'
+    yield RULE.finding(script, value, message, *(edits if spec is None or not holes else []))
+
+
+def _makes_a_lightning_module(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """`Net.load_from_checkpoint(path)` of a LightningModule, which is where its weights are put."""
+    match call.func:
+        case ast.Attribute(value=owner, attr="load_from_checkpoint"):
+            definition = script.value(owner, scope).definition
+            return isinstance(definition, ast.ClassDef) and is_its_module(script, definition)
+    return False
 
 
 def _loads_samples(script: Script, call: ast.Call) -> bool:

@@ -32,6 +32,23 @@ Wrapped models, those under other names, and pipelines of diffusers:
 +    xla.save_pretrained(DiffusionPipeline.from_pretrained(args.name, unet=unet), args.out)
 ```
 
+So are LoRA's weights, of diffusers:
+
+```diff
+ from accelerate import Accelerator
+ from diffusers import StableDiffusionPipeline
+ from peft.utils import get_peft_model_state_dict
+ from xla_migrate import runtime as xla
+
+ xla.patch_accelerate()
+ accelerator = Accelerator()
+
+ def keep(unet, folder):
+     state = get_peft_model_state_dict(accelerator.unwrap_model(unet))
+-    StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=state)
++    xla.save_lora(StableDiffusionPipeline.save_lora_weights, folder, unet_lora_layers=state)
+```
+
 `push_to_hub` writes the same way, and a person decides. Tokenizers, processors and settings have no tensors:
 
 ```python
@@ -100,15 +117,42 @@ def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
         return
     if _is_on_the_host(script, call, scope):
         return
-    holes = [model, *(a.value if isinstance(a, ast.Starred) else a for a in call.args)]
+    edit = _by_runtime(script, call, "save_pretrained", model)
+    yield RULE.finding(
+        script, call, "safetensors fails on XLA tensors: use `xla.save_pretrained`", edit
+    )
+
+
+def _by_runtime(script: Script, call: ast.Call, function: str, first: ast.expr) -> Replace:
+    """The call as one of the runtime's `function`, with `first` before its arguments."""
+    holes = [first, *(a.value if isinstance(a, ast.Starred) else a for a in call.args)]
     holes += (k.value for k in call.keywords)
     heads = ["", *("*" if isinstance(a, ast.Starred) else "" for a in call.args)]
     heads += (f"{k.arg}=" if k.arg else "**" for k in call.keywords)
     given = ", ".join(f"{head}{{{k}}}" for k, head in enumerate(heads))
-    edit = Replace(call, f"{script.xla}.save_pretrained({given})", tuple(holes))
-    yield RULE.finding(
-        script, call, "safetensors fails on XLA tensors: use `xla.save_pretrained`", edit
-    )
+    return Replace(call, f"{script.xla}.{function}({given})", tuple(holes))
+
+
+_LORA = ("save_lora_weights", "save_lora_adapter")
+
+
+@RULE.node(ast.Call, named=_LORA)
+def save_lora(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`Pipeline.save_lora_weights(folder, unet_lora_layers=state)`, `unet.save_lora_adapter(folder)`."""
+    if not isinstance(call.func, ast.Attribute):
+        return
+    if not (script.accelerated or uses_accelerate(script)):
+        return
+    layers = [*call.args[1:], *(k.value for k in call.keywords if _is_of_layers(k.arg))]
+    tensors = [one for one in layers if not (isinstance(one, ast.Constant) and one.value is None)]
+    if tensors and all(_is_made_on_the_host(script, one, scope) for one in tensors):
+        return
+    edit = _by_runtime(script, call, "save_lora", call.func)
+    yield RULE.finding(script, call, "safetensors fails on XLA tensors: use `xla.save_lora`", edit)
+
+
+def _is_of_layers(name: str | None) -> bool:
+    return name is None or name.endswith("_layers")
 
 
 @RULE.method("push_to_hub")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -38,6 +38,33 @@ def save_pretrained(model: Any, *args: Any, **kwargs: Any) -> Any:
         for module in _modules(model):
             stack.enter_context(states_on_the_host(module))
         return model.save_pretrained(*args, **kwargs)
+
+
+def save_lora(save: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``save(...)``, a method of diffusers that writes LoRA's weights with safetensors.
+
+    ``Pipeline.save_lora_weights`` is given tensors, ``unet.save_lora_adapter`` takes its own: both on the CPU.
+
+    Args:
+        save: The method.
+        args: As for the method.
+        kwargs: As for the method; tensors of dictionaries among them are brought to the CPU.
+
+    Returns:
+        What the method returned.
+
+    Example:
+        >>> xla.save_lora(Pipeline.save_lora_weights, "out", unet_lora_layers=state)  # doctest: +SKIP
+    """
+    if not uses_torch_xla():
+        return save(*args, **kwargs)
+    backend().settle()
+    given = [_on_the_host(a) if isinstance(a, Mapping) else a for a in args]
+    named = {k: _on_the_host(v) if isinstance(v, Mapping) else v for k, v in kwargs.items()}
+    with contextlib.ExitStack() as stack:
+        for module in _modules(getattr(save, "__self__", None)):
+            stack.enter_context(states_on_the_host(module))
+        return save(*given, **named)
 
 
 def _modules(model: Any) -> list[nn.Module]:

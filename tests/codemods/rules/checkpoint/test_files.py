@@ -406,3 +406,31 @@ def test_files_that_are_put_together_on_the_host(
 ) -> None:
     found = check(CONVERTED.format(place=place, made=made).encode())
     assert ("XLA701" not in {f.code for f in found}) is is_of_the_host
+
+
+NET = """import lightning as L
+import torch
+
+class Net(L.LightningModule):
+    def training_step(self, batch, index):
+        return self(batch).mean()
+
+def f(p, net, dev, i):
+    """
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Net.load_from_checkpoint(p, map_location=torch.device('cuda:0')).eval()",
+         "Net.load_from_checkpoint(p, map_location=\"cpu\").to(xla.xla_device()).eval()"),
+        ("Net.load_from_checkpoint(p, map_location=net.device, strict=False)",
+         "Net.load_from_checkpoint(p, strict=False, map_location=\"cpu\").to(net.device)"),
+        ("d = torch.device('cuda')\n    Net.load_from_checkpoint(p, map_location=d)",
+         "d = xla.xla_device()\n    Net.load_from_checkpoint(p, map_location=\"cpu\").to(d)"),
+        *((f"Net.load_from_checkpoint(p, map_location={same})",) * 2
+          for same in ("'cpu'", "torch.device('cpu')", "None", "lambda s, l: s", "f'cuda:{i}'")),
+    ],
+)  # fmt: skip
+def test_modules_of_lightning(before: str, after: str) -> None:
+    assert after in migrated(NET + before + "\n")

@@ -142,3 +142,28 @@ def test_what_is_no_model_for_sure_is_saved_as_it_was(made: str) -> None:
     )
     new = migrated(f'{head}policy = {made}\npolicy.save_pretrained("out")\n')
     assert new.endswith('\npolicy.save_pretrained("out")\n')
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "AutoModel.save_lora_weights(args.out, unet_lora_layers=rest, **kwargs)",
+            "xla.save_lora(AutoModel.save_lora_weights, args.out, unet_lora_layers=rest, **kwargs)",
+        ),
+        (
+            "args.pipe.save_lora_weights(args.out, transformer_lora_layers=rest, text_encoder_lora_layers=None)",
+            "xla.save_lora(args.pipe.save_lora_weights, args.out, transformer_lora_layers=rest, text_encoder_lora_layers=None)",
+        ),
+        (
+            "model.save_lora_adapter(args.out)",
+            "xla.save_lora(model.save_lora_adapter, args.out)",
+        ),
+        (
+            "args.pipe.save_lora_weights(args.out, unet_lora_layers={k: v.cpu() for k, v in rest.items()})",
+            "    args.pipe.save_lora_weights(args.out, unet_lora_layers={k: v.cpu() for k, v in rest.items()})",
+        ),
+    ],
+)
+def test_weights_of_lora(before: str, after: str) -> None:
+    assert after in migrated(HEAD + before + "\n")

@@ -25,7 +25,7 @@ TAKEN = _HEARD | _WITHOUT_EFFECT
 # Of torch, and of `optimizers`; in small letters.
 OPTIMIZERS = {
     name.lower(): name
-    for name in "Adam AdamW SGD Adagrad Adadelta Adamax ASGD NAdam RAdam RMSprop Rprop Lion".split()
+    for name in "Adam AdamW SGD Adagrad Adadelta Adamax ASGD NAdam RAdam RMSprop Rprop Lion Lamb".split()
 }
 # Parameters of optimizers that choose DeepSpeed's kernel.
 _OF_KERNELS = frozenset({"torch_adam", "fp32_optimizer_states", "fused", "set_grad_none"})
@@ -115,6 +115,8 @@ def optimizer_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str
     kept = {
         k: tuple(v) if k == "betas" else v for k, v in arguments.items() if k not in _OF_KERNELS
     }
+    if name.lower() == "lamb":  # whose arguments are DeepSpeed's
+        return "Lamb", kept
     if kept.pop("bias_correction", True) is not True:
         raise NotImplementedError(f"deepspeed's {name} without bias correction: torch has none")
     if name.lower() in ("adam", "adamw"):
