@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._backend import uses_torch_xla
+from .devices import device_type
 
 _MATRIX = 2  # dimensions
 _HALVES = (torch.float16, torch.bfloat16)
@@ -16,7 +17,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 def sparse(tensor: Any) -> Any:
     """A sparse tensor that can be moved to XLA, which has none: ``xla.sparse(adj).to(device)``.
 
-    On XLA this is a small object that keeps indices and values, and multiplies by gathering rows
+    On XLA, and on native TPU and Neuron devices, this is a small object that keeps indices and values, and multiplies by gathering rows
     and adding them up, with gradients for both factors: ``adj @ x``, ``torch.mm``, ``torch.spmm``,
     ``torch.sparse.mm``, ``torch.mv``, ``torch.addmm``, and the same with the dense matrix first.
     Products take a number for each stored value and column in between. It has ``t()``,
@@ -27,7 +28,7 @@ def sparse(tensor: Any) -> Any:
         tensor: A sparse matrix of any layout. A dense tensor is given back as it is.
 
     Returns:
-        The object; on eager devices ``tensor``.
+        The object; on CUDA and the CPU ``tensor``.
 
     Raises:
         NotImplementedError: for more than two dimensions, and for what it cannot do.
@@ -38,7 +39,7 @@ def sparse(tensor: Any) -> Any:
         torch.Size([3, 2])
     """
     is_sparse = isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided
-    if not is_sparse or not uses_torch_xla():
+    if not is_sparse or not _lacks_them():
         return tensor
     if tensor.dim() != _MATRIX or (tensor.is_sparse and tensor.dense_dim()):
         raise NotImplementedError(
@@ -51,6 +52,13 @@ def sparse(tensor: Any) -> Any:
     rows, columns = matrix._indices()
     values = matrix.values() if matrix.requires_grad else matrix._values()
     return SparseMatrix(rows, columns, values, matrix.shape, matrix.is_coalesced())
+
+
+def _lacks_them() -> bool:
+    """True where devices have no sparse tensors: XLA, and the native devices."""
+    from .eager.native import is_native
+
+    return uses_torch_xla() or is_native(device_type())
 
 
 class SparseMatrix:

@@ -97,6 +97,32 @@ assert torch.equal(torch.rand(3, device=device), drawn) and len(xla.get_rng_stat
 xla.manual_seed(6, device_only=True)
 assert not torch.equal(torch.rand(3, device=device), first)
 
+# values, slices, stores, sparse products
+x = torch.arange(12.0).reshape(3, 4).to(device)
+assert xla.narrow(x, 1, 1, 2).cpu().tolist() == [[1.0, 2.0], [5.0, 6.0], [9.0, 10.0]]
+kept = torch.zeros(4, 2, device=device)
+xla.put(kept, 0, 1, torch.ones(2, device=device))
+xla.put(kept, 0, 2, torch.full((2, 2), 5.0, device=device), length=2)
+assert kept.sum().item() == 22
+running, told = 0.0, []
+for i in range(3):
+    value = xla.item((x * i).sum())
+    running += value
+    xla.later(lambda value=value: told.append(float(value)))
+xla.flush()
+assert told == [0.0, 66.0, 132.0] and xla.arrived(running) == 198.0
+matrix = xla.sparse(torch.eye(3).to_sparse()).to(device)
+assert torch.equal(torch.spmm(matrix, x).cpu(), x.cpu())
+
+# what scripts for torch_xla bring along
+xla.spmd.use_spmd()
+mesh = xla.spmd.Mesh([0], (1, 1), ("fsdp", "model"))
+assert xla.spmd.mark_sharding(x, mesh, ("fsdp", None)) is x
+parts = xla.fsdp.XlaFullyShardedDataParallel(torch.nn.Linear(4, 2))
+parts(x).sum().backward()
+torch.optim.SGD(parts.parameters(), 0.1).step()
+parts.load_state_dict(parts.state_dict())
+
 # memory and time
 used = xla.memory_info()["bytes_used"]
 held = torch.ones(1000, device=device)
