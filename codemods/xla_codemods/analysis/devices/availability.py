@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ..nodes import walk
 from .kernels import (
     answers_no,
     chooses_kernels,
+    denials,
     is_among_kernels,
     is_answered_by_the_hardware,
     leaves_the_rest,
@@ -241,6 +243,8 @@ def is_guarded(script: ParsedFile, node: ast.AST, *, also_among_kernels: bool = 
     stays = partial(_asks_and_stays, also_among_kernels=also_among_kernels)
     child = node
     for ancestor in script.ancestors(node):
+        if isinstance(child, ast.stmt) and _refused_before(script, child, stays):
+            return True
         if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
             block = script.block(child)
             for earlier in block[: block.index(child)]:
@@ -261,6 +265,24 @@ def is_guarded(script: ParsedFile, node: ast.AST, *, also_among_kernels: bool = 
             if any(stays(script, v, v) for v in ancestor.values if v is not child):
                 return True
         child = ancestor
+    return False
+
+
+def _refused_before(
+    script: ParsedFile,
+    statement: ast.stmt,
+    stays: Callable[[ParsedFile, ast.expr, ast.expr | None], bool],
+) -> bool:
+    """True if it is refused before `statement`, in its block, to go on without CUDA: `assert device.type == "cuda", ...`."""
+    block = script.block(statement)
+    for earlier in block[: block.index(statement)]:
+        match earlier:
+            case ast.Assert(test=test):
+                if stays(script, test, test):
+                    return True
+            case ast.If(test=test, body=[ast.Raise()], orelse=[]) if denials(test):
+                if stays(script, test, None):
+                    return True
     return False
 
 

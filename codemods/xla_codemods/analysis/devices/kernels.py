@@ -102,7 +102,7 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.If) and isinstance(ancestor.body[-1], ast.Raise):
             if child is ancestor.test and _REFUSED.search(script.segment(ancestor.body[-1])):
                 return True
-            if child is ancestor.test and _noes(ancestor.test) and not ancestor.orelse:
+            if child is ancestor.test and denials(ancestor.test) and not ancestor.orelse:
                 block = script.block(ancestor)
                 rest = block[block.index(ancestor) + 1 :]
                 text = "\n".join(script.segment(statement) for statement in rest)
@@ -115,7 +115,7 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 return True
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-            if _noes(ancestor.test) and _is_for_kernels(script, ancestor.orelse):
+            if denials(ancestor.test) and _is_for_kernels(script, ancestor.orelse):
                 return True
             return _are_kernels(script, body) or hands_to_an_extension(script, node, body)
         if isinstance(ancestor, (ast.Assign, ast.AnnAssign)):
@@ -186,7 +186,7 @@ def leaves_the_rest(statement: ast.If) -> bool:
     """`if not torch.cuda.is_available(): return model(x)`: what stands below is for CUDA."""
     if statement.orelse or not isinstance(statement.body[-1], (ast.Return, ast.Continue)):
         return False
-    noes = _noes(statement.test)
+    noes = denials(statement.test)
     return bool(noes) and all(isinstance(no, ast.UnaryOp) for no in noes)
 
 
@@ -344,11 +344,11 @@ def answers_no(statement: ast.If) -> bool:
     """`if not torch.cuda.is_available(): return False`, `if device.type != "cuda" or not FAST: return None`."""
     match statement:
         case ast.If(body=[ast.Return(value=ast.Constant(value=(False | None)))]):
-            return bool(_noes(statement.test))
+            return bool(denials(statement.test))
     return False
 
 
-def _noes(test: ast.expr) -> list[ast.expr]:
+def denials(test: ast.expr) -> list[ast.expr]:
     """`not a`, and both of `not a or not b`: below such a test both hold. None of any other."""
     asked = test.values if isinstance(test, ast.BoolOp) else [test]
     joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)

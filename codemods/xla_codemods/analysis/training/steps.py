@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, OPTIMIZER
 from ..nodes import walk
+from ..projects.derivation import derives
 from ..scopes import Scope
 
 if TYPE_CHECKING:
@@ -77,12 +78,8 @@ def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
     """True if `node` stands in a method of an optimizer's class: it is part of a step that others take."""
     function = script.function(node)
     home = script.parent(function) if function is not None else None
-    return isinstance(home, ast.ClassDef) and any(
-        _is_optimizer_class(script.dotted(base))
-        for owner in (home, *script.inference.lineage(home))
-        for base in owner.bases
-    )
+    return isinstance(home, ast.ClassDef) and derives(script, home, _is_optimizer_class)
 
 
-def _is_optimizer_class(dotted: str | None) -> bool:
-    return dotted is not None and dotted.startswith("torch.optim.") and "lr_sched" not in dotted
+def _is_optimizer_class(dotted: str) -> bool:
+    return dotted.startswith("torch.optim.") and "lr_sched" not in dotted

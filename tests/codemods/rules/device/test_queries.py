@@ -7,6 +7,7 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, check, migrate
 
+from ....each import each
 from ...helpers import migrated
 from ..lines import codes, line
 
@@ -287,6 +288,38 @@ def test_the_number_of_the_current_device_is_a_device_again_where_one_is_made_of
 def test_what_stands_behind_a_test_that_stays_is_not_reached() -> None:
     source = "if torch.cuda.is_available():\n    for d in range(torch.cuda.device_count()):\n        a = torch.cuda.get_device_capability(d)"
     assert [code for code in codes(source) if code == "XLA102"] == []
+
+
+@each(
+    "refusal, severity",
+    [
+        ("assert x.device.type == 'cuda', 'flash attention only'", "info"),
+        ("assert torch.cuda.is_available(), 'xformers needs CUDA'", "info"),
+        ("if not x.is_cuda:\n            raise ValueError('flash_attn is for CUDA')", "info"),
+        (
+            "if x.device.type != 'cuda':\n            raise ValueError('flash_attn needs it')",
+            "info",
+        ),
+        ("assert x.device.type == 'cuda', 'CUDA only'", "info"),
+        ("assert x.device.type != 'cuda', 'no flash attention'", "error"),
+        ("assert x.dim() == 2", "error"),
+        ("if x.is_cuda:\n            raise ValueError('flash_attn is for the CPU')", "error"),
+    ],
+)
+def test_what_stands_behind_a_refusal_that_stays_is_not_reached(
+    refusal: str, severity: str
+) -> None:
+    source = f"""
+import torch
+def attend(x, packed):
+    if packed:
+        {refusal}
+        major, minor = torch.cuda.get_device_capability(x.device)
+        assert major >= 8, minor
+    return x
+"""
+    found = [f.severity for f in check(source.encode()) if f.code == "XLA113"]
+    assert found == [severity]
 
 
 def test_a_question_for_an_attribute_of_torch_cuda_is_asked_of_the_runtime() -> None:

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import check, migrate
+from xla_codemods.engine import Options, check, migrate
 
 from ....each import each
 from ...helpers import findings, migrated
@@ -433,3 +433,40 @@ def train(model, batches):
         optimizer.step()
 """
     assert ((17, "XLA501") not in findings(source)) is is_one
+
+
+@each(
+    "base, is_left",
+    [
+        ("class Base(Optimizer): ...", True),
+        ("class Root(ABC, Optimizer): ...\nclass Base(Root): ...", True),
+        ("from .deep import Base", True),
+        ("class Base(LRScheduler): ...", False),
+        ("class Base: ...", False),
+    ],
+)
+def test_the_step_of_an_optimizer_whose_base_stands_in_another_module(
+    base: str, is_left: bool
+) -> None:
+    files = {
+        "deep.py": b"import torch\nclass Base(torch.optim.AdamW): ...\n",
+        "base.py": (
+            "from abc import ABC\nfrom torch.optim import Optimizer\n"
+            f"from torch.optim.lr_scheduler import LRScheduler\n{base}\n"
+        ).encode(),
+        "ahead.py": b"""
+import torch
+from .base import Base
+class Ahead(Base):
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        self.optimizer = optimizer
+    def step(self, closure=None):
+        loss = self.optimizer.step(closure)
+        self.update()
+        return loss
+""",
+    }
+    files = {f"pack/{name}": data for name, data in files.items()} | {"pack/__init__.py": b""}
+    project = Project(Modules(files), "pack/ahead.py")
+    found = check(files["pack/ahead.py"], Options(), "pack/ahead.py", project)
+    assert ({f.code for f in found} & {"XLA501", "XLA502"} == set()) is is_left
