@@ -94,7 +94,7 @@ class _Uses:
         told = [part for part in host | moved if part is not None]
         if None in host or moved <= host or len(set(map(type, told))) > 1:
             return ()  # an index and a name may be the same part
-        return tuple(sorted(part for part in host if part is not None))  # type: ignore[type-var]
+        return tuple(part for part in host if part is not None)
 
 
 class Batches:
