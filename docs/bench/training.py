@@ -24,10 +24,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+
+import tomllib
 
 from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
@@ -125,7 +126,13 @@ def alone(fixture: Fixture, kind: str, program: str, words: list[str], start: in
                 Path(place, name).write_bytes(data if isinstance(data, bytes) else data.encode())
             script = Path(place, fixture.script.name)
         done = subprocess.run(
-            [sys.executable, "-c", program, str(script), *(w.replace("{out}", place) for w in words)],
+            [
+                sys.executable,
+                "-c",
+                program,
+                str(script),
+                *(w.replace("{out}", place) for w in words),
+            ],
             cwd=place,
             env={
                 **os.environ,

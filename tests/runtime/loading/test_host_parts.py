@@ -92,7 +92,7 @@ def part(batch: Any, index: int, name: str) -> Any:
     return batch[name] if hasattr(batch, "keys") else getattr(batch, name)
 
 
-@pytest.mark.parametrize("batch, parts", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("batch", "parts"), CASES.values(), ids=CASES)
 def test_a_part_stays_what_it_was_and_all_else_moves(batch: Any, parts: Any) -> None:
     sender = KeepingSender(ToMeta(), parts)
     found = sender.receive(sender.send(batch))
@@ -153,4 +153,5 @@ def test_on_the_cpu_all_stays_where_it_is(eager: None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ((x, name),) = xla.MpDeviceLoader([(X, NAME)], host=(1,))
-    assert x is X and name is NAME
+    assert x is X
+    assert name is NAME

@@ -129,6 +129,8 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return Value(frozenset({kind, *_place(values, node, scope)}))
     if dotted == "torch.autograd.grad":
         return Value(element=Value(frozenset({TENSOR, *_place(values, node, scope)})))
+    if value.has(DEVICE_LOADER) and keyword(node, "host") is not None:
+        return value._replace(element=UNKNOWN)  # parts of its batches stay on the host
     if value != UNKNOWN:
         return value
     if library_types.is_tensor_function(dotted):

@@ -350,7 +350,7 @@ class Inference:
         if value.has(LOADER):
             return of(TENSOR, BATCH, HOST)
         if value.has(DEVICE_LOADER):
-            return of(TENSOR, BATCH, ACCEL)
+            return of(TENSOR, BATCH, ACCEL) if value.element is None else value.element
         if value.has(PARAMETERS):
             return value.element or of(TENSOR, WEIGHT)
         if value.has(INSTANCE) and isinstance(value.definition, ast.ClassDef):

@@ -32,6 +32,10 @@ _ASKED = frozenset(
         "is_floating_point"
     ).split()
 )
+# What a tensor has, too: no part of a batch that is one.
+_OF_TENSORS = frozenset(
+    "data grad grad_fn device layout real imag T H mT mH is_cuda is_leaf requires_grad itemsize nbytes".split()
+)
 _QUESTIONS = frozenset({"len", "isinstance", "type", "id", "hasattr", "issubclass"})
 _PASSED_THROUGH = frozenset(
     (
@@ -48,20 +52,49 @@ Place = tuple[int, int]
 _END: Place = (10**9, 0)
 
 
+# A part of a batch: where it stands in a tuple, its key, its field; None is all of it.
+Part = int | str | None
+
+
 class BatchFlow(NamedTuple):
     """`moved`: at least one use moves the batch to the device, and none needs it on the host.
-    `host` names the first use that does.
+    `host` names the first use that does; `parts` are those that all such uses are of, where others are moved.
     """
 
     moved: bool
     moves: tuple[ast.AST, ...]
     host: ast.AST | None
+    parts: tuple[int | str, ...] = ()
 
 
 class _Uses:
-    def __init__(self) -> None:
-        self.moves: list[ast.AST] = []
-        self.host: list[ast.AST] = []
+    """What is done with a batch, or with a part of it."""
+
+    def __init__(self, part: Part = None) -> None:
+        self.part = part
+        self.moves: list[tuple[ast.AST, Part]] = []
+        self.host: list[tuple[ast.AST, Part]] = []
+
+    def of(self, part: Part) -> _Uses:
+        """The same, for uses of a part; parts of a part are the part's."""
+        inner = _Uses(part if self.part is None else self.part)
+        inner.moves, inner.host = self.moves, self.host
+        return inner
+
+    def add_move(self, node: ast.AST) -> None:
+        self.moves.append((node, self.part))
+
+    def add_host(self, node: ast.AST) -> None:
+        self.host.append((node, self.part))
+
+    def parts_on_host(self) -> tuple[int | str, ...]:
+        """The parts that are needed on the host, where they are told apart from those that are moved."""
+        host = {part for _, part in self.host}
+        moved = {part for _, part in self.moves}
+        told = [part for part in host | moved if part is not None]
+        if None in host or moved <= host or len(set(map(type, told))) > 1:
+            return ()  # an index and a name may be the same part
+        return tuple(part for part in host if part is not None)
 
 
 class Batches:
@@ -76,14 +109,16 @@ class Batches:
         key = loop, own
         if key not in self._flows:
             uses = _Uses()
-            for name, start in self._own_names(loop) if own else self._fed_names(loop):
-                self._follow(name, start, body_of(loop), uses, 0)
+            for name, start, part in self._own_names(loop) if own else self._fed_names(loop):
+                self._follow(name, start, body_of(loop), uses.of(part), 0)
             moved = bool(uses.moves) and not uses.host
-            host = min(uses.host, key=_start, default=None)
-            self._flows[key] = BatchFlow(moved, tuple(uses.moves), host)
+            moves = tuple(node for node, _ in uses.moves)
+            host = min((node for node, _ in uses.host), key=_start, default=None)
+            parts = () if self._is_zipped(loop) else uses.parts_on_host()
+            self._flows[key] = BatchFlow(moved, moves, host, parts)
         return self._flows[key]
 
-    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place, Part]]:
         """Names that hold (parts of) a batch, with the place behind which they do."""
         yield from self._own_names(loop)
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
@@ -91,16 +126,39 @@ class Batches:
         for node in _walk(loop.body):
             if isinstance(node, ast.Assign) and _is_next(node.value):
                 for target in node.targets:
-                    yield from ((name, _end(node)) for name in _names(target))
+                    yield from ((name, _end(node), part) for name, part in _parts(target))
 
-    def _own_names(self, loop: LoopNode) -> Iterator[tuple[str, Place]]:
+    def _own_names(self, loop: LoopNode) -> Iterator[tuple[str, Place, Part]]:
         """Those of the loop's target."""
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
-            yield from ((name, _start(loop)) for name in _names(loop.generators[0].target))
+            for name, part in _parts(loop.generators[0].target):
+                yield name, _start(loop), part
             return
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             for target in self._batch_targets(loop):
-                yield from ((name, _start(loop)) for name in _names(target))
+                yield from ((name, _start(loop), part) for name, part in _parts(target))
+
+    def _is_zipped(self, loop: LoopNode) -> bool:
+        """True where the parts of what a loop is given may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
+        work: list[ast.expr] = []
+        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
+            work.append(loop.generators[0].iter)
+        else:
+            if isinstance(loop, (ast.For, ast.AsyncFor)):
+                work.append(loop.iter)
+            work += [
+                node for node in _walk(loop.body) if isinstance(node, ast.expr) and _is_next(node)
+            ]
+        seen: set[str] = set()
+        while work:
+            for node in walk(work.pop()):
+                if isinstance(node, ast.Call) and "zip" in ast.unparse(node.func):
+                    return True
+                if isinstance(node, ast.Name) and node.id not in seen:
+                    seen.add(node.id)
+                    found = self.script.index.scope(node).find(node.id)
+                    work += [b.value for b in (found[1] if found else ()) if b.value is not None]
+        return False
 
     def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
         """The loop's target without the index of `enumerate`."""
@@ -191,7 +249,7 @@ class Batches:
                 self._argument(node, call, uses, depth)
         elif isinstance(parent, ast.Subscript) and parent.value is node:
             if isinstance(parent.ctx, ast.Load):  # else it is put back: `batch[k] = ...`
-                self._classify(parent, body, uses, depth)
+                self._classify(parent, body, uses.of(_key(parent.slice)), depth)
         elif isinstance(parent, ast.Starred):
             self._classify(parent, body, uses, depth)
         elif isinstance(parent, ast.Assign) and parent.value is node:
@@ -204,11 +262,11 @@ class Batches:
             self._renamed(self.script.parent(parent), body, uses, depth, element=node)  # type: ignore[arg-type]
         elif isinstance(parent, (ast.Compare, ast.Delete, ast.Expr)):
             if isinstance(parent, ast.Compare) and not _asks_identity(parent):
-                uses.host.append(node)
+                uses.add_host(node)
         elif isinstance(parent, ast.IfExp) and parent.test is not node:
             self._classify(parent, body, uses, depth)
         else:
-            uses.host.append(node)
+            uses.add_host(node)
 
     def _attribute(
         self,
@@ -221,25 +279,29 @@ class Batches:
         outer = self.script.parent(parent)
         if isinstance(outer, ast.Call) and outer.func is parent:
             if self.is_move(outer):
-                uses.moves.append(outer)
+                uses.add_move(outer)
             elif parent.attr in _PASSED_THROUGH:
-                self._classify(outer, body, uses, depth)
+                taken = (
+                    _key(outer.args[0]) if parent.attr in {"get", "pop"} and outer.args else None
+                )
+                self._classify(outer, body, uses.of(taken), depth)
             elif parent.attr not in _ASKED:
-                uses.host.append(node)
+                uses.add_host(node)
         elif parent.attr not in _ASKED:
-            self._classify(parent, body, uses, depth)
+            part = None if parent.attr in _OF_TENSORS else parent.attr
+            self._classify(parent, body, uses.of(part), depth)
 
     def _argument(self, node: ast.expr, call: ast.Call, uses: _Uses, depth: int) -> None:
         """A batch handed to a call: to one that moves it, to one that only asks, or into a local function."""
         func = call.func
         if self.is_move(call) and call.func is not node:
-            uses.moves.append(call)
+            uses.add_move(call)
             return
         name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
         if name in _QUESTIONS:
             return
         if name in _MAPPING and self._moves_something(call):
-            uses.moves.append(call)
+            uses.add_move(call)
             return
         if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
             self._classify(call, [self.script.statement(call)], uses, depth)
@@ -250,7 +312,7 @@ class Batches:
             if parameter is not None:
                 self._follow(parameter, (0, 0), function.body, uses, depth + 1)
                 return
-        uses.host.append(node)
+        uses.add_host(node)
 
     def _local(self, call: ast.Call) -> FunctionNode | None:
         """The local function or method that `call` calls, unless it is a module's forward."""
@@ -276,16 +338,16 @@ class Batches:
                 elements = getattr(target, "elts", None)
                 index = assign.value.elts.index(element)
                 names = (
-                    _names(elements[index])
+                    _parts(elements[index])
                     if elements and index < len(elements)
-                    else _names(target)
+                    else [(name, None) for name in _names(target)]
                 )
             else:
-                names = _names(target)
-            for name in names:
-                self._follow(name, _end(assign), body, uses, depth)
+                names = _parts(target)
+            for name, part in names:
+                self._follow(name, _end(assign), body, uses.of(part), depth)
             if not names:
-                uses.host.append(assign)
+                uses.add_host(assign)
 
     def _iterated(
         self,
@@ -298,7 +360,7 @@ class Batches:
         """`{k: v.to(device) for k, v in batch.items()}` and `for k in batch: ...`."""
         holder = self.script.parent(parent) if isinstance(parent, ast.comprehension) else parent
         assert holder is not None
-        found = _Uses()
+        found = _Uses(uses.part)
         names = set(_names(parent.target))
         for inner in walk(holder):
             if (
@@ -313,7 +375,7 @@ class Batches:
                     continue  # a key
                 self._classify(inner, body, found, depth)
         moved = self._moves_something_in(holder)
-        uses.moves += found.moves or ([holder] if moved else [])
+        uses.moves += found.moves or ([(holder, uses.part)] if moved else [])
         if not found.moves and not moved:
             uses.host += found.host
 
@@ -348,6 +410,25 @@ def _names(target: ast.AST) -> list[str]:
         for n in walk(target)
         if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Load))
     ]
+
+
+def _parts(target: ast.AST) -> list[tuple[str, Part]]:
+    """The names in what a batch is given to, with the part of it that each holds, or None."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return [(name, None) for name in _names(target)]
+    found: list[tuple[str, Part]] = []
+    starred = False
+    for index, element in enumerate(target.elts):
+        starred = starred or isinstance(element, ast.Starred)
+        found += [(name, None if starred else index) for name in _names(element)]
+    return found
+
+
+def _key(index: ast.expr) -> Part:
+    """The key of `batch[0]`, `batch["x"]`; None for any other."""
+    if isinstance(index, ast.Constant) and type(index.value) in (int, str):
+        return index.value  # type: ignore[return-value]
+    return None
 
 
 def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:

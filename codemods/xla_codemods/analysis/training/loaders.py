@@ -22,7 +22,7 @@ from .collating import LoadingNode, moves_all
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
     from ..scopes import Scope
-    from .batches import Batches
+    from .batches import Batches, BatchFlow
 
 _LOADER_NAME = Pattern(
     r"loader|(?:^|_)dl(?:_|$)|dataloader|train_iter|valid_iter|test_iter|batches", re.IGNORECASE
@@ -151,7 +151,7 @@ class Feeding:
 
     def wraps(self, loop: LoopEffects, driver: Driver) -> bool:
         """True if a device loader is to be put around `driver`: its batches are moved to the device in the loop,
-        and nothing of them is needed on the host.
+        and nothing of them is needed on the host, or only parts that are told apart from those that are moved.
         """
         key = (loop.node, driver.node)
         if key not in self._wraps:
@@ -163,15 +163,22 @@ class Feeding:
             )
         return self._wraps[key]
 
-    def _is_moved(self, loop: LoopEffects, driver: Driver) -> bool:
-        """True if the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
+    def parts_on_host(self, loop: LoopEffects, driver: Driver) -> tuple[int | str, ...]:
+        """The parts of the batches that the body of `loop` needs on the host, while it moves others."""
+        return self._flow(loop, driver).parts
+
+    def _flow(self, loop: LoopEffects, driver: Driver) -> BatchFlow:
         taken = {found.node for found in self.next_drivers(loop)}
         own = (
             driver.node not in taken
         )  # in `for step in bar: batch = next(it)` `bar` gives no batches
-        flow = self.batches.flow(loop.node, own=own)
+        return self.batches.flow(loop.node, own=own)
+
+    def _is_moved(self, loop: LoopEffects, driver: Driver) -> bool:
+        """True if the batches of `loop` go to the device: in its body, or before, in the dataset or collation."""
+        flow = self._flow(loop, driver)
         if flow.moves:
-            return flow.moved
+            return flow.moved or bool(flow.parts)
         whole = self.moves_of_whole_samples
         return bool(whole) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
 

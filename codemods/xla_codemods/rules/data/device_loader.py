@@ -20,7 +20,7 @@ what the loop iterates, so the loader itself, its `dataset`, `sampler` and lengt
      print(step, len(loader.dataset))
 ```
 
-Where a batch is also needed on the host, it is left to the loop, and the step is marked instead:
+Parts of a batch that the loop needs on the host stay there, where its names tell them apart from those that it moves:
 
 ```diff
  import torch
@@ -28,10 +28,27 @@ Where a batch is also needed on the host, it is left to the loop, and the step i
 +from xla_migrate import runtime as xla
 
  def train(model, dataset, optimizer, device):
-     for x, names in DataLoader(dataset, batch_size=8, drop_last=True):
+-    for x, names in DataLoader(dataset, batch_size=8, drop_last=True):
++    for x, names in xla.MpDeviceLoader(DataLoader(dataset, batch_size=8, drop_last=True), host=(1,)):
          print(names.tolist())
          optimizer.zero_grad()
          model(x.to(device)).sum().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+Where they cannot be told apart, batches are left to the loop, and the step is marked instead:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device, show):
+     for batch in DataLoader(dataset, batch_size=8, drop_last=True):
+         show(batch)
+         optimizer.zero_grad()
+         model(batch["image"].to(device)).sum().backward()
 -        optimizer.step()
 +        xla.optimizer_step(optimizer)
 +        xla.mark_step()
@@ -112,24 +129,20 @@ RULE = Rule(
 
 @RULE.file(mentions=IN_TRAINING)
 def device_loader(script: Script) -> Iterator[Finding]:
-    seen = set()
+    fed: dict[ast.expr, list[tuple[Loop, Driver]]] = {}
     for loop in script.training.loops:
         if not script.trains and not _may_move(script, loop):
             continue
         for driver in loop.drivers:
-            if (
-                driver.node not in seen
-                and not driver.cached
-                and script.training.feeding.wraps(loop, driver)
-            ):
-                seen.add(driver.node)
-                edit = _wrapped(script, loop, driver)
-                yield RULE.finding(
-                    script,
-                    driver.node,
-                    "XLA does not run the steps of this loop one by one: iterate over `xla.MpDeviceLoader`, which moves batches and marks steps",
-                    edit,
-                )
+            if not driver.cached and script.training.feeding.wraps(loop, driver):
+                fed.setdefault(driver.node, []).append((loop, driver))
+    for node, loops in fed.items():
+        yield RULE.finding(
+            script,
+            node,
+            "XLA does not run the steps of this loop one by one: iterate over `xla.MpDeviceLoader`, which moves batches and marks steps",
+            _wrapped(script, loops),
+        )
 
 
 @RULE.call("torch.optim.swa_utils.update_bn")
@@ -147,8 +160,13 @@ def update_bn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         )
 
 
-def _wrapped(script: Script, loop: Loop, driver: Driver) -> Replace:
-    node, text = driver.node, f"{script.xla}.MpDeviceLoader({{0}})"
+def _wrapped(script: Script, loops: list[tuple[Loop, Driver]]) -> Replace:
+    """`loops`: those that iterate over the same."""
+    loop, driver = loops[0]
+    parts = {part for each in loops for part in script.training.feeding.parts_on_host(*each)}
+    host = ", ".join(sorted(str(p) if isinstance(p, int) else f'"{p}"' for p in parts))
+    given = f", host=({host},)" if len(parts) == 1 else f", host=({host})" if parts else ""
+    node, text = driver.node, f"{script.xla}.MpDeviceLoader({{0}}{given})"
     flag = flag_of_moves(script, loop, driver)
     if flag is None:
         return Replace(node, text, (node,))

@@ -104,3 +104,84 @@ def test_a_bar_over_numbers_is_no_loader(bar: str) -> None:
     )
     text = migrated(source)
     assert "zip(bar, xla.MpDeviceLoader(loader))" in text
+
+
+LEFT = "loader"
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "iterated"),
+    [
+        ("x, y, path", "x, y = x.to(device), y.to(device)\n        log(path)", "xla.MpDeviceLoader(loader, host=(2,))"),
+        ("x, y, path, i", "log(path, i)\n        x = x.to(device)", "xla.MpDeviceLoader(loader, host=(2, 3))"),
+        ("(x, mask), path", "x = x.to(device)\n        log(path)", "xla.MpDeviceLoader(loader, host=(1,))"),
+        ("x, *rest", "x = x.to(device)\n        log(rest)", LEFT),
+        ("*x, path", "x = x[0].to(device)\n        log(path)", LEFT),
+        ("x, y", "log(y.numpy())\n        x, y = x.to(device), y.to(device)", "xla.MpDeviceLoader(loader, host=(1,))"),
+        ("x, y", "log(y.numpy(), x.numpy())\n        x, y = x.to(device), y.to(device)", LEFT),
+        ("batch", "x, y, path = batch\n        x = x.to(device)\n        log(path)", "xla.MpDeviceLoader(loader, host=(2,))"),
+        ("batch", "x = batch[0].to(device)\n        log(batch[1])", "xla.MpDeviceLoader(loader, host=(1,))"),
+        ("batch", "x = batch[0].to(device)\n        log(batch[-1])", LEFT),
+        ("batch", 'x = batch["x"].to(device)\n        log(batch["path"])', 'xla.MpDeviceLoader(loader, host=("path",))'),
+        ("batch", 'x = batch["x"].to(device)\n        log(batch["path"], batch.get("id"))',
+         'xla.MpDeviceLoader(loader, host=("id", "path"))'),
+        ("batch", 'path = batch.pop("path")\n        batch = {k: v.to(device) for k, v in batch.items()}\n        x = batch["x"]\n        log(path)',
+         'xla.MpDeviceLoader(loader, host=("path",))'),
+        ("batch", 'x = batch["x"].to(device)\n        log(batch[key])', LEFT),
+        ("batch", "x = batch.x.to(device)\n        log(batch.path[0])", 'xla.MpDeviceLoader(loader, host=("path",))'),
+        ("batch", "log(batch.path)\n        batch = batch.to(device)\n        x = batch.x", 'xla.MpDeviceLoader(loader, host=("path",))'),
+        # one part by two names, or a tensor's own attributes
+        ("batch", "x = batch[0].to(device)\n        log(batch.path)", LEFT),
+        ("x", "log(x.data.numpy())\n        x = x.to(device)", LEFT),
+        ("x", "log(x.T.numpy())\n        x = x.to(device)", LEFT),
+        # all of it, or nobody knows what
+        ("batch", "x = batch[0].to(device)\n        log(batch)", LEFT),
+        ("batch", "x = batch.x.to(device)\n        log(batch.describe())", LEFT),
+        ("batch", 'x = batch["x"].to(device)\n        for k, v in batch.items():\n            log(k, v)', LEFT),
+        ("batch", "x = move_to(batch, device)\n        log(batch[1])", "xla.MpDeviceLoader(loader, host=(1,))"),
+    ],
+)  # fmt: skip
+def test_parts_that_are_needed_on_the_host(target: str, body: str, iterated: str) -> None:
+    source = (
+        f"{HEAD}def train(model, loader, optimizer, log, key, move_to, device):\n"
+        f"    for {target} in loader:\n        {body}\n{STEP}"
+    )
+    after = migrated(source)
+    assert next(line.strip() for line in after.splitlines() if line.startswith("    for ")) == (
+        f"for {target} in {iterated}:"
+    )
+    assert migrated(after) == after
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        "for (x, path), y in zip(loader, others):",
+        "pairs = zip(loader, others)\n    for (x, path), y in pairs:",
+        "for (x, path), (y, _) in tqdm(itertools.zip_longest(loader, others)):",
+        "both = iter(zip(loader, others))\n    while True:\n        (x, path), y = next(both)",
+    ],
+)
+def test_parts_of_several_loaders_are_not_told_apart(pairs: str) -> None:
+    source = (
+        f"import itertools\nfrom tqdm import tqdm\n{HEAD}def train(model, loader, others, optimizer, device):\n"
+        f"    {pairs}\n        print(path)\n        x, y = x.to(device), y.to(device)\n{STEP}"
+    )
+    assert "MpDeviceLoader" not in migrated(source)
+
+
+def test_parts_in_functions_that_take_a_batch() -> None:
+    source = f"""{HEAD}
+def step(model, optimizer, batch, device):
+    x, y, path = batch
+    optimizer.zero_grad()
+    loss = model(x.to(device), y.to(device))
+    loss.backward()
+    optimizer.step()
+    print(path)
+
+def train(model, loader, optimizer, device):
+    for i, batch in enumerate(loader):
+        step(model, optimizer, batch, device)
+"""
+    assert "in enumerate(xla.MpDeviceLoader(loader, host=(2,))):" in migrated(source)
