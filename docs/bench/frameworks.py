@@ -239,6 +239,56 @@ UNET_SAVED = """
 again = UNet2DModel.from_pretrained(folder).to("xla")
 print("loads", sum(p.numel() for p in again.parameters()) == sum(p.numel() for p in model.parameters()))
 """
+UNET_LORA = """
+import os, torch, torch_xla, tempfile
+from diffusers import StableDiffusionPipeline, UNet2DConditionModel
+from peft import LoraConfig
+from peft.utils import get_peft_model_state_dict
+from safetensors.torch import load_file
+from xla_migrate import runtime as xla
+model = UNet2DConditionModel(sample_size=8, block_out_channels=(8,), layers_per_block=1, cross_attention_dim=8,
+                             norm_num_groups=4, attention_head_dim=4, down_block_types=("CrossAttnDownBlock2D",),
+                             up_block_types=("CrossAttnUpBlock2D",))
+model.add_adapter(LoraConfig(r=2, target_modules=["to_q"], init_lora_weights="gaussian"))
+state = get_peft_model_state_dict(model.to("xla"))
+folder = tempfile.mkdtemp()
+"""
+UNET_LORA_SAVED = """
+saved = load_file(os.path.join(folder, os.listdir(folder)[0]))
+print("loads", len(saved) == len(state))
+"""
+COMMAND_LINE = """
+import lightning, sys, torch
+from lightning.pytorch.cli import LightningCLI
+from xla_migrate import runtime as xla
+{}
+class CommandLine(LightningCLI):
+    def after_fit(self):
+        print("trains on", self.model.on)
+class Fits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+    def training_step(self, batch, index):
+        self.on = self.layer.weight.device
+        return self.layer(batch).sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+class Ones(lightning.LightningDataModule):
+    def train_dataloader(self):
+        return torch.utils.data.DataLoader(torch.ones(8, 1), batch_size=4)
+options = dict(accelerator="gpu", max_steps=2, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+               enable_model_summary=False)
+CommandLine(Fits, Ones, trainer_defaults=options, save_config_callback=None, args=["fit"])
+"""
+COLUMNS = """
+import torch, torch_xla
+x = torch.ones(2, 2).to("xla")
+with torch.profiler.profile(activities=torch.profiler.supported_activities()) as trace:
+    (x @ x).cpu()
+trace.key_averages().table(sort_by={})
+print("gives a table")
+"""
 TIMM = """
 import timm, torch, torch_xla
 model = timm.create_model("resnet10t", num_classes=2).to("xla")
@@ -381,6 +431,18 @@ CASES = [
         1,
     ),
     (
+        "Lightning: a class of one's own that derives from LightningCLI, with `accelerator: gpu`",
+        "XLA815",
+        COMMAND_LINE.replace("{}", ""),
+        1,
+    ),
+    (
+        "the same after `xla.patch_lightning()`, derived from LightningCLI",
+        "",
+        COMMAND_LINE.replace("{}", "xla.patch_lightning()"),
+        1,
+    ),
+    (
         "Trainer: `gradient_checkpointing=True`",
         "XLA801",
         LLAMA + TRAINER.format("gradient_checkpointing=True, optim='adamw_torch', "),
@@ -438,6 +500,40 @@ CASES = [
         "diffusers: `xla.save_pretrained`",
         "",
         UNET + "xla.save_pretrained(model, folder)" + UNET_SAVED,
+        1,
+    ),
+    (
+        "diffusers: `save_lora_weights`",
+        "XLA708",
+        UNET_LORA
+        + "StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=state)"
+        + UNET_LORA_SAVED,
+        1,
+    ),
+    (
+        "diffusers: `xla.save_lora` with `save_lora_weights`",
+        "",
+        UNET_LORA
+        + "xla.save_lora(StableDiffusionPipeline.save_lora_weights, folder, unet_lora_layers=state)"
+        + UNET_LORA_SAVED,
+        1,
+    ),
+    (
+        "diffusers: `xla.save_lora` with `save_lora_adapter`",
+        "",
+        UNET_LORA + "xla.save_lora(model.save_lora_adapter, folder)" + UNET_LORA_SAVED,
+        1,
+    ),
+    (
+        'torch: the profiler\'s `table(sort_by=f"self_{x.device.type}_time_total")`',
+        "XLA127",
+        COLUMNS.format('f"self_{x.device.type}_time_total"'),
+        1,
+    ),
+    (
+        'the same with `.replace("xla", "device")` (profiler)',
+        "",
+        COLUMNS.format('f"self_{x.device.type}_time_total".replace("xla", "device")'),
         1,
     ),
 ]

@@ -205,7 +205,7 @@ def _lightning_module(script: Script, call: ast.Call, location: ast.keyword) -> 
     spec = script.devices.spec(value)
     text, holes = script.devices.index(spec) if spec is not None else ("", (value,))
     to = f"{{0}}.to({script.xla}.xla_device({text}))" if spec is not None else "{0}.to({1})"
-    edits = [
+    edits: list[Edit] = [
         DropArgument(call, location),
         AddArgument(call, 'map_location="cpu"'),
         Replace(call, to, (call, *holes)),

@@ -54,7 +54,7 @@ class FusedLion(_Fused):
         average.mul_(beta2).add_(grad * (1 - beta2))
 
 
-class FusedLamb(_Fused):
+class BoundedLamb(_Fused):
     """``deepspeed.ops.lamb.FusedLamb``: Adam's step, as long as the parameter, within bounds.
 
     The number of the step is on the device: what follows of it would compile anew for each.
@@ -103,4 +103,4 @@ class FusedLamb(_Fused):
 
 
 # By their names in a configuration.
-OWN = {"Lamb": FusedLamb, "Lion": FusedLion}
+OWN = {"Lamb": BoundedLamb, "Lion": FusedLion}
