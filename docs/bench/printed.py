@@ -164,7 +164,7 @@ except ImportError:
     sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 """
 _CHANGING = re.compile(
-    r"redirected CUDA device \(CPU\)|XLA:CPU|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b|^\[\d+\]|'MASTER_PORT': '\d+'"
+    r"redirected CUDA device \(CPU\)|XLA:CPU|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b|^\[\d+\]|'MASTER_PORT': '\d+'|\bbackend=\w+"
 )
 _BAR = re.compile(
     r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"

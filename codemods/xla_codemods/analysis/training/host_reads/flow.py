@@ -46,6 +46,7 @@ from .names import (
     loads,
     refuse_imported_class,
     refuse_listed_attributes,
+    refuse_shown_meter,
 )
 from .on_device import is_added_on_the_device
 from .showing import ask_later, is_host_value, show_tensors
@@ -55,11 +56,11 @@ from .sinks import (
     is_written_to_a_file,
     shown_now_and_then,
 )
-from .texts import text_around
+from .texts import is_printed, text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
-    from ...script import Script
+    pass
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -228,7 +229,7 @@ def _metered(trail: Trail, call: ast.Call) -> None:
         if made_by(script, owner) in _TIMM_METERS:
             for name in ("val", "avg", "sum"):
                 _attribute(trail, owner, name)
-            _instances(trail, owner)
+            refuse_shown_meter(trail.script, owner, trail.always)
             return
         if _is_metered_elsewhere(trail, call, owner):
             return
@@ -236,7 +237,7 @@ def _metered(trail: Trail, call: ast.Call) -> None:
     names = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
     if not names or isinstance(call.args[0], ast.Starred):
         raise Blocked(f"`{ast.unparse(call.func)}` takes it in a list")
-    _instances(trail, owner)
+    refuse_shown_meter(trail.script, owner, trail.always)
     _parameter(trail, method, names[0])
 
 
@@ -257,7 +258,7 @@ def _is_metered_elsewhere(trail: Trail, call: ast.Call, owner: ast.expr) -> bool
         no_others_use(trail.script, other.path, attributes)
     for name in attributes:
         _attribute(trail, owner, name)
-    _instances(trail, owner)
+    refuse_shown_meter(trail.script, owner, trail.always)
     return True
 
 
@@ -267,16 +268,6 @@ def _parameter(trail: Trail, function: FunctionNode, name: str) -> None:
         return
     for load in loads(trail.script, scope, name):
         follow_number(trail, load)
-
-
-def _instances(trail: Trail, owner: ast.expr) -> None:
-    """The meter itself must not be shown in every step: that would wait."""
-    if not isinstance(owner, ast.Name):
-        return
-    for node, _ in trail.script.index.of(ast.Name):
-        if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in trail.always:
-            if not isinstance(trail.script.parent(node), ast.Attribute):
-                raise Blocked(f"`{owner.id}` is shown or handed on in every step")
 
 
 def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
@@ -301,7 +292,7 @@ def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
 def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
     """`node` is formatted, or handed to a call, or anything else."""
     if trail.is_text and origin not in trail.always:
-        if not _is_printed(trail.script, node):
+        if not is_printed(trail.script, node):
             trail.wrapped.add(origin)
         return
     statement = trail.script.statement(origin)
@@ -334,16 +325,6 @@ def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
             return
     if not _is_put_into_a_text(trail, node, [origin]):
         trail.ask(origin, said(trail.script, node, statement))
-
-
-def _is_printed(script: Script, node: ast.AST) -> bool:
-    """`print(message)`, `f"{message}"`, which take a text on its way as they take any object."""
-    match script.parent(node):
-        case ast.FormattedValue():
-            return True
-        case ast.Call(func=ast.Name(id="print") as func, args=args):
-            return node in args and script.index.scope(func).find("print") is None
-    return False
 
 
 def _is_put_into_a_text(trail: Trail, node: ast.AST, read: Iterable[ast.AST]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
@@ -207,3 +208,13 @@ def _is_called_here(script: Script, owner: ast.ClassDef, name: str) -> bool:
         return not name.endswith("__")
     others = script.project is not None and script.project.uses_attribute(name)
     return not others and not script.is_imported_elsewhere(owner.name)
+
+
+def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AST]) -> None:
+    """Raises `Blocked` where the meter itself is shown in every step: that would wait."""
+    if not isinstance(owner, ast.Name):
+        return
+    for node, _ in script.index.of(ast.Name):
+        if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
+            if not isinstance(script.parent(node), ast.Attribute):
+                raise Blocked(f"`{owner.id}` is shown or handed on in every step")

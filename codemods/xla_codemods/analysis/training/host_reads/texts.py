@@ -63,3 +63,13 @@ def _makes_text(script: Script, parent: ast.AST, child: ast.AST, is_one: bool) -
         case ast.Call(func=ast.Attribute() as func):
             return False if (script.dotted(func) or "").startswith("math.") else None
     return False if isinstance(parent, _LISTED) else None
+
+
+def is_printed(script: Script, node: ast.AST) -> bool:
+    """`print(message)`, `f"{message}"`, which take a text on its way as they take any object."""
+    match script.parent(node):
+        case ast.FormattedValue():
+            return True
+        case ast.Call(func=ast.Name(id="print") as func, args=args):
+            return node in args and script.index.scope(func).find("print") is None
+    return False
