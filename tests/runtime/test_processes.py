@@ -299,3 +299,10 @@ def test_a_launched_function_is_told_its_rank_as_torch_xla_tells_it(
     called: list[int] = []
     xla.launch(called.append, of_all_hosts=of_all_hosts)
     assert called == [number]
+
+
+@pytest.mark.parametrize("backend", ["xla", "gloo", None])
+def test_torch_xlas_address_is_the_launchers_elsewhere(eager: None, backend: str | None) -> None:
+    xla.init_process_group(backend, init_method="xla://")
+    assert torch.distributed.is_initialized()
+    xla.destroy_process_group()

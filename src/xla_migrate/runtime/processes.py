@@ -190,7 +190,7 @@ def init_process_group(
             importlib.import_module("torch_xla.distributed.xla_backend")
             dist.init_process_group(backend, init_method, timeout)
             return
-        init_method = None
+        init_method, backend = None, None if backend == "xla" else backend
     rank, given = _launchers.of_address(init_method, rank, world_size)
     size = given if given > 0 else _world_size()
     if rank >= size:

@@ -426,3 +426,26 @@ def test_arguments_that_it_no_longer_takes_stay_and_are_named(call: str) -> None
 def test_float32_that_torch_xla_alone_rounds_is_named(line: str, named: bool) -> None:
     source = f"import os\n\nflag = 1\n{line}\n"
     assert [f.code for f in check(source.encode())] == ["XLA010"] * named
+
+
+@pytest.mark.parametrize(
+    ("call", "becomes"),
+    [
+        ('dist.init_process_group("xla", init_method="xla://")', "xla.init_process_group()"),
+        (
+            'dist.init_process_group("gloo", init_method="xla://")',
+            'xla.init_process_group("gloo", init_method="xla://")',
+        ),
+        (
+            'dist.init_process_group(backend, init_method="xla://")',
+            'xla.init_process_group(backend, init_method="xla://")',
+        ),
+        (
+            'dist.init_process_group("gloo", init_method="env://")',
+            'dist.init_process_group("gloo", init_method="env://")',
+        ),
+    ],
+)
+def test_addresses_of_torch_xlas(call: str, becomes: str) -> None:
+    head = "import torch.distributed as dist\nimport torch_xla.core.xla_model as xm\n\n"
+    assert becomes in text(f"{head}def f(backend):\n    xm.mark_step()\n    {call}\n")
