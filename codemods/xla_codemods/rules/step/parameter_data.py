@@ -67,10 +67,9 @@ _STATES = Pattern(r"\.state(?:\[|\.values\(|\.items\()")
 @RULE.node(ast.Assign)
 def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Iterator[Finding]:
     match statement.targets:
-        case [ast.Attribute(attr="data") as target] if (
-            _is_move(script, statement.value, target, scope)
-            and not _is_of_an_object(script, target.value)
-        ):
+        case [ast.Attribute(attr="data") as target] if _is_move(
+            script, statement.value, target, scope
+        ) and not _is_of_an_object(script, target.value):
             # Where modules are made on the device there is nothing to be moved to it.
             if script.accelerated and "set_default_device" not in script.source.text:
                 advice = "move the module with `.to()`"
