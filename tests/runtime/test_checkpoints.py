@@ -520,6 +520,31 @@ def test_fact_3_12_two_models_from_one_file(device: torch.device, tmp_path: Path
     assert _values(teacher.state_dict()) == _values(loaded)
 
 
+@pytest.mark.parametrize("order", ["state, model", "model, state"])
+def test_move_state_of_what_was_loaded_before_the_model_moved(
+    device: torch.device, order: str
+) -> None:
+    """In either order; fact 3.28: the step counts stay."""
+    before, saved = trained(torch.device("cpu"))
+    model = copy.deepcopy(before)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    optimizer.load_state_dict(copy.deepcopy(saved.state_dict()))
+    if order == "state, model":
+        xla.move_state(optimizer)
+    model.to(device)
+    if order == "model, state":
+        xla.move_state(optimizer, "cuda:0")
+    places = {n: v.device for s in optimizer.state.values() for n, v in s.items()}
+    assert places == {"exp_avg": device, "exp_avg_sq": device, "step": torch.device("cpu")}
+    torch.manual_seed(0)
+    train(model, optimizer, device)
+    torch.manual_seed(0)
+    train(before, saved, torch.device("cpu"))
+    torch.testing.assert_close(model.first.weight.cpu(), before.first.weight)
+    xla.move_state(optimizer, "cpu")
+    assert all(v.device.type == "cpu" for s in optimizer.state.values() for v in s.values())
+
+
 def test_clone_state_keeps_types_and_bits(device: torch.device) -> None:
     model = Net().to(device)
     state = model.state_dict()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import patches
 from ._backend import uses_torch_xla
-from .checkpoints import clone_state, load, save
+from .checkpoints import clone_state, load, move_state, save
 from .compiling.cache_report import report_at_exit
 from .deferred.reading import arrived, computed, flush, item, later
 from .devices import (
@@ -208,6 +208,7 @@ __all__ = [
     "mesh_reduce",
     "metrics",
     "mixed_precision",
+    "move_state",
     "narrow",
     "new_group",
     "on_cpu",

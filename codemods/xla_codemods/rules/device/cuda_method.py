@@ -237,7 +237,8 @@ def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:
         return False
     around = script.parent(function) if isinstance(function, ast.Lambda) else None
     located = isinstance(around, ast.keyword) and around.arg == "map_location"
-    return located or "storage" in names[0]
+    short = isinstance(function, ast.Lambda) and names[0] == "s" and names[1].startswith("l")
+    return located or "storage" in names[0] or (short and script.source.mentions("map_location"))
 
 
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:

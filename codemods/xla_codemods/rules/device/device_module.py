@@ -86,9 +86,10 @@ def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(), *_]):
             return
         case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *_]):
-            if script.dotted(owner, scope) != "torch":
-                if script.dotted(owner, scope) is None and is_xla_or_renamed(script, name):
-                    yield RULE.finding(script, call, _METHOD)
+            if (dotted := script.dotted(owner, scope)) != "torch":
+                if not dotted and script.source.mentions("cuda", "device_type"):
+                    if is_xla_or_renamed(script, name):
+                        yield RULE.finding(script, call, _METHOD)
                 return
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
             named = script.devices.is_device(base) or _is_cuda(name, scope)

@@ -1,10 +1,12 @@
 """Moving an optimizer's state by hand makes every step wait.
 
-`load_state_dict` puts the state on the device of its parameters, and leaves the step counts on the CPU. Moved along by
-hand they are read back from the device at every step, one for each parameter (fact 3.28).
+Scripts that load it before they move the model move it along by hand. So the step counts go to the device, too, and are read
+back from there at every step, one for each parameter (fact 3.28). `xla.move_state` leaves them on the CPU, as
+`load_state_dict` does.
 
 ```diff
  import torch
++from xla_migrate import runtime as xla
 
  def resume(optimizer, state):
      optimizer.load_state_dict(state)
@@ -12,6 +14,7 @@ hand they are read back from the device at every step, one for each parameter (f
 -        for key, value in values.items():
 -            if isinstance(value, torch.Tensor):
 -                values[key] = value.cuda()
++    xla.move_state(optimizer)
      optimizer.zero_grad()
 ```
 
@@ -32,8 +35,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.specs import device_argument
+from ...analysis.inference.values import DTYPE
+from ...analysis.nodes import walk
 from ...analysis.optimizers import is_optimizer
-from ...edits import remove
+from ...analysis.syntax import keyword
+from ...edits import Edit, ReplaceStatement
 from ...finding import LOW, WARNING, Finding
 from ...rule import Rule
 
@@ -44,16 +51,16 @@ if TYPE_CHECKING:
 RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING, about="speed")
 
 
-_MESSAGE = "this moves the step counts to the device too, which are then read back in every step: leave them on the CPU"
+_MESSAGE = "this moves the step counts to the device too, which are then read back in every step: use `xla.move_state`"
 
 
 @RULE.node(ast.For)
 def state_moved(script: Script, loop: ast.For, scope: Scope) -> Iterator[Finding]:
     owner = None if loop.orelse else _owner_of_state(loop.iter)
-    if owner is None or not _only_moves(loop.body):
+    if owner is None or not _only_moves(script, loop.body):
         return
     if is_optimizer(script, owner):
-        yield RULE.finding(script, loop, _MESSAGE, remove(loop))
+        yield RULE.finding(script, loop, _MESSAGE, *_moved(script, loop, owner))
     elif "optim" in ast.unparse(owner) and not script.value(owner).kinds and _is_of_dicts(loop):
         yield RULE.finding(script, loop, _MESSAGE, effort=LOW)
 
@@ -79,23 +86,40 @@ def _is_of_dicts(loop: ast.For) -> bool:
     )
 
 
-def _only_moves(body: list[ast.stmt]) -> bool:
+def _moved(script: Script, loop: ast.For, owner: ast.expr) -> Iterator[Edit]:
+    """`xla.move_state(optimizer, device)`, where all goes to one place."""
+    calls = [n.value for n in walk(loop) if isinstance(n, ast.Assign)]
+    given = [device_argument(call) for call in calls if isinstance(call, ast.Call)]
+    if len({ast.unparse(device) if device is not None else "" for device in given}) == 1:
+        text, holes = script.devices.given(given[0])
+        device = f", {text.replace('{0}', '{1}')}" if text else ""
+        text = f"{script.xla}.move_state({{0}}{device})"
+        yield ReplaceStatement(loop, text, (owner, *holes))
+
+
+def _only_moves(script: Script, body: list[ast.stmt]) -> bool:
     """True if all that is done is `x = y.to(device)`, in any nest of loops and tests."""
     for statement in body:
         if isinstance(statement, (ast.For, ast.If)):
-            if not _only_moves(statement.body) or not _only_moves(statement.orelse):
+            if not _only_moves(script, statement.body) or not _only_moves(script, statement.orelse):
                 return False
         elif isinstance(statement, ast.Assign):
-            if not _is_move(statement.value):
+            if not _is_move(script, statement.value):
                 return False
         elif not isinstance(statement, ast.Pass):
             return False
     return True
 
 
-def _is_move(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"to", "cuda"}
-    )
+def _is_move(script: Script, node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device], keywords=[]):
+            if script.value(device).has(DTYPE) or "type" in ast.unparse(device):
+                return False
+            dotted = script.dotted(device)
+            return dotted is None or not dotted.startswith("torch.")
+        case ast.Call(func=ast.Attribute(attr="to"), args=[]):
+            return keyword(node, "device") is not None and keyword(node, "dtype") is None
+    return False

@@ -85,6 +85,8 @@ def _of(body: str) -> str:
         'table = {"cuda": 8}\n    n = {k: v for k, v in table.items() if k == device.type}',
         'kind = "cuda" if use_cuda else "cpu"\n    for k, v in {"cuda": 8}.items():\n        if k == kind: x = f(x)',
         'n = dict([("cuda", 8), ("cpu", 2)])[device.type]',
+        'n = dict.fromkeys(["cuda", "cpu"], 0)\n    n[device.type] += 1',
+        'n = {"cuda": 0, "cpu": 0}\n    n[x.device.type] += 1',
         'class T:\n        SIZES = {"cuda": 8}\n        def n(self): return self.SIZES[device.type]',
         'seen = {}\n    seen[device.type] = 1\n    print(seen["cuda"])',
         'seen = {}\n    seen["cuda"] = f\n    x = seen[device.type](x)',

@@ -6,7 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import findings, migrated
+from ...helpers import IMPORT, findings, migrated
 
 HEAD = "import torch\nfrom torch import optim\n"
 
@@ -95,16 +95,20 @@ def test_fact_3_27_slow_optimizers(name: str) -> None:
 
 
 MOVED = [
-    "for s in optimizer.state.values():\n    for k, v in s.items():\n        if torch.is_tensor(v):\n            s[k] = v.cuda()\n",
-    "for s in self.optimizer.state.values():\n    for k, v in s.items():\n        if isinstance(v, torch.Tensor):\n            s[k] = v.to(device)\n",
-    "for p in optim.state.values():\n    if isinstance(p, torch.Tensor):\n        p.data = p.data.to(device)\n        if p._grad is not None:\n            p._grad.data = p._grad.data.to(device)\n    elif isinstance(p, dict):\n        for q in p.values():\n            q.data = q.data.to(device)\n",
-]
+    ("for s in optimizer.state.values():\n    for k, v in s.items():\n        if torch.is_tensor(v):\n            s[k] = v.cuda()\n", "optimizer"),
+    ("for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.cuda(rank)\n", "optimizer, rank"),
+    ("for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.to('cuda:0')\n", "optimizer"),
+    ("for p, s in optimizer.state.items():\n    for k in s:\n        s[k] = s[k].to(device=device)\n", "optimizer, device"),
+    ("for s in self.optimizer.state.values():\n    for k, v in s.items():\n        if isinstance(v, torch.Tensor):\n            s[k] = v.to(device)\n", "self.optimizer, device"),
+    ("for p in optim.state.values():\n    if isinstance(p, torch.Tensor):\n        p.data = p.data.to(device)\n        if p._grad is not None:\n            p._grad.data = p._grad.data.to(device)\n    elif isinstance(p, dict):\n        for q in p.values():\n            q.data = q.data.to(device)\n", "optim, device"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("loop", MOVED)
-def test_fact_3_28_state_moved_by_hand(loop: str) -> None:
-    source = "import torch\n" + loop + "x = 1\n"
-    assert migrated(source) == "import torch\nx = 1\n"
+@pytest.mark.parametrize(("loop", "given"), MOVED)
+def test_fact_3_28_state_moved_by_hand(loop: str, given: str) -> None:
+    """Its place is not seen: what was loaded before the model was moved has to be moved."""
+    after = migrated("import torch\n" + loop + "x = 1\n")
+    assert after == f"import torch\n{IMPORT}xla.move_state({given})\nx = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +117,8 @@ def test_fact_3_28_state_moved_by_hand(loop: str) -> None:
         "for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.cpu()\n",
         "for s in machine.state.values():\n    for k, v in s.items():\n        s[k] = v.cuda()\n",
         "for s in optimizer.state.values():\n    s['step'] = 0\n",
+        "for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.to(torch.float32)\n",
+        "for s in optimizer.state.values():\n    for k, v in s.items():\n        s[k] = v.to(device, dtype=dtype)\n",
         "for s in optimizer.state.values():\n    print(s)\n    s['a'] = s['a'].to(device)\n",
     ],
 )

@@ -59,6 +59,25 @@ def Batches(data, size):
         yield data[start:start + size]
         start += size
 """,
+    """
+class Batches:
+    def __init__(self, data, size): self.data, self.size = data, size
+    def get(self, i):
+        return self.data[i:i + self.size]
+    def __iter__(self):
+        for i in range(0, len(self.data), self.size):
+            yield self.get(i)
+""",
+    """
+class Batches:
+    def __init__(self, data, size): self.data, self.size = data, size
+    @staticmethod
+    def get(data, start, size):
+        return data[start:start + size]
+    def __iter__(self):
+        for i in range(0, len(self.data), self.size):
+            yield self.get(self.data, i, size=self.size)
+""",
 ]
 
 

@@ -233,7 +233,8 @@ class _Words:
         parent = self.script.parent(table)
         match parent:
             case ast.Subscript(value=owner, slice=index) if owner is table:
-                if isinstance(parent.ctx, ast.Load) and self._tells(index):
+                counted = isinstance(self.script.parent(parent), ast.AugAssign)
+                if (isinstance(parent.ctx, ast.Load) or counted) and self._tells(index):
                     yield Question(parent, "table")
             case ast.Attribute(attr="get" | "pop" | "__getitem__"):
                 call = self.script.parent(parent)
@@ -274,6 +275,7 @@ class _Words:
         return any(
             isinstance(item.ctx, ast.Store)
             and not isinstance(item.slice, ast.Constant)
+            and not isinstance(self.script.parent(item), ast.AugAssign)
             and ast.unparse(item.value) == text
             for item, _ in self.script.index.of(ast.Subscript)
         )
@@ -296,7 +298,7 @@ class _Words:
             yield from self._compiled(call, scope, depth)
         elif isinstance(func, ast.Name) and func.id in _COLLECTED | {"any", "enumerate"}:
             yield from self.asked(call, scope, depth - 1)
-        elif isinstance(func, ast.Name) and func.id == "dict":
+        elif ast.unparse(func) in {"dict", "dict.fromkeys"}:
             yield from self.looked_up(call, scope, depth)
         elif isinstance(func, ast.Attribute) and func.attr in _ASKING_METHODS | _CUTTING:
             if call.args[:1] == [node] and self._tells(func.value):

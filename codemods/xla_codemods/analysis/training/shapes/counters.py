@@ -192,10 +192,12 @@ class Counters:
         function = self.script.function(parameter)
         if function is None or self.script.is_in_a_module(function):
             return False
-        for call, _ in self.script.index.calls_of(function.name):
-            if self.script.value(call.func).definition is not function:
+        of_class = isinstance(self.script.parent(function), ast.ClassDef)
+        for call, scope in self.script.index.calls_of(function.name):
+            called = self.script.local_method(call.func, scope) if of_class else None
+            if (called or self.script.value(call.func).definition) is not function:
                 continue
-            given = argument_for(parameter.arg, function, call, skip_self=False)
+            given = argument_for(parameter.arg, function, call, skip_self=called is not None)
             if given is not None and self.changes(given):
                 return True
         return False
