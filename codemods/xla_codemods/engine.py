@@ -17,6 +17,7 @@ from .analysis.inference.library_types import VENDORED
 from .analysis.nodes import walk
 from .analysis.scopes import Scope
 from .analysis.script import Script
+from .analysis.scripted import without_calls_in_torchscript
 from .analysis.training.left.steps import without_left_steps
 from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
@@ -264,6 +265,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
     found = without_left_steps(script, found, _OF_STEPS)
     if script.origin:
         found += _dispatch_from(script.origin).run(script)
+    found = without_calls_in_torchscript(script, found)
     return _wanted(script, options, found)
 
 

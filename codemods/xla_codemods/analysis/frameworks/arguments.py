@@ -45,6 +45,30 @@ TRAINERS = frozenset(
 )
 
 
+# Lightning's own.
+_LIGHTNINGS = frozenset(
+    f"{home}.Trainer" for home in ("lightning", "lightning.pytorch", "pytorch_lightning")
+)
+
+
+def has_a_trainer(script: ParsedFile) -> bool:
+    """True if the file makes a trainer of a framework's, or the arguments of one: it trains on whatever accelerator there is."""
+    return script.cached(_makes_a_trainer)
+
+
+def _makes_a_trainer(script: ParsedFile) -> bool:
+    if not script.source.mentions("trainer", "trainingarguments", "trl"):
+        return False
+    makers = TRAINERS | ARGUMENTS | _LIGHTNINGS
+    names = {maker.rpartition(".")[2] for maker in makers}
+    names |= {name for name in script.module.bindings if script.module.dotted(name) in makers}
+    return any(
+        script.dotted(call.func, scope) in makers
+        for name in names
+        for call, scope in script.index.calls_of(name)
+    )
+
+
 # What reads such arguments from a command line.
 PARSERS = frozenset(
     {

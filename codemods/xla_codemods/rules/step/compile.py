@@ -53,6 +53,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import MODULE
 from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace, ReplaceStatement
@@ -117,5 +118,6 @@ def _is_guarded(script: Script, statement: ast.stmt) -> bool:
 
 
 def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:
-    if script.trains or script.accelerated or script.is_in_a_module(node):
+    trains = script.trains or script.accelerated or has_a_trainer(script)
+    if trains or script.is_in_a_module(node):
         yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.compile"))

@@ -122,3 +122,19 @@ def test_what_asks_for_a_feature_of_cuda_stays(body: str) -> None:
 @pytest.mark.parametrize("body", BECOMES_TRUE.values(), ids=BECOMES_TRUE)
 def test_what_asks_for_an_accelerator_is_rewritten(body: str) -> None:
     assert ASKED not in _migrated(body)
+
+
+@each("name", ["require_cuda", "check_cuda_device", "_ensure_cuda", "assert_cuda", "needs_cuda"])
+def test_a_function_that_refuses_to_go_on_without_cuda_is_no_kernel(name: str) -> None:
+    source = f"""
+import torch
+def {name}(device):
+    if device.type != "cuda":
+        raise ValueError("--device must be a CUDA device")
+    if device.index is not None and device.index >= torch.cuda.device_count():
+        raise ValueError("no such device")
+{name}(torch.device("cuda"))
+"""
+    after = migrate(source.encode()).data.decode()
+    assert "if not xla.is_accelerator(device):" in after
+    assert "xla.device_count()" in after

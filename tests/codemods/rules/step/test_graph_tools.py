@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ....each import each
 from ...helpers import findings, migrated
 
 HEAD = "import torch\nfrom torch import nn\nmodel.to(device)\n"
@@ -317,3 +318,24 @@ class Index:
 def test_memory_is_shared_behind_a_test_for_the_host(test: str, found: bool) -> None:
     source = f"import torch\ndef f(x, y, share):\n    x = x.unsqueeze(0)\n    y.cuda()\n    if {test}:\n        x.share_memory_()\n"
     assert ((6, "XLA515") in findings(source)) is found
+
+
+@each(
+    "given, found",
+    [
+        ("from transformers import Trainer\ntrainer = Trainer(model)", True),
+        ("from transformers import TrainingArguments\nargs = TrainingArguments(folder)", True),
+        (
+            "from sentence_transformers import SentenceTransformerTrainer as T\ntrainer = T(model=model)",
+            True,
+        ),
+        ("import trl\ntrainer = trl.SFTTrainer(model)", True),
+        ("import pytorch_lightning as pl\npl.Trainer().fit(model)", True),
+        ("from mylib import Trainer\ntrainer = Trainer(model)", False),
+        ("from transformers import Trainer", False),
+        ("trainer = None", False),
+    ],
+)
+def test_what_is_compiled_for_a_trainer(given: str, found: bool) -> None:
+    source = f"import torch\nmodel = torch.compile(build())\n{given}\n"
+    assert ("XLA508" in [code for _, code in findings(source)]) is found

@@ -52,7 +52,7 @@ def no_others_use(script: Script, path: str, names: list[str]) -> None:
     assert script.project is not None
     modules = script.project.modules
     loads = re.compile(rf"\.(?:{'|'.join(map(re.escape, names))})\b(?!\s*\()")
-    for other in modules.reached(script.project.path, both_ways=True):
+    for other in sorted(modules.reached(script.project.path, both_ways=True)):
         if other not in (path, script.project.path) and loads.search(modules.text(other)):
             raise Blocked(f"`{other}` may use it, too")
 
