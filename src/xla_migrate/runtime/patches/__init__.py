@@ -25,6 +25,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "elu",
         "gru",
         "half_sums",
+        "inplace_shapes",
         "resize",
         "shared_inputs",
     ),
