@@ -13,8 +13,8 @@ from typing import Any
 from ..._backend import backend, uses_torch_xla
 
 _PARALLEL = "torch_xla.distributed"
-# What knows processes by itself, and would take each one of a rehearsal for the only one: who takes its place there.
-_REHEARSED = {"XlaFullyShardedDataParallel": "...torch_xla.rehearsed_shards"}
+# What knows processes by itself, and would take each one of a rehearsal for the only one.
+_REHEARSED = ("XlaFullyShardedDataParallel",)
 
 
 class Namespace:
@@ -35,8 +35,10 @@ class Namespace:
         elif uses_torch_xla():
             importlib.import_module("...torch_xla.modules", __name__)  # it says what is missing
             if name in _REHEARSED and _rehearses():
-                home = _REHEARSED[name]
-            found = importlib.import_module(home, __name__)
+                from ...torch_xla import rehearsed_shards  # as a statement: copies follow it
+
+                return getattr(rehearsed_shards, name)
+            found = importlib.import_module(home)
         else:
             found = importlib.import_module(f".{self._stand_ins}", __name__)
         return getattr(found, name)
