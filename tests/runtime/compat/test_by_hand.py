@@ -26,7 +26,7 @@ pytest.importorskip("torch_xla")
 @pytest.fixture
 def without(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without torch_xla."""
-    of_helpers = importlib.import_module(f"{by_hand.__name__}.small_things")
+    of_helpers = importlib.import_module(f"{by_hand.__name__}.utilities")
     for module in (by_hand, of_helpers):
         monkeypatch.setattr(module, "uses_torch_xla", lambda: False)
 

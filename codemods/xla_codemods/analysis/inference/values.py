@@ -124,7 +124,9 @@ def _join(a: Value, b: Value) -> Value:
         fields = {**(b.fields or {}), **(a.fields or {})}
         for key in (a.fields or {}).keys() & (b.fields or {}).keys():
             fields[key] = join(a.fields[key], b.fields[key])  # type: ignore[index]
-    definition = a.definition if a.definition is b.definition else a.definition or b.definition
+    definition = a.definition or b.definition
+    if a.definition is not None and b.definition is not None and a.definition is not b.definition:
+        definition = None  # which of the two is not known
     return Value(_join_kinds(a.kinds, b.kinds), items, element, fields, definition)
 
 

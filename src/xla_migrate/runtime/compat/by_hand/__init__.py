@@ -31,7 +31,7 @@ class Namespace:
             raise AttributeError(f"xla.{self.__name__} has no {name!r}: {', '.join(dir(self))}")
         home = self._homes[name]
         if not home:
-            from . import small_things as found
+            from . import utilities as found
         elif uses_torch_xla():
             importlib.import_module("...torch_xla.modules", __name__)  # it says what is missing
             if name in _REHEARSED and _rehearses():
@@ -117,7 +117,7 @@ loops = Namespace(
 helpers = Namespace(
     "helpers",
     "What else scripts for torch_xla take from it: rates, wrappers, kinds of devices, logs.",
-    "small_things",
+    "utilities",
     {
         # Which process does what is the runtime's to say, on every backend.
         "": "do_on_ordinals process_count process_index",

@@ -1,4 +1,4 @@
-"""Small things that scripts take from torch_xla: the same on eager backends, or of the device at hand."""
+"""Utilities that scripts take from torch_xla: the same on eager backends, or of the device at hand."""
 
 from __future__ import annotations
 
