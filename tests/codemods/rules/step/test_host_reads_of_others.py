@@ -137,7 +137,9 @@ from sklearn.metrics import f1_score
 def evaluate(model, batches, device):
     seen, true, scores = [], [], []
     with torch.no_grad():
-        for x, y in batches:
+        for batch in batches:
+            show(batch)
+            x, y = batch
             output = model(x.to(device))
             seen.extend(output.argmax(1).cpu().numpy())
             true.extend(y.numpy())

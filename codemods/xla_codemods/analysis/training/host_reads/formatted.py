@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...nodes import walk
 from ..tensors.device_tensors import losses
+from ..tensors.running_sums import part
 from .placeholders import shows_numbers
 
 if TYPE_CHECKING:
@@ -153,8 +154,6 @@ def made_by(script: Script, owner: ast.expr) -> str:
     if not isinstance(owner, ast.Name):
         return ""
     found = script.index.scope(owner).find(owner.id)
-    made = {
-        script.dotted(b.value.func) if isinstance(b.value, ast.Call) else None
-        for b in (found[1] if found else ())
-    }
+    values = [part(b) for b in (found[1] if found else ())]
+    made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
     return (made.pop() or "") if len(made) == 1 else ""
