@@ -1,0 +1,67 @@
+"""An LSTM, an RNN and a GRU in both directions become a graph with a copy of the cell for each element of the sequence.
+
+XLA has no kernel for them: the time to trace and to compile grows with the length of the sequence, the number of layers
+and the directions, and each length compiles anew. Only a GRU in one direction is a loop within the graph. Keep sequences
+short (truncated backpropagation) and pad them to few lengths.
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ class Tagger(nn.Module):
+     def __init__(self):
+         super().__init__()
+         self.encoder = nn.LSTM(64, 64, num_layers=2)  # XLA918
+         self.reader = nn.GRU(64, 64, bidirectional=True)  # XLA918
+
+-tagger = Tagger().cuda()
++tagger = Tagger().to(xla.xla_device())
+```
+
+A GRU in one direction, and what is not trained on an accelerator, is no finding:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+encoder = torch.nn.GRU(64, 64, num_layers=2).to(xla.xla_device())
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...analysis.syntax import keyword
+from ...finding import INFO, MEDIUM, Finding
+from ...rule import Rule
+
+if TYPE_CHECKING:
+    from ...analysis.scopes import Scope
+    from ...analysis.script import Script
+
+RULE = Rule("XLA918", "unrolled-recurrence", severity=INFO, effort=MEDIUM, about="speed")
+
+
+_HOMES = ("torch.nn", "torch.nn.modules", "torch.nn.modules.rnn")
+
+
+@RULE.call(*(f"{home}.{name}" for home in _HOMES for name in ("LSTM", "RNN", "GRU")))
+def recurrent_layer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    if not script.runs_accelerated or (name == "GRU" and not _goes_both_ways(call)):
+        return
+    both = " in both directions" if name == "GRU" else ""
+    message = (
+        f"`nn.{name}`{both} becomes a graph with a copy of its cell for each step of the sequence, and long ones compile for minutes: "
+        "keep sequences short and pad them to few lengths, or use a GRU in one direction, which is a loop in the graph"
+    )
+    yield RULE.finding(script, call, message)
+
+
+def _goes_both_ways(call: ast.Call) -> bool:
+    value = keyword(call, "bidirectional")
+    return isinstance(value, ast.Constant) and value.value is True
