@@ -418,6 +418,45 @@ for x in data:
         return loss
     optimizer.step(closure)
 """,
+    "texts": TRAIN
+    + """
+lines = []
+for step, x in enumerate(data):
+    loss = model(x.cuda()).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    message = f"{step} {loss.item():.4f}"
+    lines.append(message)
+print("; ".join(lines))
+""",
+    "lists of an evaluation": TRAIN
+    + """
+def evaluate(model, batches, device, show=len):
+    seen, true = [], []
+    with torch.no_grad():
+        for batch in batches:
+            show(batch)
+            x, y = batch
+            output = model(x.to(device))
+            seen.extend(output.argmax(1).cpu().numpy())
+            true.extend(y.numpy())
+    print(seen, true)
+pairs = [(x, torch.zeros(3)) for x in data]
+for x in data:
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+evaluate(model, pairs, torch.device("cuda"))
+""",
+    "state of an optimizer": TRAIN
+    + """
+model(data[0].cuda()).sum().backward()
+optimizer.step()
+for state in optimizer.state.values():
+    for k, v in state.items():
+        if isinstance(v, torch.Tensor):
+            state[k] = v.cuda()
+""",
     "sparse": """
 import torch
 adj = torch.eye(4).to_sparse().cuda()

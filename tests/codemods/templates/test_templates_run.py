@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[3] / "codemods/xla_codemods"
 HOLE = "\0"
 # Which need more than one file's run: other tests run what is written, on both backends.
 ELSEWHERE = {
-    "xla.save_pretrained(\0)": "runtime/compat/test_pretrained.py",
+    "xla.save_pretrained": "runtime/compat/test_pretrained.py",
+    "xla.save_lora": "runtime/compat/test_pretrained.py",
     "xla.data_parallel_size()": "runtime/replicas/test_spmd.py",
     "xla.use_spmd(\0)": "runtime/replicas/test_spmd.py",
     "xla.on_cpu(\0)": "runtime/compat/test_export.py",

@@ -117,20 +117,20 @@ def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
         return
     if _is_on_the_host(script, call, scope):
         return
-    edit = _by_runtime(script, call, "save_pretrained", model)
+    edit = _by_runtime(f"{script.xla}.save_pretrained", call, model)
     yield RULE.finding(
         script, call, "safetensors fails on XLA tensors: use `xla.save_pretrained`", edit
     )
 
 
-def _by_runtime(script: Script, call: ast.Call, function: str, first: ast.expr) -> Replace:
-    """The call as one of the runtime's `function`, with `first` before its arguments."""
+def _by_runtime(function: str, call: ast.Call, first: ast.expr) -> Replace:
+    """The call as one of `function`, with `first` before its arguments."""
     holes = [first, *(a.value if isinstance(a, ast.Starred) else a for a in call.args)]
     holes += (k.value for k in call.keywords)
     heads = ["", *("*" if isinstance(a, ast.Starred) else "" for a in call.args)]
     heads += (f"{k.arg}=" if k.arg else "**" for k in call.keywords)
     given = ", ".join(f"{head}{{{k}}}" for k, head in enumerate(heads))
-    return Replace(call, f"{script.xla}.{function}({given})", tuple(holes))
+    return Replace(call, f"{function}({given})", tuple(holes))
 
 
 _LORA = ("save_lora_weights", "save_lora_adapter")
@@ -147,7 +147,7 @@ def save_lora(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     tensors = [one for one in layers if not (isinstance(one, ast.Constant) and one.value is None)]
     if tensors and all(_is_made_on_the_host(script, one, scope) for one in tensors):
         return
-    edit = _by_runtime(script, call, "save_lora", call.func)
+    edit = _by_runtime(f"{script.xla}.save_lora", call, call.func)
     yield RULE.finding(script, call, "safetensors fails on XLA tensors: use `xla.save_lora`", edit)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..turns import Turn, in_each_turn
@@ -16,29 +16,31 @@ if TYPE_CHECKING:
     from ...script import Script
 
 
-@dataclass(slots=True)
 class Trail:
     """One read, and what it goes into."""
 
-    script: Script
-    always: Collection[ast.AST]  # what runs in each step
-    importers_known: bool = False  # who imports its classes has been looked at
-    later: dict[Shown, set[ast.AST]] = field(default_factory=dict)
-    wrapped: set[ast.expr] = field(default_factory=set)
-    computed: set[ast.Call] = field(default_factory=set)  # functions of numbers: `min(best, value)`
-    extremes: dict[ast.If, Extreme] = field(default_factory=dict)  # `if value > best: best = value`
-    # Added to a tensor of the device, where they may stay.
-    on_device: set[ast.expr] = field(default_factory=set)
-    read: set[ast.Call] = field(default_factory=set)  # whole tensors, in calls made later
-    # What is made later altogether, or not at all.
-    together: set[ast.AST] = field(default_factory=set)
-    waited: set[ast.stmt] = field(default_factory=set)  # loops behind which all is waited for
-    names: set[object] = field(default_factory=set)
-    made: set[ast.AST] = field(default_factory=set)  # calls of functions that return a list or dict
-    # Texts on their way, with what is read in them.
-    texts: dict[ast.expr, set[ast.AST]] = field(default_factory=dict)
-    is_text: bool = False  # what is followed is one of them
-    _seen: set[tuple[bool, object]] = field(default_factory=set)
+    def __init__(
+        self, script: Script, always: Collection[ast.AST], *, importers_known: bool = False
+    ) -> None:
+        self.script = script
+        self.always = always  # what runs in each step
+        self.importers_known = importers_known  # who imports its classes has been looked at
+        self.later: dict[Shown, set[ast.AST]] = {}
+        self.wrapped: set[ast.expr] = set()
+        self.computed: set[ast.Call] = set()  # functions of numbers: `min(best, value)`
+        self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
+        # Added to a tensor of the device, where they may stay.
+        self.on_device: set[ast.expr] = set()
+        self.read: set[ast.Call] = set()  # whole tensors, in calls made later
+        # What is made later altogether, or not at all.
+        self.together: set[ast.AST] = set()
+        self.waited: set[ast.stmt] = set()  # loops behind which all is waited for
+        self.names: set[object] = set()
+        self.made: set[ast.AST] = set()  # calls of functions that return a list or dict
+        # Texts on their way, with what is read in them.
+        self.texts: dict[ast.expr, set[ast.AST]] = {}
+        self.is_text = False  # what is followed is one of them
+        self._seen: set[tuple[bool, object]] = set()
 
     def is_new(self, thing: object) -> bool:
         """True when `thing` is come to for the first time."""
@@ -54,7 +56,9 @@ class Trail:
 
     def of_text(self) -> Trail:
         """The same, for a text that is on its way."""
-        return replace(self, is_text=True)
+        text = copy(self)
+        text.is_text = True
+        return text
 
     def ask(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA616", "gpu-launcher", shows_accelerator=False)
+RULE = Rule("XLA616", "started-launcher", shows_accelerator=False)
 
 _LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "horovodrun")
 
