@@ -23,7 +23,7 @@ LEFT = {
     "ema_mixup": {"XLA503": 2},
     "fabric_script": {"XLA503": 1},
     "hf_trainer": {"XLA504": 1},
-    "lstm_tbptt": {},
+    "lstm_tbptt": {"XLA918": 1},
     "no_cuda_flag": {},
     "noam_transformer": {"XLA503": 1},
     "prefetcher_class": {"XLA133": 1},
