@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
+_NATIVE = f"import {VENDORED}"  # of a file in the native style
 _DEFERRING = frozenset(rule.code for rule in RULES if rule.defers)
 _OF_WHAT_RUNS = frozenset(rule.code for rule in RULES if rule.of_what_runs)
 _FIRST = frozenset(rule.code for rule in RULES if rule.first)
@@ -122,7 +123,7 @@ def _followed(first: Migration, then: Migration, data: bytes) -> Migration:
 
 def _in_style(done: Migration, options: Options, path: str, project: Project | None) -> Migration:
     """`done` without what needs `xla_migrate` installed, where that is asked for, or the file's own style."""
-    if options.style != "native" and not _is_native(done.data.decode(errors="replace")):
+    if options.style != "native" and _NATIVE.encode() not in done.data:
         return done
     styled = _rewritten(
         done.data, options._replace(origin="xla_migrate"), path, project, _of_origin
@@ -133,10 +134,6 @@ def _in_style(done: Migration, options: Options, path: str, project: Project | N
     return done._replace(
         data=styled.data, left=with_outlasting(left, done.left, done.data, styled.data)
     )
-
-
-def _is_native(text: str) -> bool:
-    return f"import {VENDORED}" in text
 
 
 def _migration(data: bytes, options: Options, path: str, project: Project | None) -> Migration:
@@ -199,7 +196,7 @@ def _script(data: bytes, options: Options, path: str, project: Project | None) -
     # What a person has written for torch_xla is read where they read it: launches stay.
     later = not options.origin and all(map(options.selects, _DEFERRING))
     # In the native style calls of torch_xla's are what is to be there.
-    is_native = options.origin == "torch_xla" and _is_native(source.text)
+    is_native = options.origin == "torch_xla" and _NATIVE in source.text
     origin = "" if is_native else options.origin
     script = Script(source, path, wrappers, parallel, project, origin, options.style, later)
     suppressions = Suppressions(source)

@@ -28,8 +28,6 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-import tomllib
-
 from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
 
@@ -37,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from printed import by_default  # noqa: E402
-from tests.e2e.fixtures import SINGLE, Fixture, migrated  # noqa: E402
+from tests.e2e.fixtures import SINGLE, Fixture, migrated, tomllib  # noqa: E402
 
 ROUNDS = 3
 WARMUP = 6

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
-from ..syntax import keyword
+from ..syntax import argument_for, keyword
 from .words import Word, commands
 
 if TYPE_CHECKING:
@@ -137,11 +137,9 @@ def _passed(script: Script, function: ast.AST, name: str) -> Iterator[ast.expr]:
     """What the calls of a function pass for its parameter `name`, in this file."""
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    is_method = isinstance(script.parent(function), ast.ClassDef)
     for call, _ in script.index.calls_of(function.name):
-        bound = isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"])
-        place = names.index(name) - bound if name in names else -1
-        given = call.args[place] if 0 <= place < len(call.args) else keyword(call, name)
+        given = argument_for(name, function, call, skip_self=is_method)
         if given is not None:
             yield given
         elif function.args.vararg is not None and function.args.vararg.arg == name:

@@ -1,26 +1,15 @@
-"""Classes of a script that derive from a framework's own: `class CLI(LightningCLI)`, `class MyTrainer(L.Trainer)`."""
+"""Where classes that derive from a framework's own (`class MyTrainer(L.Trainer)`) give it its arguments."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import walk
 
 if TYPE_CHECKING:
     from ..script import Script
-
-
-def derives(script: Script, definition: ast.ClassDef, made: Collection[str]) -> str:
-    """The class of `made`, by dotted name, that a class of the file derives from, perhaps through others; else empty."""
-    for owner in script.inference.lineage(definition):
-        home = script.inference.scopes[owner].parent
-        for base in owner.bases:
-            dotted = script.dotted(base, home) or ""
-            if dotted in made:
-                return dotted
-    return ""
 
 
 def makings(script: Script, definition: ast.ClassDef) -> Iterator[ast.Call]:

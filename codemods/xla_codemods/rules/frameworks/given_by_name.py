@@ -76,7 +76,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS
 from ...analysis.frameworks.configurations import for_trainer
-from ...analysis.frameworks.derived import derives, makings
+from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.lightning import (
     GPUS,
     HALVES,
@@ -102,6 +102,7 @@ from ...analysis.frameworks.values import (
     Fault,
 )
 from ...analysis.inference.values import SETTINGS
+from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import ERROR, HIGH, INFO, SAFE, WARNING, Finding
@@ -257,7 +258,7 @@ def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 def of_classes(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class CLI(LightningCLI)`, `class MyTrainer(L.Trainer)`, and the fields of arguments."""
     for made, look in ((_CLIS, of_command_line), (_LIGHTNINGS, of_lightning)):
-        if derives(script, node, made):
+        if derives(script, node, made.__contains__):
             for call in makings(script, node):
                 yield from look(script, call, scope)
     yield from _of_fields(script, node, scope)

@@ -80,7 +80,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import keyword_argument
-from ...analysis.frameworks.derived import derives, makings
+from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.lightning import (
     HALVES,
     PLAIN_STRATEGIES,
@@ -90,6 +90,7 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
+from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
@@ -147,7 +148,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.node(ast.ClassDef, mentions=("trainer", "fabric"))
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class MyTrainer(L.Trainer)`, whose objects and `super().__init__` are given the same."""
-    if derives(script, node, _MADE):
+    if derives(script, node, _MADE.__contains__):
         for call in makings(script, node):
             yield from trainer(script, call, scope)
 

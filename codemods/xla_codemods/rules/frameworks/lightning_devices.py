@@ -58,8 +58,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.flow import has_run
 from ...analysis.framework_patches import patched_before
-from ...analysis.frameworks.derived import derives
 from ...analysis.frameworks.lightning import is_patched_for
+from ...analysis.projects.derivation import derives
 from ...finding import Finding
 from ...rule import Rule
 
@@ -97,13 +97,16 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.node(ast.ClassDef, mentions=("trainer", "fabric", "lightningcli"))
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """A class that derives from one of them may be made in another module, so that it is patched before the class."""
-    if derives(script, node, _TRAINERS):
+    if derives(script, node, _TRAINERS.__contains__):
         yield from _patched(script, node)
 
 
 def _patched(script: Script, node: ast.Call | ast.ClassDef) -> Iterator[Finding]:
     earlier = (c for c, _ in script.index.of(ast.ClassDef) if c is not node)
-    if any(has_run(c, node, script.parents) and derives(script, c, _TRAINERS) for c in earlier):
+    if any(
+        has_run(c, node, script.parents) and derives(script, c, _TRAINERS.__contains__)
+        for c in earlier
+    ):
         return
     edit = patched_before(
         script, node, "patch_lightning", _TRAINERS, lambda c: not is_patched_for(c)

@@ -79,7 +79,7 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     statement = script.parent(call)
     if isinstance(statement, ast.Expr) and call in in_each_step(script):
-        if not _reads_a_clock(script):
+        if not script.cached(_reads_a_clock):
             yield RULE.finding(script, call, _IN_EACH_STEP, remove(statement))
             return
     text, holes = script.devices.given(device_argument(call))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
 from ...helpers import findings, migrated
 
 DERIVED = """
@@ -92,3 +95,12 @@ def test_arguments_of_a_class_of_ones_own_are_its_own() -> None:
     Own(accelerator="gpu")
     """
     assert findings(source) == []
+
+
+def test_a_class_may_derive_through_one_of_another_module() -> None:
+    base = b"import lightning as L\n\nclass BaseTrainer(L.Trainer):\n    pass\n"
+    own = b"from base import BaseTrainer\n\nclass Own(BaseTrainer):\n    pass\n\nOwn(accelerator='gpu', precision='16-mixed')\n"
+    modules = Modules({"base.py": base, "own.py": own})
+    text = migrate(own, Options(), "own.py", Project(modules, "own.py")).data.decode()
+    assert 'Own(accelerator="auto", precision="bf16-mixed")' in text
+    assert "xla.patch_lightning()" in text

@@ -8,27 +8,21 @@ from typing import Any
 import torch
 
 
-class _Fused(torch.optim.Optimizer):
-    """Updates parameters one by one."""
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():  # type: ignore[no-untyped-call]
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(group, parameter, parameter.grad)
-        return loss
-
-    def _update(self, group: dict[str, Any], parameter: torch.Tensor, grad: torch.Tensor) -> None:
-        raise NotImplementedError
+@torch.no_grad()
+def _step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
+    """One step of an optimizer that updates parameters one by one."""
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():  # type: ignore[no-untyped-call]
+            loss = closure()
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                optimizer._update(group, parameter, parameter.grad)
+    return loss
 
 
-class FusedLion(_Fused):
+class FusedLion(torch.optim.Optimizer):
     """``deepspeed.ops.lion.FusedLion``: steps by the sign of a moving average of gradients.
 
     Where that is 0, DeepSpeed's kernel for CUDA adds the learning rate, and so does this; other Lions stay.
@@ -43,6 +37,10 @@ class FusedLion(_Fused):
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step."""
+        return _step(self, closure)
+
     def _update(self, group: dict[str, Any], parameter: torch.Tensor, grad: torch.Tensor) -> None:
         state = self.state[parameter]
         if not state:
@@ -54,7 +52,7 @@ class FusedLion(_Fused):
         average.mul_(beta2).add_(grad * (1 - beta2))
 
 
-class BoundedLamb(_Fused):
+class BoundedLamb(torch.optim.Optimizer):
     """``deepspeed.ops.lamb.FusedLamb``: Adam's step, as long as the parameter, within bounds.
 
     The number of the step is on the device: what follows of it would compile anew for each.
@@ -80,6 +78,10 @@ class BoundedLamb(_Fused):
         options = {"lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps}
         options |= {"eps_inside_sqrt": eps_inside_sqrt, "weight_decay": weight_decay}
         super().__init__(params, {**options, "max_coeff": max_coeff, "min_coeff": min_coeff})
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step."""
+        return _step(self, closure)
 
     def _update(self, group: dict[str, Any], parameter: torch.Tensor, grad: torch.Tensor) -> None:
         state, (beta1, beta2) = self.state[parameter], group["betas"]
