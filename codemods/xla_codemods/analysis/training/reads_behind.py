@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import walk
-from .host_reads.fetching import made_later
+from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
 from .training import FORWARD, MARK, Loop
 
@@ -73,11 +73,31 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving; not what XLA503
     has read later.
     """
-    found = [node for node in _now(script, statement) if _fetches(script, node)]
+    nodes = list(_now(script, statement))
+    if any(isinstance(node, ast.Call) and _is_of_a_reader(script, node) for node in nodes):
+        return True
+    found = [node for node in nodes if _fetches(script, node)]
     if not found or not script.reads_later or has_replicas(script):
         return bool(found)  # with several replicas what is read later is launched by itself, too
     later = made_later(script)
     return not all(any(inside in later for inside in walk(node)) for node in found)
+
+
+def _is_of_a_reader(script: Script, call: ast.Call) -> bool:
+    """True if `call` is of a function or method of this file in which XLA503 leaves a read of each step."""
+    readers = script.cached(_readers)
+    if not readers:
+        return False
+    function: ast.AST | None = script.value(call.func).definition
+    if function not in readers:
+        function = script.local_method(call.func, script.index.scope(call))
+    return function in readers
+
+
+def _readers(script: Script) -> frozenset[ast.AST]:
+    every = script.reads_later and has_replicas(script)  # what is read later is launched, too
+    left = (r.node for r in reads_in_turns(script) if r.in_a_step and (every or not r.outcome.edits))
+    return frozenset(function for node in left if (function := script.function(node)) is not None)
 
 
 def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:
