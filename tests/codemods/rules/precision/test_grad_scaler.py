@@ -393,7 +393,7 @@ class Trainer:
     [
         ("loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
         ("self.loss = scaler.scale(self.loss)\nself.loss.backward()", "self.loss.backward()"),
-        ("scaled = scaler.scale(loss)\nscaled.backward()", "scaled = loss\nscaled.backward()"),
+        ("scaled = scaler.scale(loss)\nscaled.backward()", "loss.backward()"),
         ("if amp:\n    loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
         ("loss = y = scaler.scale(loss)\ny.backward()", "loss = y = loss\ny.backward()"),
     ],
