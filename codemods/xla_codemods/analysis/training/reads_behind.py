@@ -74,7 +74,8 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     has read later.
     """
     nodes = list(_now(script, statement))
-    if any(isinstance(node, ast.Call) and _is_of_a_reader(script, node) for node in nodes):
+    left = script.cached(_left)
+    if any(node in left or _is_of_a_reader(script, node) for node in nodes):
         return True
     found = [node for node in nodes if _fetches(script, node)]
     if not found or not script.reads_later or has_replicas(script):
@@ -83,21 +84,27 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     return not all(any(inside in later for inside in walk(node)) for node in found)
 
 
-def _is_of_a_reader(script: Script, call: ast.Call) -> bool:
-    """True if `call` is of a function or method of this file in which XLA503 leaves a read of each step."""
+def _is_of_a_reader(script: Script, node: ast.AST) -> bool:
+    """True if `node` calls a function or method of this file in which XLA503 leaves a read of each step."""
     readers = script.cached(_readers)
-    if not readers:
+    if not readers or not isinstance(node, ast.Call):
         return False
-    function: ast.AST | None = script.value(call.func).definition
+    function: ast.AST | None = script.value(node.func).definition
     if function not in readers:
-        function = script.local_method(call.func, script.index.scope(call))
+        function = script.local_method(node.func, script.index.scope(node))
     return function in readers
 
 
 def _readers(script: Script) -> frozenset[ast.AST]:
-    every = script.reads_later and has_replicas(script)  # what is read later is launched, too
-    left = (r.node for r in reads_in_turns(script) if r.in_a_step and (every or not r.outcome.edits))
-    return frozenset(function for node in left if (function := script.function(node)) is not None)
+    around = (script.function(node) for node in script.cached(_left))
+    return frozenset(function for function in around if function is not None)
+
+
+def _left(script: Script) -> frozenset[ast.AST]:
+    """What XLA503 finds in each step, and does not read later; what it does is launched, too, where there are replicas."""
+    every = script.reads_later and has_replicas(script)
+    found = (read for read in reads_in_turns(script) if read.in_a_step)
+    return frozenset(read.node for read in found if every or not read.outcome.edits)
 
 
 def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:

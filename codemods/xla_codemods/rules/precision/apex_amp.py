@@ -304,10 +304,21 @@ def _unscaled(script: Script, call: ast.Call, changes: Changes) -> list[Edit]:
     edits: list[Edit] = []
     if isinstance(item.optional_vars, ast.Name):
         edits += _renamed(script, block, item.optional_vars.id, loss, changes)
+    changes.removed.update(s for s in script.block(block) if _imports_apex(s))
     if len(block.items) == 1:
         changes.unwrapped.add(block)
         return [*edits, Unwrap(block)]
     return [*edits, DropItem(block, item)]
+
+
+def _imports_apex(statement: ast.stmt) -> bool:
+    """`from apex import amp`, which goes where nothing uses it."""
+    match statement:
+        case ast.ImportFrom(module=str(home)):
+            return home.partition(".")[0] == "apex"
+        case ast.Import(names=names):
+            return all(alias.name.partition(".")[0] == "apex" for alias in names)
+    return False
 
 
 def _renamed(
