@@ -92,6 +92,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA206", "apex-amp", of_step="precision")
 
 _MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
+_STATE = "apex.amp fails without CUDA, and without loss scaling there is no state to keep: remove it"
 _SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove this"
 
 
@@ -180,14 +181,15 @@ def master_params(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.call("apex.amp.state_dict")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """From an empty state apex resumes with its first scale."""
-    yield RULE.finding(script, call, _MESSAGE, Replace(call, "{}"))
+    yield RULE.finding(script, call, _STATE, Replace(call, "{}"))
 
 
 @RULE.call("apex.amp.load_state_dict", "apex.amp.register_promote_function")
 def without_effect(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     statement = script.parent(call)
     edit = remove(statement) if isinstance(statement, ast.Expr) else Replace(call, "None")
-    yield RULE.finding(script, call, _MESSAGE, edit)
+    is_state = (script.dotted(call.func, scope) or "").endswith("load_state_dict")
+    yield RULE.finding(script, call, _STATE if is_state else _MESSAGE, edit)
 
 
 @RULE.call("apex.amp.register_half_function", "apex.amp.register_float_function")
