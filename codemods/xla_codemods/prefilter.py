@@ -21,6 +21,7 @@ _MORE = {
     "diffusers",
     "gsplat",
     "horovod",
+    "ignite",
     "isaacgym",
     "isaacgymenvs",
     "isaaclab",
