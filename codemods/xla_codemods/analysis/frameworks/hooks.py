@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import walk
@@ -45,15 +45,21 @@ def _methods(script: ParsedFile) -> Iterator[ast.FunctionDef]:
     for definition, _ in script.index.of(ast.ClassDef):
         methods = [s for s in definition.body if isinstance(s, ast.FunctionDef)]
         names = {method.name for method in methods}
-        kinds: tuple[tuple[frozenset[str], Callable[[], bool]], ...] = (
-            (_OF_TRAINERS, lambda: derives(script, definition, TRAINERS.__contains__)),
-            (_OF_THEIR_CALLBACKS, lambda: derives(script, definition, _is_a_trainers_callback)),
-            (_OF_LIGHTNING, lambda: is_its_module(script, definition)),
-            (_OF_LIGHTNING, lambda: derives(script, definition, _is_lightnings_callback)),
-        )
-        for called, is_one in kinds:
-            if names & called and is_one():
+        for called, is_one in _KINDS:
+            if names & called and is_one(script, definition):
                 yield from (method for method in methods if method.name in called)
+
+
+def _is_a_trainer(script: ParsedFile, definition: ast.ClassDef) -> bool:
+    return derives(script, definition, TRAINERS.__contains__)
+
+
+def _is_a_callback(script: ParsedFile, definition: ast.ClassDef) -> bool:
+    return derives(script, definition, _is_a_trainers_callback)
+
+
+def _is_of_lightning(script: ParsedFile, definition: ast.ClassDef) -> bool:
+    return is_its_module(script, definition) or derives(script, definition, _is_lightnings_callback)
 
 
 def _is_a_trainers_callback(dotted: str) -> bool:
@@ -88,3 +94,10 @@ def _is_of_each_step(script: ParsedFile, decorator: ast.expr) -> bool:
                 for n in walk(event)
             ) and not any(isinstance(n, ast.Call) for n in walk(event))
     return False
+
+
+_KINDS = (
+    (_OF_TRAINERS, _is_a_trainer),
+    (_OF_THEIR_CALLBACKS, _is_a_callback),
+    (_OF_LIGHTNING, _is_of_lightning),
+)

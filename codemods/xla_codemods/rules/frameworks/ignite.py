@@ -69,9 +69,7 @@ _BACKEND = (
 )
 
 
-@RULE.call(
-    "ignite.engine.create_supervised_trainer", "ignite.engine.create_supervised_evaluator"
-)
+@RULE.call("ignite.engine.create_supervised_trainer", "ignite.engine.create_supervised_evaluator")
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     mode, scaler = keyword(call, "amp_mode"), keyword(call, "scaler")
     if mode is None or asks_runtime(script, mode):

@@ -325,6 +325,8 @@ def test_what_accelerate_is_to_be_told_without_deepspeed(given: str, said: str) 
     ],
 )
 def test_what_zero_does_otherwise_is_a_note(option: str, message: str) -> None:
-    text = f'import deepspeed\n\nconfig = {{"zero_optimization": {{"stage": 2, {option}}}}}\n{BUILD}'
+    text = (
+        f'import deepspeed\n\nconfig = {{"zero_optimization": {{"stage": 2, {option}}}}}\n{BUILD}'
+    )
     notes = [f for f in check(text.encode()) if f.message.startswith(message)]
     assert [str(f.severity) for f in notes] == ["info"]

@@ -12,8 +12,8 @@ from ...frameworks.hooks import called_in_steps
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
-from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..lightning import is_lightnings
+from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
 
