@@ -38,6 +38,7 @@ _MORE = {
     "simple_knn",
     "spconv",
     "timm",
+    "torchmetrics",
     "transformers",
     "trl",
     "vllm",
