@@ -1,4 +1,20 @@
-"""ignite trains on XLA, but not in mixed precision: it raises.
+"""ignite asks torch_xla for names that are gone, and has no mixed precision on XLA.
+
+torch_xla 2.7 removed what ignite 0.5 asks for ranks, so that its metrics and checkpoints raise on XLA, also in one process. Metrics
+refuse an XLA device. `xla.patch_ignite()` mends both, and does nothing on CUDA.
+
+```diff
+ from ignite.engine import Engine
+ from ignite.metrics import Accuracy
++from xla_migrate import runtime as xla
+
+ def build(update, device):
++    xla.patch_ignite()
+     accuracy = Accuracy(device=device)
+     trainer = Engine(update)
+     accuracy.attach(trainer, "accuracy")
+     return trainer
+```
 
 Its supervised trainer steps and marks XLA devices by itself. With `amp_mode` it raises there, and so does its evaluator.
 Both keep the argument where there is CUDA, and compute in float32 on XLA.
@@ -10,18 +26,21 @@ Both keep the argument where there is CUDA, and compute in float32 on XLA.
 
  def build(model, optimizer, loss_fn):
 -    return create_supervised_trainer(model, optimizer, loss_fn, device="cuda", amp_mode="amp", scaler=True)
++    xla.patch_ignite()
 +    return create_supervised_trainer(model, optimizer, loss_fn, device=xla.device_type(), amp_mode="amp" if xla.device_type() != "xla" else None, scaler=xla.device_type() != "xla")
 ```
 
 For bfloat16 write the step, with `xla.autocast()` around the forward pass, and give it to `Engine`.
 
-A scaler of the script's own is left to a person, and so is a backend of processes, for ignite asks torch_xla for names that are gone:
+A scaler of the script's own is left to a person, and so are processes that ignite starts:
 
 ```python
 import ignite.distributed as idist
 from ignite.engine import create_supervised_trainer
+from xla_migrate import runtime as xla
 
 def build(model, optimizer, loss_fn, scaler):
+    xla.patch_ignite()
     return create_supervised_trainer(model, optimizer, loss_fn, amp_mode="amp", scaler=scaler)  # XLA818
 
 def main(run):
@@ -29,15 +48,15 @@ def main(run):
         parallel.run(run)
 ```
 
-Float32, and other backends, stay:
+Float32, and other backends, stay, and what others call an engine:
 
 ```python
 import ignite.distributed as idist
-from ignite.engine import create_supervised_evaluator
+from mylib import Engine
 
-def build(model, metrics):
+def build(update):
     with idist.Parallel(backend="gloo"):
-        return create_supervised_evaluator(model, metrics, amp_mode=None)
+        return Engine(update)
 ```
 """
 
@@ -47,6 +66,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.framework_patches import patched_before
 from ...analysis.frameworks.arguments import asks_runtime, is_true
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
@@ -59,14 +79,27 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA818", "ignite")
 
+_OLD = "ignite asks torch_xla for names that are gone, and raises: call `xla.patch_ignite()` first"
 _MIXED = (
     "ignite has no mixed precision on XLA, and raises: compute in float32 there, or write the step with `xla.autocast()` "
     "and give it to `Engine`"
 )
-_BACKEND = (
-    "NCCL fails on XLA, and ignite's own backend asks torch_xla for names that are gone: start the processes with "
-    "`xla.launch`, and use the runtime's collectives"
-)
+_BACKEND = "NCCL fails on XLA: start the processes with `xla.launch`, and call `xla.patch_ignite()` in each"
+_MADE = ("ignite.engine.", "ignite.metrics.", "ignite.handlers.", "ignite.contrib.")
+_PARTS = ("engine", "create_supervised", "ignite")
+
+
+@RULE.file(mentions=_PARTS)
+def patched(script: Script) -> Iterator[Finding]:
+    """Before engines, metrics and handlers, on every way that leads to them."""
+    if not script.source.mentions("ignite"):
+        return
+    calls = [(c, script.dotted(c.func, scope) or "") for c, scope in script.index.of(ast.Call)]
+    made = {dotted for _, dotted in calls if dotted.startswith(_MADE)}
+    for call, dotted in calls:
+        edit = patched_before(script, call, "patch_ignite", made) if dotted in made else None
+        if edit is not None:
+            yield RULE.finding(script, call, _OLD, edit)
 
 
 @RULE.call("ignite.engine.create_supervised_trainer", "ignite.engine.create_supervised_evaluator")
