@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         spmd,
     )
     from .compat.grad_scaler import GradScaler
+    from .compat.ignite import patch_ignite
     from .compat.lightning import patch_lightning
     from .compat.pretrained import save_lora, save_pretrained
     from .compat.timm import ModelEmaV3, NativeScaler, init_distributed_device
@@ -214,6 +215,7 @@ __all__ = [
     "on_cpu",
     "optimizer_step",
     "patch_accelerate",
+    "patch_ignite",
     "patch_lightning",
     "prepare_pippy",
     "profile",
@@ -261,6 +263,7 @@ _LAZY = {
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
+    "compat.ignite": "patch_ignite",
     "compat.lightning": "patch_lightning",
     "compat.pretrained": "save_lora save_pretrained",
     "compiling.options": "compiler_options",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..frameworks.hooks import called_in_steps
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
@@ -40,8 +41,8 @@ class Turn(NamedTuple):
 
 
 def turns(script: Script) -> tuple[Turn, ...]:
-    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
-    modules compute.
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, what
+    modules compute, and what frameworks call.
     """
     return script.cached(_turns)
 
@@ -55,7 +56,13 @@ def _turns(script: Script) -> tuple[Turn, ...]:
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
-    return tuple(found)
+    return (*found, *of_frameworks(script))
+
+
+def of_frameworks(script: Script) -> tuple[Turn, ...]:
+    """The functions that a framework's own loop calls."""
+    functions = called_in_steps(script)
+    return tuple(Turn(f, f.body) for f in sorted(functions, key=lambda f: f.lineno))
 
 
 def _stepping(script: Script) -> list[ast.FunctionDef]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
+from ...frameworks.hooks import called_in_steps
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
+from ..lightning import is_lightnings
 from ..tensors.device_tensors import is_device_tensor, may_be_read
-from ..turns import evaluating, in_each_step, in_each_turn
+from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ _FETCHING = frozenset(
 )
 
 
+_THEIRS = "a framework calls this function, and marks its steps"
+
+
 class Fetch(NamedTuple):
     """Something that fetches in each turn: what it is, in words, and what becomes of it."""
 
@@ -50,13 +55,18 @@ def reads_in_turns(script: Script) -> list[Fetch]:
 
 
 def _reads_in_turns(script: Script) -> list[Fetch]:
-    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
+    # A framework's own loop trains on whatever accelerator there is.
+    led = bool(called_in_steps(script))
+    if not (script.is_trained and (led or script.runs_accelerated or uses_accelerate(script))):
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in reads_of(script, node)]
-    planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
+    theirs = dict(in_each_turn(script, of_frameworks(script)))
+    ours = {node: said for node, said in reads if node not in theirs}
+    planned = plan(script, ours, always) if ours and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
+    planned |= {node: Outcome(obstacle=_THEIRS) for node, _ in reads if node in theirs}
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
 
 
@@ -191,12 +201,18 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor reads it from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.local_method(func, scope) is not None
+            own = script.local_method(func, scope) is not None or _keeps(script, func)
             if not own and any(_shows(script, a) for a in _given(call)):
                 yield "logging a tensor reads it from the device"
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _keeps(script: Script, func: ast.Attribute) -> bool:
+    """`self.log("loss", loss)` of a LightningModule, which reads now and then."""
+    named = isinstance(func.value, ast.Name) and func.value.id == "self"
+    return named and func.attr in {"log", "log_dict"} and is_lightnings(script, func)
 
 
 def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:
