@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         profiler,
         spmd,
     )
+    from .compat.deepspeed.optimizers import BoundedLamb
     from .compat.grad_scaler import GradScaler
     from .compat.lightning import patch_lightning
     from .compat.pretrained import save_lora, save_pretrained
@@ -128,6 +129,7 @@ report_at_exit()
 
 __all__ = [
     "LBFGS",
+    "BoundedLamb",
     "CheckpointError",
     "DataParallel",
     "DistributedDataParallel",
@@ -259,6 +261,7 @@ _LAZY = {
     "compat.accelerate_pipelines": "prepare_pippy",
     "compat.by_hand": "counters distributed_checkpoint fsdp helpers loops profiler spmd",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
+    "compat.deepspeed.optimizers": "BoundedLamb",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
     "compat.lightning": "patch_lightning",
