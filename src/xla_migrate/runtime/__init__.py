@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         profiler,
         spmd,
     )
+    from .compat.deepspeed.optimizers import BoundedLamb
     from .compat.grad_scaler import GradScaler
     from .compat.ignite import patch_ignite
     from .compat.lightning import patch_lightning
@@ -129,6 +130,7 @@ report_at_exit()
 
 __all__ = [
     "LBFGS",
+    "BoundedLamb",
     "CheckpointError",
     "DataParallel",
     "DistributedDataParallel",
@@ -261,6 +263,7 @@ _LAZY = {
     "compat.accelerate_pipelines": "prepare_pippy",
     "compat.by_hand": "counters distributed_checkpoint fsdp helpers loops profiler spmd",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
+    "compat.deepspeed.optimizers": "BoundedLamb",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
     "compat.ignite": "patch_ignite",

@@ -420,6 +420,32 @@ def test_lamb_is_that_of_the_kernel(backend: str, options: dict[str, Any]) -> No
     assert _losses(engine, _batches(6)) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    "options", [{"eps_inside_sqrt": True, "eps": 1e-3}, {"weight_decay": 0.1, "max_coeff": 0.2}]
+)
+def test_a_scripts_own_lamb_is_that_of_the_kernel(eager: None, options: dict[str, Any]) -> None:
+    """With groups of their own rates, and a parameter of zeros."""
+    from xla_migrate import runtime as xla
+    from xla_migrate.verify.stubs.deepspeed.ops.lamb import FusedLamb as Kernel
+
+    told = []
+    for make in (Kernel, xla.BoundedLamb):
+        model = _model()
+        first, *others = model.parameters()
+        groups = [{"params": [first], "lr": 0.05}, {"params": others}]
+        optimizer = make(groups, 0.02, **options)
+        losses = []
+        for x, y in _batches(6):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        told.append(losses)
+    assert told[1] == pytest.approx(told[0], rel=1e-6)
+    assert told[1][-1] != told[1][0]
+
+
 def test_without_a_norm_gradients_are_clipped_as_deepspeed_does(eager: None) -> None:
     """To 1.0 since 0.19.3, and not at all before."""
     config = {k: v for k, v in CONFIG.items() if k != "gradient_clipping"}
