@@ -32,6 +32,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from .number import Number, compute
+from .objects import watch_object
 from .output import watch, watch_file
 from .values import has_waiting, held, here, waits
 from .waiting import queue
@@ -99,7 +100,8 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
     Args:
         call: ``lambda loss=loss, step=step: print(step, loss.item())``.
         to: The open file that the call writes to, if that is not the console: what waits is done
-            before the file is closed, or written to by others.
+            before the file is closed, or written to by others. Or the logger, tracker or other object
+            that the call tells something: what waits is done before anything else is asked of it.
 
     Example:
         >>> for step in range(2):
@@ -114,7 +116,7 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
         call()
         return
     known = all(watch(stream) for stream in (sys.stdout, sys.stderr) if stream is not None)
-    if not known or not (to is None or watch_file(to, _put)):
+    if not known or not (to is None or watch_file(to, _put) or watch_object(to)):
         queue.settle()
         call(*map(here, values))
         return

@@ -20,7 +20,8 @@ _DICTS = (dict, collections.defaultdict, collections.OrderedDict)
 def waits(value: Any) -> bool:
     """True if `value` is a tensor that can be read later."""
     return (
-        isinstance(value, torch.Tensor)
+        type(value) is not Number  # which would be asked what it is
+        and isinstance(value, torch.Tensor)
         and value.device.type == "xla"
         and uses_torch_xla()
         and queue.is_ours()
@@ -40,6 +41,8 @@ def has_waiting(value: Any) -> bool:
 
 def held(value: Any) -> Any:
     """`value` as it is now: copies of what can be changed in place, snapshots of what is on the device."""
+    if type(value) is Number:
+        return value
     if waits(value):
         return queue.snapshot(value)
     if type(value) in (list, tuple):

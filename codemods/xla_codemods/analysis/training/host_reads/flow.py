@@ -31,6 +31,7 @@ from .functions import (
     extreme,
     is_caught,
     is_function_of_numbers,
+    is_of_constants,
     is_own_method,
     is_property,
     parameter,
@@ -49,7 +50,7 @@ from .names import (
     refuse_shown_meter,
 )
 from .on_device import is_added_on_the_device
-from .showing import ask_later, is_host_value, show_tensors
+from .showing import ask_later, is_host_value, show_tensors, tell_later, telling_call
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
@@ -115,17 +116,34 @@ def _of(trail: Trail) -> tuple[type[ast.operator], ...]:
 
 def _is_computed_later(trail: Trail, origin: ast.expr, call: ast.Call) -> bool:
     """True if `call`, a function of numbers, is kept as a number in every step: `best = min(best, loss.item())`."""
-    statement = trail.script.statement(call)
     return (
         origin in trail.always
         and not trail.is_text
-        and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+        and _is_kept(trail.script.statement(call))
         and is_function_of_numbers(trail.script, call)
     )
 
 
+def _is_kept(statement: ast.stmt) -> bool:
+    """True if `statement` keeps what it computes: in a name, in a list, for its function's caller."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append" | "update"))):
+            return True
+    return isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return))
+
+
 def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | None) -> None:
     """`node`, computed of `origin` by arithmetic alone, is used by `parent`."""
+    telling = telling_call(trail, origin)
+    if telling is None:
+        _goes_on(trail, origin, node, parent)
+    elif not trail.attempt(lambda: _goes_on(trail, origin, node, parent)):
+        if trail.is_text and not is_owner(origin, trail.script):
+            raise Blocked("it is told as it is read")  # as a number, then
+        tell_later(trail, telling, [origin])
+
+
+def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | None) -> None:
     match parent:
         case ast.Assign(targets=[target]) if parent.value is node:
             _stored(trail, origin, target)
@@ -176,6 +194,8 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
 
 
 def _other_side(trail: Trail, node: ast.expr) -> None:
+    if is_of_constants(trail.script, node):
+        return
     value = trail.script.value(node)
     if value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(trail.script, node):
         raise Blocked("it is computed with a tensor or array")

@@ -197,6 +197,10 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
     owner, name = script.parent(function), function.name
     if isinstance(owner, ast.Module) and not script.is_imported_elsewhere(name):
         return [n for n, _ in script.index.of(ast.Name) if n.id == name]
+    if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        scope = script.inference.scopes[owner]
+        if len(scope.bindings.get(name, ())) == 1:
+            return loads(script, scope, name)
     if isinstance(owner, ast.ClassDef) and _is_called_here(script, owner, name):
         return [a for a, _ in script.index.of(ast.Attribute) if a.attr == name]
     raise Blocked(f"`{name}` returns it, to callers that are not known here")

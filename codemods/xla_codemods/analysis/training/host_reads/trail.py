@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +59,25 @@ class Trail:
         text = copy(self)
         text.is_text = True
         return text
+
+    def attempt(self, follow: Callable[[], None]) -> bool:
+        """True if `follow` finds nothing in the way; else nothing is known of what it has found out."""
+        parts = (self.later, self.wrapped, self.computed, self.extremes, self.on_device, self.read)
+        held = (*parts, self.together, self.waited, self.names, self.made, self.texts, self._seen)
+        kept = [copy(part) for part in held]
+        reads = {shown: set(nodes) for shown, nodes in (*self.later.items(), *self.texts.items())}
+        always = self.always
+        try:
+            follow()
+        except Blocked:
+            for part, before in zip(held, kept, strict=True):
+                part.clear()
+                part.update(before)  # type: ignore[arg-type]
+            for shown in (self.later, self.texts):
+                shown.update((key, reads[key]) for key in list(shown))  # type: ignore[attr-defined]
+            self.always = always
+            return False
+        return True
 
     def ask(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""
