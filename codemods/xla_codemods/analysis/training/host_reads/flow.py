@@ -43,8 +43,10 @@ from .names import (
     calls_of,
     class_of,
     home,
+    is_asked_elsewhere,
     is_owner,
     loads,
+    method_of_entries,
     refuse_imported_class,
     refuse_listed_attributes,
     refuse_shown_meter,
@@ -168,7 +170,8 @@ def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
         case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
             _metered(trail, parent)
         case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
-            if not (trail.script.dotted(kind) or "").startswith("torch."):
+            is_torchs = (trail.script.dotted(kind) or "").startswith("torch.")
+            if not is_torchs and (trail.is_text or trail.computed):  # a number knows what it is
                 raise Blocked("it is asked what it is")
         case ast.Return():
             _returned(trail, origin, parent)
@@ -226,13 +229,18 @@ def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
     if not trail.is_new((scope, target.id, bound)):
         return
     numbers = [b for b in bindings if b.node is bound]
+    # `v = v.item()`: whatever else it is it is treated as the number is.
+    is_its_own = any(
+        isinstance(n, ast.Name) and n.id == target.id for n in walk(bound) if n is not target
+    )
+    known = _BOUND | {"for"} if is_its_own and loop is None else _BOUND
     for load in loads(trail.script, scope, target.id):
         reaching = bindings
         if not is_shared:
             reaching = flow.reaching(bindings, load, scope, trail.script.parents)
         if not any(binding in numbers for binding in reaching):
             continue
-        if any(b.node is not loop and b.how not in _BOUND for b in reaching):
+        if any(b.node is not loop and b.how not in known for b in reaching):
             raise Blocked(f"`{target.id}` is other things, too")
         follow_number(trail, load)
 
@@ -245,6 +253,8 @@ def _metered(trail: Trail, call: ast.Call) -> None:
     assert isinstance(call.func, ast.Attribute)
     script, owner = trail.script, call.func.value
     method = script.local_method(call.func, script.index.scope(call))
+    if method is None and isinstance(owner, ast.Subscript):
+        method = method_of_entries(script, owner, call.func.attr)
     if method is None:
         if made_by(script, owner) in _TIMM_METERS:
             for name in ("val", "avg", "sum"):
@@ -396,7 +406,10 @@ def _returned(
     """It is returned, as it is or `held` in a tuple, a list or a dict."""
     function = trail.script.function(statement)
     if function is not None and is_property(function):
-        _attribute(trail, function, function.name)
+        if origin not in trail.always and is_asked_elsewhere(trail.script, function):
+            trail.wrapped.add(origin)
+        else:
+            _attribute(trail, function, function.name)
         return
     if origin not in trail.always:
         trail.wrapped.add(origin)

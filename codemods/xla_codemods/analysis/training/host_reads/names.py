@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -156,6 +157,70 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
         if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
             found.append(node)
     return found
+
+
+def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
+    """True if other modules ask for the property `function` of a class of this file."""
+    owner = script.parent(function)
+    if not isinstance(owner, ast.ClassDef) or script.project is None:
+        return False
+    return script.project.uses_attribute(function.name)
+
+
+def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> FunctionNode | None:
+    """The method of the class of this file that all entries of a dict are of: `self.meters[key].update`."""
+    holder = owner.value
+    if not isinstance(holder, ast.Attribute) or not is_owner(holder, script):
+        return None
+    definitions = {
+        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
+    }
+    definition = definitions.pop() if len(definitions) == 1 else None
+    if definition is None:
+        return None
+    for node, scope in script.index.of(ast.Subscript):
+        if isinstance(node.ctx, ast.Store) and getattr(node.value, "attr", "") == holder.attr:
+            statement = script.parent(node)
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            if value is None or not _is_made_of(script, value, scope, definition):
+                return None
+    found = script.inference.method(definition, name)
+    return found[0] if found else None
+
+
+def _class_of_entries(script: Script, made: ast.expr | None) -> ast.ClassDef | None:
+    """`Meter`, of `defaultdict(Meter)`."""
+    match made:
+        case ast.Call(
+            func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict"), args=[kind]
+        ):
+            definition = script.value(kind).definition
+            return definition if isinstance(definition, ast.ClassDef) else None
+    return None
+
+
+def _is_made_of(script: Script, value: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
+    """True if `value` is such an object, also as a parameter for which every caller of the project gives one."""
+    if script.value(value, scope).definition is definition:
+        return True
+    function = scope.node
+    if not isinstance(value, ast.Name) or not isinstance(function, FunctionNode):
+        return False
+    if [b.how for b in scope.bindings.get(value.id, ())] != ["parameter"]:
+        return False
+    return _is_called_with(script, function.name, definition.name)
+
+
+def _is_called_with(script: Script, method: str, made: str) -> bool:
+    """True if all calls of `method`, here and in the project, have `made(` in their line, or the one below."""
+    texts = [script.source.text]
+    if script.project is not None:
+        modules = script.project.modules
+        texts += [
+            modules.text(p) for p in modules.having((f".{method}",)) if p != script.project.path
+        ]
+    calls = [m for text in texts for m in re.finditer(rf"\.{method}\((?:[^\n]*\n?){{2}}", text)]
+    return bool(calls) and all(f"{made}(" in call.group() for call in calls)
 
 
 def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:

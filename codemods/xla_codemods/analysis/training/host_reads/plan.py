@@ -167,7 +167,10 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
 def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] = ()) -> None:
     """Values that wait are fetched at step marks: where nothing steps nothing may be marked."""
     function = script.function(node)
-    if function is not None and script.training.function_effects(function) & {STEP, BACKWARD}:
+    if function is not None and (
+        script.training.function_effects(function) & {STEP, BACKWARD}
+        or script.is_called_in_steps(function)
+    ):
         return
     loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)
     while loop is not None:
