@@ -522,3 +522,20 @@ def test_numbers_of_numpy_leave_arithmetic_to_it(device: torch.device) -> None:
         number = made(xla.item(torch.ones((), device=device)))
         assert number == made(1.0)
         assert type(xla.arrived(number)) is type(made(1.0))
+
+
+@pytest.mark.parametrize("made", [np.zeros, torch.zeros])
+def test_elements_of_arrays_are_filled_in_order(made: Any, device: torch.device) -> None:
+    curve = made(4)
+    for step in range(3):
+        xla.fill(curve, step, xla.item(torch.ones((), device=device) * step) / 2)
+        xla.fill(curve, 0, 5.0)
+        xla.fill(curve, 3, step)
+        xla.mark_step()
+    assert list(xla.arrived(curve)) == [5.0, 0.5, 1.0, 2.0]
+    xla.fill(curve, 0, xla.item(torch.ones((), device=device)))
+    seen: list[Any] = []
+    xla.later(lambda curve=curve: seen.append(curve[0]))
+    xla.flush()
+    assert seen == [1.0]
+    assert xla.arrived(curve) is curve

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..scopes import FunctionNode
 from ..syntax import argument_for
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
     from ..bindings import Binding
-    from ..scopes import Scope
+    from ..scopes import FunctionNode, Scope
     from ..script import Script
 
 _HOPS = 8
@@ -75,7 +74,9 @@ def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
     """What `name` of `scope` is bound to; a parameter to what the calls in this file give."""
     found: list[ast.expr | None] = []
     for binding in scope.bindings.get(name, ()):
-        if binding.how == "parameter" and isinstance(scope.node, FunctionNode):
+        if binding.how == "parameter" and isinstance(
+            scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
             found += _given(script, scope.node, name)
         else:
             found.append(_part(binding) if binding.how in {"assign", "with"} else None)

@@ -66,8 +66,8 @@ class Number:
         self._place = place  # before what it was made of goes, for other threads
         self._source, self._operation, self._operands = None, None, ()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """What the number will be: `isinstance(number, float)` does not wait for what is read of a tensor."""
         return _kind(self)
 

@@ -20,7 +20,7 @@ from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may
 from .functions import is_caught
 from .lasting import is_bound_before, is_bound_once, is_stable, may_be_changed
 from .sinks import file_of, is_tracked
-from .trackers import told
+from .told.trackers import told
 
 if TYPE_CHECKING:
     from ...script import Script

@@ -18,6 +18,7 @@ from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
+from .filling import fill
 from .formatted import (
     is_a_number,
     is_formatted,
@@ -209,9 +210,12 @@ def _stored(trail: Trail, origin: ast.expr, target: ast.expr) -> None:
         case ast.Name():
             _name(trail, target)
         case ast.Subscript(value=owner) if is_owner(owner, trail.script):
-            if trail.script.value(owner).kinds & {TENSOR, ARRAY}:
-                raise Blocked(f"it goes into the tensor `{ast.unparse(owner)}`")
-            _go(trail, kept_in(trail, owner))
+            if not trail.script.value(owner).kinds & {TENSOR, ARRAY}:
+                _go(trail, kept_in(trail, owner))
+            elif origin in trail.always and not trail.is_text:
+                fill(trail, target)
+            else:
+                trail.ask(origin, f"it goes into the array `{ast.unparse(owner)}`")
         case ast.Attribute(attr=name) if is_owner(target, trail.script):
             _attribute(trail, target, name)
         case _:

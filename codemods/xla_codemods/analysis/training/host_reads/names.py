@@ -8,6 +8,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
+from ... import flow
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
 from ..tensors.running_sums import part
@@ -94,9 +95,7 @@ def stores_and_loads(
 ) -> tuple[object, list[ast.expr | None], list[Owner]]:
     """A name of this function, or `self.losses` of a class: which it is, what it is bound to, and where it is read."""
     if isinstance(owner, ast.Name):
-        scope, bindings, _ = home(script, owner)
-        stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
-        return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
+        return _name_stores_and_loads(script, owner)
     definition = class_of(script, owner)
     if definition is None:
         raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
@@ -104,6 +103,24 @@ def stores_and_loads(
         refuse_imported_class(script, definition, owner.attr)
     refuse_listed_attributes(script, definition)
     return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+
+
+def _name_stores_and_loads(
+    script: Script, owner: ast.Name
+) -> tuple[object, list[ast.expr | None], list[Owner]]:
+    """Of a name that is other things elsewhere, as in `losses = np.mean(losses)`, what it is where it is `owner`."""
+    scope, bindings, is_shared = home(script, owner)
+    read = loads(script, scope, owner.id)
+    key: object = (scope, owner.id)
+    if not is_shared:
+        reached = {load: flow.reaching(bindings, load, scope, script.parents) for load in read}
+        known = reached.get(owner) or flow.reaching(bindings, owner, scope, script.parents)
+        read = [load for load in read if any(b in known for b in reached[load])]
+        found = [b for b in bindings if b in known or any(b in reached[load] for load in read)]
+        if len(found) < len(bindings):
+            bindings, key = found, (scope, owner.id, *(b.node for b in found))
+    stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
+    return key, stored, [*read]
 
 
 def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
@@ -170,7 +187,7 @@ def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
 def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> FunctionNode | None:
     """The method of the class of this file that all entries of a dict are of: `self.meters[key].update`."""
     holder = owner.value
-    if not isinstance(holder, ast.Attribute) or not is_owner(holder, script):
+    if not (isinstance(holder, ast.Attribute) and class_of(script, holder)):
         return None
     definitions = {
         _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
@@ -204,7 +221,9 @@ def _is_made_of(script: Script, value: ast.expr, scope: Scope, definition: ast.C
     if script.value(value, scope).definition is definition:
         return True
     function = scope.node
-    if not isinstance(value, ast.Name) or not isinstance(function, FunctionNode):
+    if not isinstance(value, ast.Name) or not isinstance(
+        function, (ast.FunctionDef, ast.AsyncFunctionDef)
+    ):
         return False
     if [b.how for b in scope.bindings.get(value.id, ())] != ["parameter"]:
         return False

@@ -269,6 +269,7 @@ def _edits(
     wrapped: dict[ast.expr, None] = {}
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
+    filled: dict[ast.Assign, str] = {}
     texts: dict[ast.expr, set[ast.AST]] = {}
     for read in group:
         for text, nodes in trails[read].texts.items():
@@ -278,6 +279,7 @@ def _edits(
         wrapped.update(dict.fromkeys(sorted(trails[read].wrapped, key=_place)))
         computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
         extremes.update(trails[read].extremes)
+        filled.update(trails[read].filled)
     if not set().union(*(trails[read].together for read in group)) <= shown.keys():
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
@@ -304,6 +306,11 @@ def _edits(
         target = kept.target.id
         spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
         yield ReplaceStatement(statement, spelled, (kept.value,))
+    for element, index in filled.items():
+        (place,) = element.targets
+        assert isinstance(place, ast.Subscript)
+        spelled = f"{script.xla}.fill({script.segment(place.value)}, {index}, {{0}})"
+        yield ReplaceStatement(element, spelled, (element.value,))
     for loop in set().union(*(trails[read].waited for read in group)):
         yield InsertAfter(loop, f"{script.xla}.flush()")
     for load in wrapped:

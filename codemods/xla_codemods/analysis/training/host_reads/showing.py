@@ -19,7 +19,7 @@ from .sinks import (
     is_written_to_a_file,
     shown_now_and_then,
 )
-from .trackers import told, told_in_each_step
+from .told.trackers import told, told_in_each_step
 from .trail import Trail
 
 if TYPE_CHECKING:

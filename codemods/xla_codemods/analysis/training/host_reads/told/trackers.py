@@ -9,16 +9,16 @@ import ast
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ...inference.makers import library_of, makers
-from ...nodes import walk
-from ...syntax import unparsed
-from .blocked import Blocked
-from .elsewhere import class_elsewhere
+from ....inference.makers import library_of, makers
+from ....nodes import walk
+from ....syntax import unparsed
+from ..blocked import Blocked
+from ..elsewhere import class_elsewhere
+from ..sinks import may_read_files
 from .recording import only_records
-from .sinks import may_read_files
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 _LIBRARIES = frozenset(
     "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard trackio visdom wandb".split()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ...inference.values import INSTANCE
-from ...nodes import walk
-from .elsewhere import method_of, no_others_use
-from .names import attributes_read, refuse_listed_attributes
+from ....inference.values import INSTANCE
+from ....nodes import walk
+from ..elsewhere import method_of, no_others_use
+from ..names import attributes_read, refuse_listed_attributes
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 _STATEMENTS = (
     *(ast.Expr, ast.If, ast.For, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.With, ast.Pass),
