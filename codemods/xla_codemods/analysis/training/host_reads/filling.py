@@ -59,7 +59,8 @@ def fill(trail: Trail, target: ast.Subscript) -> None:
         elif not _is_a_fact(script, load):
             if load in trail.always:
                 raise Blocked(f"`{array.id}`, which it goes into, is asked for in every step")
-            if load.lineno <= (loop.end_lineno or 0) and not _is_used_up(script, load):
+            is_behind = load.lineno > (loop.end_lineno or 0)
+            if load.lineno < loop.lineno or not (is_behind or _is_used_up(script, load)):
                 raise Blocked(f"`{array.id}`, an array, has other names")
             trail.wrapped.add(load)
 
@@ -87,6 +88,8 @@ def _outermost(script: Script, node: ast.AST) -> ast.stmt:
     """The outermost loop of the function around `node`."""
     found = None
     for ancestor in script.ancestors(node):
+        if found is None and isinstance(ancestor, ast.Try):
+            raise Blocked("what an array raises is caught")
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             break
         if isinstance(ancestor, _LOOPS):

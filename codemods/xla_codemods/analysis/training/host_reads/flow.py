@@ -16,6 +16,7 @@ from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor
+from ..tensors.handed_tensors import is_tested
 from .blocked import Blocked
 from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .filling import fill
@@ -233,11 +234,7 @@ def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
     if not trail.is_new((scope, target.id, bound)):
         return
     numbers = [b for b in bindings if b.node is bound]
-    # `v = v.item()`: whatever else it is it is treated as the number is.
-    is_its_own = any(
-        isinstance(n, ast.Name) and n.id == target.id for n in walk(bound) if n is not target
-    )
-    known = _BOUND | {"for"} if is_its_own and loop is None else _BOUND
+    known = _BOUND | {"for"} if is_tested(trail.script, target) else _BOUND
     for load in loads(trail.script, scope, target.id):
         reaching = bindings
         if not is_shared:

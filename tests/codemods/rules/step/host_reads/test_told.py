@@ -90,7 +90,7 @@ def test_all_that_a_tracker_is_told_in_every_step_keeps_its_order() -> None:
 
 
 OWN = """
-import csv, json, logging, sys, time
+import csv, json, logging, sys, time, wandb
 class Log:
     def __init__(self, path):
         self.rows, self.file, self.count = [], open(path, "w"), 0
@@ -107,6 +107,7 @@ METHODS = [
     "def tell(self, step, loss):\n        self.writer.writerow([step, loss])\n        self.file.flush()",
     "def tell(self, step, loss):\n        self.count += 1\n        if self.count % 2: print(step, loss, file=self.file)",
     "def tell(self, step, loss):\n        with open('a', 'a') as f: f.write(json.dumps({'a': loss}))",
+    "def tell(self, step, loss): self.run.log({'a': loss})\n    import wandb\n    run = wandb.init()\n    def start(self): self.run = wandb.init()",
     "def tell(self, step, loss): self._write(f'{step} {loss}')\n    def _write(self, text): sys.stdout.write(text)",
 ]
 OTHERS = [
@@ -148,6 +149,7 @@ def test_loggers_that_do_more(method: str) -> None:
     [
         (TOLD, "print(log.rows)"),  # looked at from outside, not by a method
         (f"{TOLD}\nlast = log.close()", "pass"),  # asked for more in every step
+        (f"{TOLD}\nif log.close(): continue", "pass"),
         (f"{TOLD}\nprint(open('a').read())", "pass"),  # what it writes is read
         ("value = log.tell(step, loss.item())", "pass"),
     ],

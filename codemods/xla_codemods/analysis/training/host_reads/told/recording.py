@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
 from ..elsewhere import method_of, no_others_use
@@ -13,6 +14,9 @@ from ..names import attributes_read, refuse_listed_attributes
 if TYPE_CHECKING:
     from ....script import Script
 
+TRACKERS = frozenset(
+    "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard trackio visdom wandb".split()
+)
 _STATEMENTS = (
     *(ast.Expr, ast.If, ast.For, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.With, ast.Pass),
     *(ast.Continue, ast.Break, ast.Return),
@@ -115,6 +119,8 @@ def _is_plain(other: Script, definition: ast.ClassDef, call: ast.Call, seen: set
             return _records(other, definition, name, seen)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return name.startswith("add_") and bool(definition.bases)  # of a SummaryWriter
+        case ast.Attribute(value=owner) if library_of(makers(other, owner)) in TRACKERS:
+            return True
         case ast.Attribute(value=owner, attr=name):
             value = other.value(owner)
             is_known = isinstance(value.definition, ast.ClassDef) or value.kinds & {INSTANCE}

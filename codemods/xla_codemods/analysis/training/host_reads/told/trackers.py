@@ -15,14 +15,11 @@ from ....syntax import unparsed
 from ..blocked import Blocked
 from ..elsewhere import class_elsewhere
 from ..sinks import may_read_files
-from .recording import only_records
+from .recording import TRACKERS, only_records
 
 if TYPE_CHECKING:
     from ....script import Script
 
-_LIBRARIES = frozenset(
-    "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard trackio visdom wandb".split()
-)
 # Of these an object does much else.
 _TELLING = {
     "accelerate": frozenset({"log", "log_images"}),
@@ -46,7 +43,7 @@ def told(script: Script, call: ast.Call) -> str | None:
     library = library_of(made)
     if library in _TELLING:
         return unparsed(owner) if func.attr in _TELLING[library] else None
-    if library in _LIBRARIES:
+    if library in TRACKERS:
         return unparsed(owner)
     loop = script.training.loop_of(call)
     if loop is None or any(map(may_read_files, walk(loop.node))):
@@ -71,7 +68,7 @@ def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -
             found.append(call)
         elif library_of(makers(script, node)) in _TELLING:
             continue
-        elif not isinstance(statement, ast.If) or node not in walk(statement.test):
+        elif not _is_there_asked(script.parent(node)):
             raise Blocked(f"`{owner}` is asked for more in every step")
     return found
 
@@ -84,6 +81,14 @@ def _named(node: ast.expr) -> ast.expr | None:
     while isinstance(inner, ast.Attribute):
         inner = inner.value
     return node if isinstance(inner, ast.Name) else None
+
+
+def _is_there_asked(parent: ast.AST | None) -> bool:
+    """`if writer is not None:`, `if writer:`."""
+    match parent:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.UnaryOp(op=ast.Not()) | ast.If():
+            return True
+    return False
 
 
 def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str]) -> bool:
