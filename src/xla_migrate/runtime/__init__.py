@@ -18,7 +18,7 @@ from . import patches
 from ._backend import uses_torch_xla
 from .checkpoints import clone_state, load, move_state, save
 from .compiling.cache_report import report_at_exit
-from .deferred.reading import arrived, computed, flush, item, later
+from .deferred.reading import arrived, computed, fill, flush, item, later
 from .devices import (
     device_count,
     device_index,
@@ -173,6 +173,7 @@ __all__ = [
     "device_name",
     "device_type",
     "distributed_checkpoint",
+    "fill",
     "flush",
     "fork_rng",
     "fsdp",
