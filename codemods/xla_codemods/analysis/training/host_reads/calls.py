@@ -160,6 +160,8 @@ class _Later:
         elif node in self.reads:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
+            if isinstance(operand, ast.Name) and operand.id in self.own:
+                return  # of what is gone through, which comes with its tensors
             if isinstance(operand, ast.Name):
                 self._bind(operand)
             else:
@@ -197,7 +199,7 @@ class _Later:
         """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""
         before, self.own = (self.is_conditional, self.own), set(self.own)
         for generator in node.generators:
-            self._visit(generator.iter)
+            self._walked(generator.iter)
             self.own.update(n.id for n in walk(generator.target) if isinstance(n, ast.Name))
             self.is_conditional = True
             for test in generator.ifs:
@@ -206,6 +208,20 @@ class _Later:
         for part in parts:
             self._visit(part)
         self.is_conditional, self.own = before
+
+    def _walked(self, iterable: ast.expr) -> None:
+        """What a comprehension goes through: `losses.items()` of a dict, of which `xla.later` keeps what is in it now."""
+        match iterable:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() as held, attr="items" | "values"), args=[]
+            ) if held not in self.kept and held.id not in self.own and self._is_held(held):
+                self._bind(held)
+            case _:
+                self._visit(iterable)
+
+    def _is_held(self, node: ast.Name) -> bool:
+        value = self.script.value(node)
+        return not (value.has(INSTANCE) or value.has(MODULE))
 
     def _is_later(self, node: ast.AST) -> bool:
         """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""

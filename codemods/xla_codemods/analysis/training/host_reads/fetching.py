@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
+from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
@@ -33,6 +34,8 @@ _FETCHING = frozenset(
         for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
     }
 )
+# What makes a tensor of a list, and reads each tensor in it.
+LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
 class Fetch(NamedTuple):
@@ -178,6 +181,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         given = keyword(call, "error_if_nonfinite")
         if isinstance(given, ast.Constant) and given.value is True:
             yield "`error_if_nonfinite` reads the norm from the device"
+    elif dotted in LISTS_TO_TENSORS:
+        if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):
+            yield f"`{dotted}` of a list of tensors reads each of them from the device"
     elif dotted in _FETCHING and not _draws_on_the_device(dotted, call):
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
@@ -197,6 +203,16 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _elements(given: ast.expr) -> list[ast.expr]:
+    """`[a, b]`, `[x[i] for i in ...]`, and lists of such."""
+    match given:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [inner for part in parts for inner in (_elements(part) or [part])]
+        case ast.ListComp(elt=element):
+            return _elements(element) or [element]
+    return []
 
 
 def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:
