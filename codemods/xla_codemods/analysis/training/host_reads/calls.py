@@ -104,10 +104,11 @@ class _Later:
     def _defaults(self) -> str:
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
             raise Blocked("the text of what is computed is shown with it")
-        return ", ".join(
+        defaults = ", ".join(
             f"{name}={text}"
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         )
+        return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
     def edits(self, call: Shown) -> list[Edit]:
         file = None
@@ -279,7 +280,7 @@ class _Later:
         if self.is_conditional:
             raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
-        if "cuda" in text or "{" in text or any(self._is_rewritten(n) for n in walk(node)):
+        if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):
