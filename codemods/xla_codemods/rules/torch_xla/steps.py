@@ -188,7 +188,9 @@ def gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     """What scripts hand to `xm.all_reduce`, to clip what comes of it."""
     found = given(call, ("optimizer",))
     if found:
-        text = '[p.grad for group in {0}.param_groups for p in group["params"] if p.grad is not None]'
+        text = (
+            '[p.grad for group in {0}.param_groups for p in group["params"] if p.grad is not None]'
+        )
         message = "this is private to torch_xla: use the gradients of the optimizer's groups"
         yield RULE.finding(script, call, message, Replace(call, text, (found["optimizer"],)))
 
