@@ -52,3 +52,41 @@ def test_shown_later(line: str) -> None:
 )
 def test_what_may_be_another_then_stays(line: str) -> None:
     assert f"        {line}\n" in migrated(SCRIPT.format(line=line))
+
+
+PUT = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+def train(model, optimizer, batches: DataLoader, device, args):
+    losses, rows = {{}}, {{}}
+    for step, (x, y) in enumerate(batches):
+        out = model(x.to(device))
+        loss = F.cross_entropy(out, y.to(device))
+        losses["ce"] = loss
+        losses["l2"] = out.pow(2).mean()
+        rows["n"], rows["name"] = len(x), args.name
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+
+
+@each(
+    "line",
+    [
+        "print(f\"{losses['ce'].item():.4f} {losses['l2'].mean().item():.3f}\", step)",
+        'print("%.3f" % losses["l2"].detach().cpu().item())',
+        'print(losses["ce"].item(), rows["n"])',
+    ],
+)
+def test_what_is_put_into_a_dict_is_known(line: str) -> None:
+    result = migrated(PUT.format(line=line))
+    assert "xla.later(lambda" in result
+    assert "XLA503" not in {code for _, code in findings(result)}
+
+
+@each("line", ['print(rows["name"].item())', 'print(args.losses["ce"].item())'])
+def test_what_is_no_tensor_is_not_read(line: str) -> None:
+    assert f"        {line}\n" in migrated(PUT.format(line=line))

@@ -98,8 +98,24 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             if value.kinds & _OTHERS:
                 return False
             named = "loss" in key or key in _TENSORS
-            return _is_backwarded(script, node) or (named and _is_output(script, owner))
+            if _is_backwarded(script, node) or (named and _is_output(script, owner)):
+                return True
+            return not value.kinds and _is_put(script, node)
     return False
+
+
+def _is_put(script: Script, node: ast.expr) -> bool:
+    """True if the file puts a tensor of the device, and nothing else, where `node` takes it: `losses["d"] = loss`."""
+    text = unparsed(node)
+    given = [
+        statement.value
+        for statement, _ in script.index.of(ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Subscript) and unparsed(target) == text
+    ]
+    return bool(given) and all(
+        not isinstance(value, ast.Subscript) and may_be_read(script, value) for value in given
+    )
 
 
 def _is_of_a_list(script: Script, node: ast.expr) -> bool:
