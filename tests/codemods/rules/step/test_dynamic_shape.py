@@ -322,6 +322,35 @@ def train(model, x, optimizer):
     assert ((8, "XLA504") in findings(source)) is found
 
 
+JOINED = """import torch
+
+def train(model, optimizer, memory, parts):
+    model.cuda()
+    for step in range(9):
+        batch = memory.sample(8)
+        {line}
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("x = torch.cat([s for s in batch.next_state if s is not None])", True),
+        ("x = torch.stack([s.x for s in batch if not s.done], dim=0)", True),
+        ("x = torch.cat(tuple(batch)) + torch.cat([t for t in memory.transitions if t.alive])", True),
+        ("x = torch.cat([s for s in batch.state])", False),
+        ("x = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])", False),
+        ("x = torch.cat([f for f in (parts.a, parts.b) if f is not None])", False),
+        ("x = torch.stack(list(batch))", False),
+    ],
+)  # fmt: skip
+def test_a_number_of_tensors_that_depends_on_data(line: str, is_found: bool) -> None:
+    assert found(JOINED.format(line=line)) == ([7] if is_found else [])
+
+
 @pytest.mark.parametrize(
     ("turns", "inside", "behind", "found"),
     [

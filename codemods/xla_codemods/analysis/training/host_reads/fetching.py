@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
+from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
@@ -35,6 +36,8 @@ _FETCHING = frozenset(
         for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
     }
 )
+# What makes a tensor of a list, and reads each tensor in it.
+LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
 _THEIRS = "a framework calls this function, and marks its steps"
@@ -158,6 +161,10 @@ def _shown(right: ast.expr) -> list[ast.expr]:
     match right:
         case ast.Tuple(elts=values) | ast.Dict(values=values):
             return values
+        case ast.BinOp(op=ast.Add(), left=left, right=rest):
+            return [*_shown(left), *_shown(rest)]
+        case ast.Call(func=ast.Name(id="tuple"), args=[values_of]):
+            return [values_of]
     return [right]
 
 
@@ -188,6 +195,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         given = keyword(call, "error_if_nonfinite")
         if isinstance(given, ast.Constant) and given.value is True:
             yield "`error_if_nonfinite` reads the norm from the device"
+    elif dotted in LISTS_TO_TENSORS:
+        if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):
+            yield f"`{dotted}` of a list of tensors reads each of them from the device"
     elif dotted in _FETCHING and not _draws_on_the_device(dotted, call):
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
@@ -213,6 +223,16 @@ def _keeps(script: Script, func: ast.Attribute) -> bool:
     """`self.log("loss", loss)` of a LightningModule, which reads now and then."""
     named = isinstance(func.value, ast.Name) and func.value.id == "self"
     return named and func.attr in {"log", "log_dict"} and is_lightnings(script, func)
+
+
+def _elements(given: ast.expr) -> list[ast.expr]:
+    """`[a, b]`, `[x[i] for i in ...]`, and lists of such."""
+    match given:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [inner for part in parts for inner in (_elements(part) or [part])]
+        case ast.ListComp(elt=element):
+            return _elements(element) or [element]
+    return []
 
 
 def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:

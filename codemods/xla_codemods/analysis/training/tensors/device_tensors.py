@@ -108,7 +108,9 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
                 return False
             named = "loss" in key or key in _TENSORS
             given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
-            return _is_backwarded(script, node) or (named and given)
+            if _is_backwarded(script, node) or (named and given):
+                return True
+            return not value.kinds and _is_put(script, node)
     return False
 
 
@@ -120,6 +122,20 @@ def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
     return bool(reaching) and all(
         b.how == "assign" and not b.path and b.value is not None and may_be_read(script, b.value)
         for b in reaching
+    )
+
+
+def _is_put(script: Script, node: ast.expr) -> bool:
+    """True if the file puts a tensor of the device, and nothing else, where `node` takes it: `losses["d"] = loss`."""
+    text = unparsed(node)
+    given = [
+        statement.value
+        for statement, _ in script.index.of(ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Subscript) and unparsed(target) == text
+    ]
+    return bool(given) and all(
+        not isinstance(value, ast.Subscript) and may_be_read(script, value) for value in given
     )
 
 
