@@ -42,6 +42,23 @@ def _used_as_one(script: ParsedFile) -> frozenset[ast.AST]:
     )
 
 
+def training_steps(script: ParsedFile) -> frozenset[ast.FunctionDef]:
+    """The `training_step` methods of LightningModules, which Lightning calls in each step."""
+    return script.cached(_training_steps)
+
+
+def _training_steps(script: ParsedFile) -> frozenset[ast.FunctionDef]:
+    if not script.source.mentions("training_step"):
+        return frozenset()
+    return frozenset(
+        function
+        for function, _ in script.index.of(ast.FunctionDef)
+        if function.name == "training_step"
+        and isinstance(owner := script.parent(function), ast.ClassDef)
+        and is_its_module(script, owner)
+    )
+
+
 def own_device(script: ParsedFile, node: ast.AST) -> str | None:
     """`self.device` in a method of a LightningModule, which is where Lightning has put it."""
     function = script.function(node)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..devices.specs import last_name
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
@@ -15,6 +16,7 @@ from ..projects.callers import handed_to
 from ..scopes import FunctionNode
 from ..syntax import walk_body
 from .acting import unmarked_evaluations
+from .lightning import training_steps
 from .tensors.computed import computing
 from .training import BACKWARD, STEP
 
@@ -52,6 +54,7 @@ def _turns(script: Script) -> tuple[Turn, ...]:
         if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
             found.append(Turn(loop.node, loop.node.body))
     found += [Turn(function, function.body) for function in _stepping(script)]
+    found += [Turn(function, function.body) for function in training_steps(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
@@ -283,7 +286,17 @@ def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
     block = node.body if is_body else node.orelse
     if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
         return True
+    if _is_exceptional(node.test, is_body):
+        return True
     return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+
+
+def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
+    """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_body = test.operand, not is_body
+    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:

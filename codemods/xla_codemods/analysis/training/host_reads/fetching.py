@@ -12,6 +12,7 @@ from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
 from ..tensors.device_tensors import is_device_tensor, may_be_read
+from ..lightning import is_lightnings, training_steps
 from ..turns import evaluating, in_each_step, in_each_turn
 from .plan import Outcome, plan
 
@@ -35,6 +36,9 @@ _FETCHING = frozenset(
 )
 
 
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step: hand `self.log` the tensor itself")
+
+
 class Fetch(NamedTuple):
     """Something that fetches in each turn: what it is, in words, and what becomes of it."""
 
@@ -50,13 +54,18 @@ def reads_in_turns(script: Script) -> list[Fetch]:
 
 
 def _reads_in_turns(script: Script) -> list[Fetch]:
-    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
+    lightnings = training_steps(script)
+    if not lightnings and not (
+        script.is_trained and (script.runs_accelerated or uses_accelerate(script))
+    ):
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [(node, said) for node in always for said in reads_of(script, node)]
     planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
+    if lightnings:
+        planned.update({n: _LIGHTNINGS for n, _ in reads if is_lightnings(script, n)})
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
 
 
@@ -115,6 +124,12 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         ):
             if _asks(script, test):
                 yield "a condition on a tensor reads it from the device"
+
+
+def _is_lightnings_log(script: Script, func: ast.Attribute) -> bool:
+    """`self.log("loss", loss)` of a LightningModule, which keeps the tensor."""
+    own = isinstance(func.value, ast.Name) and func.value.id == "self"
+    return own and func.attr in {"log", "log_dict"} and is_lightnings(script, func)
 
 
 def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
@@ -191,7 +206,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor reads it from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.local_method(func, scope) is not None
+            own = script.local_method(func, scope) is not None or _is_lightnings_log(script, func)
             if not own and any(_shows(script, a) for a in _given(call)):
                 yield "logging a tensor reads it from the device"
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):

@@ -27,6 +27,7 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, unparsed
+from ..lightning import training_steps
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss
@@ -159,7 +160,11 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
     """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains: on the
     device of the model then.
     """
-    if value.kinds & {ACCEL, HOST} or not script.runs_accelerated:
+    if value.kinds & {ACCEL, HOST}:
+        return False
+    if script.function(node) in training_steps(script):
+        return True  # Lightning has moved the module and its batches
+    if not script.runs_accelerated:
         return False
     if value.has(WEIGHT):
         return script.is_trained
@@ -257,6 +262,8 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 
 def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    if isinstance(node, ast.Name) and _is_returned_to_lightning(script, node):
+        return True
     if not (script.accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
@@ -270,6 +277,16 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
         and isinstance(node, ast.Name)
         and function is not None
         and _is_handed_a_loss(script, node, function)
+    )
+
+
+def _is_returned_to_lightning(script: Script, node: ast.Name) -> bool:
+    """`return loss` of a `training_step`."""
+    function = script.function(node)
+    return isinstance(function, ast.FunctionDef) and function in training_steps(script) and any(
+        isinstance(returned.value, ast.Name) and returned.value.id == node.id
+        for returned in walk(function)
+        if isinstance(returned, ast.Return)
     )
 
 
