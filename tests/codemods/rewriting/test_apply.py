@@ -105,6 +105,7 @@ def test_a_block_that_comes_in_is_one_deeper(unit: str) -> None:
     at = next(k for k, text in enumerate(after) if "for state in" in text)
     loop, inside = after[at], after[at + 1]
     depth = len(loop) - len(loop.lstrip())
-    assert inside.startswith(loop[:depth]) and inside[depth] in " \t"
+    assert inside.startswith(loop[:depth])
+    assert inside[depth] in " \t"
     assert len(inside) - len(inside.lstrip()) - depth == (1 if unit == "\t" else 4)
     compile("\n".join(after), "after", "exec")

@@ -168,7 +168,9 @@ class Net(L.LightningModule):
 )
 def test_a_step_that_lightning_takes(method: str, use: str, found: bool) -> None:
     """It is named, and left: Lightning marks the step."""
-    reads = [f for f in check(LIGHTNING.format(method=method, use=use).encode()) if f.code == "XLA503"]
+    reads = [
+        f for f in check(LIGHTNING.format(method=method, use=use).encode()) if f.code == "XLA503"
+    ]
     assert bool(reads) is found
     assert not any(f.edits for f in reads)
 
@@ -192,7 +194,12 @@ def train(model, loader, optimizer):
         ("if loss.isinf() or torch.isnan(loss):", "print(loss)", "loss.backward()", [6]),
         ("if not torch.isfinite(loss):", "print(loss)", "loss.backward()", [6]),
         ("if not torch.isnan(loss):", "print(loss)", "loss.backward()", [6, 7]),
-        ("if torch.isfinite(loss):", "loss.backward()\n        else:\n            print(loss)", "", [6]),
+        (
+            "if torch.isfinite(loss):",
+            "loss.backward()\n        else:\n            print(loss)",
+            "",
+            [6],
+        ),
     ],
 )
 def test_what_is_done_where_a_step_fails_is_not_done_in_each(

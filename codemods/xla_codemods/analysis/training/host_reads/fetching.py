@@ -11,8 +11,8 @@ from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword
-from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..lightning import is_lightnings, training_steps
+from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn
 from .plan import Outcome, plan
 

@@ -283,10 +283,14 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
 def _is_returned_to_lightning(script: Script, node: ast.Name) -> bool:
     """`return loss` of a `training_step`."""
     function = script.function(node)
-    return isinstance(function, ast.FunctionDef) and function in training_steps(script) and any(
-        isinstance(returned.value, ast.Name) and returned.value.id == node.id
-        for returned in walk(function)
-        if isinstance(returned, ast.Return)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function in training_steps(script)
+        and any(
+            isinstance(returned.value, ast.Name) and returned.value.id == node.id
+            for returned in walk(function)
+            if isinstance(returned, ast.Return)
+        )
     )
 
 
