@@ -10,7 +10,7 @@ from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
-from ...syntax import keyword
+from ...syntax import keyword, unparsed
 from ..lightning import is_lightnings, training_steps
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn
@@ -61,12 +61,48 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
-    reads = [(node, said) for node in always for said in reads_of(script, node)]
+    reads = [
+        (node, said)
+        for node in always
+        for said in reads_of(script, node)
+        if not _is_no_tensor_there(script, node)
+    ]
     planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
     if lightnings:
         planned.update({n: _LIGHTNINGS for n, _ in reads if is_lightnings(script, n)})
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+
+
+def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
+    """True for `float(v)` where `v` is no tensor: `v.item() if torch.is_tensor(v) else float(v)`."""
+    match node:
+        case ast.Call(func=ast.Name(), args=[given, *_]):
+            text = unparsed(given)
+        case _:
+            return False
+    child: ast.AST = node
+    for around in script.ancestors(node):
+        if isinstance(around, ast.stmt):
+            return False
+        if isinstance(around, ast.IfExp) and child is not around.test:
+            test, truth = around.test, child is around.body
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, truth = test.operand, not truth
+            if not truth and _asks_for_a_tensor(test, text):
+                return True
+        child = around
+    return False
+
+
+def _asks_for_a_tensor(test: ast.expr, text: str) -> bool:
+    """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`."""
+    match test:
+        case ast.Call(func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]):
+            return unparsed(given) == text
+        case ast.Call(func=ast.Name(id="isinstance"), args=[given, kind]):
+            return unparsed(given) == text and "Tensor" in unparsed(kind)
+    return False
 
 
 def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
