@@ -98,7 +98,9 @@ def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
 def _asks_for_a_tensor(test: ast.expr, text: str) -> bool:
     """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`."""
     match test:
-        case ast.Call(func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]):
+        case ast.Call(
+            func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]
+        ):
             return unparsed(given) == text
         case ast.Call(func=ast.Name(id="isinstance"), args=[given, kind]):
             return unparsed(given) == text and "Tensor" in unparsed(kind)
