@@ -37,6 +37,7 @@ _TRAINS = (
     "DataLoader(",
     "TrainingArguments(",
     "TrainingArguments):",
+    "def training_step(",
     "autograd.grad(",
     "torch.func",
     "functorch",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
@@ -290,7 +291,17 @@ def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
     block = node.body if is_body else node.orelse
     if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
         return True
+    if _is_exceptional(node.test, is_body):
+        return True
     return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+
+
+def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
+    """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_body = test.operand, not is_body
+    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:

@@ -12,7 +12,7 @@ from ...frameworks.hooks import called_in_steps
 from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
-from ...syntax import keyword
+from ...syntax import keyword, unparsed
 from ..lightning import is_lightnings
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
@@ -40,7 +40,8 @@ _FETCHING = frozenset(
 LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
-_THEIRS = "a framework calls this function, and marks its steps"
+_THEIRS = Outcome(obstacle="a framework calls this function, and marks its steps")
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step: hand `self.log` the tensor itself")
 
 
 class Fetch(NamedTuple):
@@ -64,13 +65,53 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
-    reads = [(node, said) for node in always for said in reads_of(script, node)]
+    reads = [
+        (node, said)
+        for node in always
+        for said in reads_of(script, node)
+        if not _is_no_tensor_there(script, node)
+    ]
     theirs = dict(in_each_turn(script, of_frameworks(script)))
     ours = {node: said for node, said in reads if node not in theirs}
     planned = plan(script, ours, always) if ours and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
-    planned |= {node: Outcome(obstacle=_THEIRS) for node, _ in reads if node in theirs}
+    for node, _ in reads:
+        if node in theirs:
+            planned[node] = _LIGHTNINGS if is_lightnings(script, node) else _THEIRS
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+
+
+def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
+    """True for `float(v)` where `v` is no tensor: `v.item() if torch.is_tensor(v) else float(v)`."""
+    match node:
+        case ast.Call(func=ast.Name(), args=[given, *_]):
+            text = unparsed(given)
+        case _:
+            return False
+    child: ast.AST = node
+    for around in script.ancestors(node):
+        if isinstance(around, ast.stmt):
+            return False
+        if isinstance(around, ast.IfExp) and child is not around.test:
+            test, truth = around.test, child is around.body
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, truth = test.operand, not truth
+            if not truth and _asks_for_a_tensor(test, text):
+                return True
+        child = around
+    return False
+
+
+def _asks_for_a_tensor(test: ast.expr, text: str) -> bool:
+    """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`."""
+    match test:
+        case ast.Call(
+            func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]
+        ):
+            return unparsed(given) == text
+        case ast.Call(func=ast.Name(id="isinstance"), args=[given, kind]):
+            return unparsed(given) == text and "Tensor" in unparsed(kind)
+    return False
 
 
 def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:

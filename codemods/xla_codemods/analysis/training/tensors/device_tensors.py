@@ -199,7 +199,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
     if value.kinds & {ACCEL, HOST}:
         return False
     if script.function(node) in called_in_steps(script):
-        return True
+        return True  # the framework has moved the module and its batches
     if not script.runs_accelerated:
         return False
     if value.has(WEIGHT):
@@ -298,6 +298,8 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 
 def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
+        return True
     if not (script.accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
@@ -334,6 +336,21 @@ def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
                 for value in returned
             )
     return False
+
+
+def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
+    """`return loss` of a `training_step` or `compute_loss`."""
+    function = script.function(node)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function.name in {"compute_loss", "training_step"}
+        and function in called_in_steps(script)
+        and any(
+            isinstance(returned.value, ast.Name) and returned.value.id == node.id
+            for returned in walk(function)
+            if isinstance(returned, ast.Return)
+        )
+    )
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:
