@@ -560,7 +560,7 @@ def run(code, folder, env):
     os.setsid()
     os.chdir(folder)
     os.environ.update(env)
-    for number, name in ((1, "out"), (2, "errors")):
+    for number, name in ((1, "stdout.txt"), (2, "stderr.txt")):
         os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY), number)
     sys.argv = ["-c"]
     status = 1
@@ -620,8 +620,8 @@ def outcome(code: str, devices: int) -> str:
         if status is None:
             return f"hangs: not over after {LIMIT} s"
         if status == 0:
-            return Path(folder, "out").read_text().splitlines()[-1]
-        errors = Path(folder, "errors").read_text()
+            return Path(folder, "stdout.txt").read_text().splitlines()[-1]
+        errors = Path(folder, "stderr.txt").read_text()
     lines = [line for line in errors.splitlines() if line[:1].isalpha() and ": " in line]
     kind, _, text = (lines or ["?: "])[-1].partition(": ")
     return f"raises {kind.rpartition('.')[2]}: {text[:90].rstrip()}"
