@@ -853,3 +853,30 @@ def train(batches):
         optimizer.step()
 """
     assert "XLA503" in {f.code for f in check(script.encode())}
+
+
+LOGGED = """
+from accelerate import Accelerator
+{}
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for step, x in enumerate(loader):
+    loss = model(x).mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.log({{"loss": loss.item()}}, step=step)
+    if step > 4:
+        break
+accelerator.end_training()
+"""
+
+
+def test_accelerates_trackers_are_patched_to_wait() -> None:
+    new = migrated(LOGGED.format("accelerator = Accelerator(log_with='all')"))
+    assert 'xla.later(lambda loss=loss, step=step: accelerator.log({"loss": loss.item()}' in new
+    assert "xla.patch_accelerate()" in new
+
+
+def test_an_accelerator_of_another_file_may_not_be_patched() -> None:
+    text = LOGGED.format("from mine import accelerator")
+    assert "xla.later(" not in migrated(text)

@@ -102,7 +102,7 @@ def shown_now_and_then(script: Script, statement: ast.stmt | None) -> ast.Call |
 
 
 def is_tracked(script: Script, call: ast.Call) -> bool:
-    """`writer.add_scalar(tag, value, step)`, `wandb.log(...)`, where what waits comes in at the loop's end, before the
+    """`writer.add_scalar(tag, value, step)`, `wandb.log(...)`, `accelerator.log(...)`, where what waits comes in before the
     tracker is closed, and in order.
     """
     func = call.func
@@ -110,6 +110,9 @@ def is_tracked(script: Script, call: ast.Call) -> bool:
         return False
     scope = script.index.scope(call)
     dotted = script.dotted(func, scope)
+    if func.attr == "log" and script.value(func.value, scope).has(ACCELERATOR):
+        # After `patch_accelerate` it keeps its order by itself, and its trackers are closed behind all that waits.
+        return bool(script.index.calls_of("Accelerator")) or is_waited_for(script, call)
     if func.attr in {"add_scalar", "add_scalars"}:
         stepped = len(call.args) > 2 or keyword(call, "global_step") is not None
         known = stepped and dotted is None and script.local_method(func, scope) is None
