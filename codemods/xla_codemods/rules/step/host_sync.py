@@ -226,7 +226,9 @@ def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     is_numpys = is_numpys or (isinstance(parent, ast.Attribute) and parent.attr == "numpy")
     if isinstance(parent, ast.Call) and node in parent.args:  # `linear_sum_assignment(cost.cpu())`
         is_numpys = (script.dotted(parent.func) or "").startswith(("scipy.", "numpy.", "sklearn."))
-    return is_numpys and isinstance(statement, ast.Assign)
+    # `metrics["loss"] = loss.cpu().numpy()` is kept, and computes nothing.
+    kept = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
+    return is_numpys and isinstance(statement, ast.Assign) and not kept
 
 
 def _is_asked_of(script: Script, node: ast.AST) -> bool:

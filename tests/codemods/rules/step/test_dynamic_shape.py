@@ -320,3 +320,33 @@ def train(model, x, optimizer):
     optimizer.step()
 """
     assert ((8, "XLA504") in findings(source)) is found
+
+
+@pytest.mark.parametrize(
+    ("turns", "inside", "behind", "found"),
+    [
+        ("for t in range(T):", "", "loss = pred.mean()\n        loss.backward()", False),
+        ("for t in times:", "", "pred.mean().backward()", False),
+        ("for t in range(T):", "print(im.mean().item())", "pred.mean().backward()", True),
+        ("for t in range(T):", "im.mean().backward()", "", True),
+        ("while pred.shape[1] < T:", "", "pred.mean().backward()", True),
+    ],
+)
+def test_what_grows_within_a_step_is_one_graph(
+    turns: str, inside: str, behind: str, found: bool
+) -> None:
+    source = (
+        "import torch\n"
+        "def train(model, loader, optimizer, T, times):\n"
+        "    model.cuda()\n"
+        "    for x in loader:\n"
+        "        x = x.cuda()\n"
+        "        pred = model(x)\n"
+        f"        {turns}\n"
+        "            im = model(x)\n"
+        "            pred = torch.cat((pred, im), 1)\n"
+        f"            {inside}\n"
+        f"        {behind}\n"
+        "        optimizer.step()\n"
+    )
+    assert ("XLA504" in {code for _, code in findings(source)}) is found

@@ -26,7 +26,7 @@ from ...inference.values import (
 from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
-from ...syntax import argument_for, unparsed
+from ...syntax import argument_for, statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss
@@ -265,12 +265,34 @@ def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     text = unparsed(node)
     if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
         return True
-    return (
-        depth == 0
-        and isinstance(node, ast.Name)
-        and function is not None
-        and _is_handed_a_loss(script, node, function)
-    )
+    if depth or not isinstance(node, ast.Name):
+        return False
+    if function is not None and _is_handed_a_loss(script, node, function):
+        return True
+    steps = [b.value for b in script.reaching(node) if not b.path]
+    return bool(steps) and all(_returns_a_loss(script, step) for step in steps)
+
+
+def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
+    """True for `optimizer.step(closure)` whose closure computes gradients of what it returns, which is what the step returns."""
+    if (
+        not isinstance(step, ast.Call)
+        or script.training.step(step, script.index.scope(step)) is None
+    ):
+        return False
+    for given in (*step.args, *(k.value for k in step.keywords)):
+        match given:
+            case (ast.Name() as called) | ast.Lambda(body=ast.Call(func=ast.Name() as called)):
+                function = script.value(called).definition
+            case _:
+                continue
+        if isinstance(function, ast.FunctionDef):
+            returned = [n.value for n in statements(function.body) if isinstance(n, ast.Return)]
+            return bool(returned) and all(
+                isinstance(value, ast.Name) and _is_backwarded(script, value, 1)
+                for value in returned
+            )
+    return False
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:
