@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .analysis.by_hand.written import as_written_by_hand
+from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
 from .analysis.devices.kept_branches import without_kept
 from .analysis.host_programs import without_training_on_the_host
@@ -261,13 +261,20 @@ def _findings(script: Script, options: Options) -> list[Finding]:
     found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
     found = without_left_steps(script, found, _OF_STEPS)
     if script.origin:
-        found += _dispatch_from(script.origin).run(script)
+        found += _found_of_origin(script)
     found = without_calls_in_torchscript(script, found)
     return _wanted(script, options, found)
 
 
 def _of_origin(script: Script, options: Options) -> list[Finding]:
-    return _wanted(script, options, _dispatch_from(script.origin).run(script))
+    return _wanted(script, options, _found_of_origin(script))
+
+
+def _found_of_origin(script: Script) -> list[Finding]:
+    found = _dispatch_from(script.origin).run(script)
+    if undecided(script):
+        return [f._replace(edits=(), safety=None) for f in found]
+    return found
 
 
 def _wanted(script: Script, options: Options, found: list[Finding]) -> list[Finding]:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from xla_migrate.ports import free_port
+
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES, environment, free_port
+from ..runtime.rehearsal import QUICK_COMPILES, environment
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

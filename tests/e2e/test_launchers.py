@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from xla_codemods.engine import migrate
+from xla_migrate.ports import free_port
 
 from .. import warm
-from ..runtime.rehearsal import SOURCE, free_port
+from ..runtime.rehearsal import SOURCE
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from xla_migrate.cli import main
+from xla_migrate.ports import free_port
 
-from ..runtime.rehearsal import QUICK_COMPILES, free_port
+from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, Fixture
 
 pytestmark = pytest.mark.e2e

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from xla_codemods.engine import Options, migrate
+from xla_migrate.ports import free_port
 
 from .. import warm
-from ..runtime.rehearsal import free_port
 from .torchrun import Ended, environment
 
 pytestmark = pytest.mark.e2e

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xla_migrate.ports import free_port
 from xla_migrate.verify.experiments.command import BOOT
 from xla_migrate.verify.observe.plan import VARIABLE, RunPlan
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES, free_port
+from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ROOT, Fixture, migrated
 
 

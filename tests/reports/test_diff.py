@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.reports.diff import difference
+from xla_migrate.reports.diff import difference, in_original
+from xla_migrate.results import Diagnostic
+
+ROW = Diagnostic("XLA101", "cuda-method", "is left", 1, 1, 1, 1, "error", "low", None)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,10 @@ def test_of_a_notebook_the_cells_are_compared() -> None:
     assert difference(book("a = 1\nb"), book("a = 2\nb"), "nb.ipynb").decode() == (
         "--- nb.ipynb:cell 2\n+++ nb.ipynb:cell 2\n@@ -1,2 +1,2 @@\n-a = 1\n+a = 2\n b\n"
     )
+
+
+def test_a_finding_on_a_changed_line_has_the_line_that_it_is_most_like() -> None:
+    old = b"import torch\ndef a(i): return torch.device('cuda')\ndef b(): return [torch.device(i) for i in x]\nend\n"
+    new = b"import torch\nimport xla\ndef a(i): return xla.device()\ndef b(): return [xla.device(i) for i in x]\nend\n"
+    rows = tuple(ROW.replace(line=line, end_line=line) for line in (2, 3, 4, 5))
+    assert [row.line for row in in_original(rows, old, new, "it.py")] == [2, 2, 3, 4]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from xla_migrate.ports import free_port
 
 from .. import warm
 
@@ -50,12 +51,6 @@ def compile_quickly() -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {QUICK_COMPILES}"
         (torch.ones(1, device=torch_xla.device()) + 1).tolist()
         os.environ["XLA_FLAGS"] = flags
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def run(script: str, count: int = 2, limit: float = 400, **env: str) -> list[dict[str, Any]]:

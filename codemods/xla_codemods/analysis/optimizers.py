@@ -45,11 +45,24 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
 
 
 def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
-    """What `.zero_grad()` is called on, as text, and what a loop goes through to name it."""
-    return frozenset(
-        (unparsed(call.func.value), _gone_through(file, call.func.value))
+    """What `.zero_grad()` is called on, as text, and what a loop goes through to name it; no models and engines.
+
+    Those are called, or take the loss: `engine.backward(loss)`.
+    """
+    found = [
+        (unparsed(call.func.value), call.func.value)
         for call, _ in file.index.calls_of("zero_grad")
         if isinstance(call.func, ast.Attribute)
+    ]
+    others = {
+        unparsed(call.func.value)
+        for call, _ in file.index.calls_of("backward")
+        if isinstance(call.func, ast.Attribute) and call.args
+    }
+    names = {text.rpartition(".")[2] for text, _ in found}
+    others |= {unparsed(call.func) for name in names for call, _ in file.index.calls_of(name)}
+    return frozenset(
+        (text, _gone_through(file, node)) for text, node in found if text not in others
     )
 
 

@@ -181,6 +181,13 @@ MODULES = frozenset(
         "torch.nn.functional",
         "torch.optim",
         "torch.utils.data",
+        "torch_xla.core.xla_model",
+        "torch_xla.debug.metrics",
+        "torch_xla.debug.profiler",
+        "torch_xla.distributed.parallel_loader",
+        "torch_xla.distributed.spmd",
+        "torch_xla.distributed.xla_multiprocessing",
+        "torch_xla.runtime",
         "apex.amp",
         "apex.optimizers",
     }
@@ -293,14 +300,17 @@ def _from_star(name: str, module: Scope) -> str | None:
 
 
 def _is_fallback(binding: Binding) -> bool:
-    """`autocast = None` beside an import of it, or its bare annotation: not another meaning."""
+    """`autocast = None` beside an import of it, also `xm, pl = None, None`, or its bare annotation: not another meaning."""
     if binding.how == "delete":
         return True
-    if binding.how != "assign" or binding.path:
+    if binding.how != "assign":
         return False
-    return binding.value is None or (
-        isinstance(binding.value, ast.Constant) and binding.value.value in (None, False)
-    )
+    value = binding.value
+    for index in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= index < len(value.elts):
+            return False
+        value = value.elts[index]
+    return value is None or (isinstance(value, ast.Constant) and value.value in (None, False))
 
 
 __all__ = [

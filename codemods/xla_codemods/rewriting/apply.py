@@ -46,17 +46,34 @@ _BLOCKS = (cst.Module, cst.IndentedBlock)
 _HOLE = "__hole_{}__"
 
 
+class _Indented(cst.CSTTransformer):
+    """Says how deep blocks are, which by default are as deep as the first one of the module that they come into."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
+        """A block that says nothing is indented by the unit."""
+        new = super().on_leave(original, updated)
+        if isinstance(new, cst.IndentedBlock) and new.indent is None:
+            return new.with_changes(indent=self.unit)
+        return new
+
+
 class Transformer(cst.CSTTransformer):
     """Applies `edits`, whose `ast` nodes are found through `nodes`.
 
     `outermost` is the block that holds the chunk's own statements: it may become empty, which `emptied` tells.
+    `unit` is by how much new blocks are indented.
     """
 
     def __init__(
-        self, edits: Iterable[Edit], nodes: Mapping[ast.AST, Node], outermost: Node
+        self, edits: Iterable[Edit], nodes: Mapping[ast.AST, Node], outermost: Node, unit: str
     ) -> None:
         super().__init__()
         self.nodes = nodes
+        self.unit = unit
         self.outermost = outermost
         self.emptied = False
         self.comments: list[str] = []  # what is left of an emptied chunk
@@ -184,7 +201,7 @@ class Transformer(cst.CSTTransformer):
         if holes:
             fill = Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
             module = module.visit(fill)
-        return list(module.body)
+        return list(module.visit(_Indented(self.unit)).body)
 
     def _add_argument(self, edit: AddArgument, call: cst.Call) -> cst.Call:
         added = cast(cst.Call, self._expression(f"f({edit.text})", edit.holes)).args[0]

@@ -24,6 +24,12 @@ class Fill(cst.CSTTransformer):
     ) -> cst.Attribute:
         return updated_node.with_changes(value=_atom(updated_node.value))
 
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        value = updated_node.value
+        if isinstance(original_node.value, cst.Name) and value is not original_node.value:
+            return updated_node.with_changes(value=_bare(value))
+        return updated_node
+
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         return updated_node.with_changes(func=_atom(updated_node.func))
 
@@ -55,6 +61,27 @@ class Fill(cst.CSTTransformer):
         return updated_node.with_changes(
             body=_branch(updated_node.body), test=_branch(updated_node.test)
         )
+
+
+_BARE_IN_CALLS = (
+    cst.BinaryOperation,
+    cst.BooleanOperation,
+    cst.Comparison,
+    cst.IfExp,
+    cst.Subscript,
+    cst.UnaryOperation,
+)
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An argument without its parentheses: those of the call do. `f(x / 2)`, of `(x / 2).item()`."""
+    match node:
+        case cst.BaseExpression(
+            lpar=[cst.LeftParen(whitespace_after=cst.SimpleWhitespace())],
+            rpar=[cst.RightParen(whitespace_before=cst.SimpleWhitespace())],
+        ) if isinstance(node, _BARE_IN_CALLS):
+            return node.with_changes(lpar=[], rpar=[])
+    return node
 
 
 _ATOMS = (

@@ -82,7 +82,8 @@ def _rewrite_chunk(source: Source, chunk: Chunk) -> _Done:
         raise _NotGivenBack("libcst would change its white space")
     block = cast(cst.CSTNode, module.body[0].body if wrapped.depth else module)
     nodes = pair(chunk.owners, block, _named(chunk.edits), header=chunk.header)
-    transformer = Transformer(chunk.edits, nodes, outermost=block)
+    unit = "\t" if "\t" in indentation(wrapped.text) else "    "
+    transformer = Transformer(chunk.edits, nodes, outermost=block, unit=unit)
     code = module.visit(transformer).code
     if transformer.emptied:
         indent = indentation(wrapped.text)

@@ -36,12 +36,12 @@ def in_original(
 ) -> tuple[Diagnostic, ...]:
     """Findings in `new` with the lines of `old`: what `--diff` reports is in a file that stays as it is.
 
-    A finding on a line that the diff changes has the first line of what that takes the place of.
+    A finding on a line that the diff changes has the line that this one is most like, of those that it takes the place of.
     """
     if not rows:
         return rows
     before, after = _texts(old, path), _texts(new, path)
-    maps = {cell: _old_lines(before.get(cell, b""), text) for cell, text in after.items()}
+    maps = {cell: _Lines(before.get(cell, b""), text) for cell, text in after.items()}
     return tuple(_moved(row, maps[row.cell]) for row in rows)
 
 
@@ -53,20 +53,36 @@ def _texts(data: bytes, path: str) -> dict[int | None, bytes]:
     return {cell: text.encode() for cell, text in Notebook(data).all_texts().items()}
 
 
-def _old_lines(old: bytes, new: bytes) -> list[tuple[int, bool]]:
-    """For each line of `new` its number in `old`, and whether it is the same line."""
-    before, after = old.splitlines(), new.splitlines()
-    found: list[tuple[int, bool]] = []
-    codes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    for tag, start, _, first, last in codes:
-        for k in range(last - first):
-            same = tag == "equal"
-            found.append((start + k + 1 if same else min(start + 1, len(before)), same))
-    return found
+class _Lines:
+    """Which line of the old text one of the new is, or takes the place of."""
+
+    def __init__(self, old: bytes, new: bytes) -> None:
+        self.before, self.after = old.splitlines(), new.splitlines()
+        matcher = difflib.SequenceMatcher(None, self.before, self.after, autojunk=False)
+        self.codes = matcher.get_opcodes()
+
+    def old(self, line: int) -> tuple[int, bool]:
+        """Its number in the old text, and whether it is the same line."""
+        for tag, start, end, first, last in self.codes:
+            if first < line <= last:
+                if tag == "equal":
+                    return start + line - first, True
+                likest = max(
+                    range(start, end), key=lambda k: self._likeness(k, line), default=start
+                )
+                return min(likest + 1, len(self.before)), False
+        return line, True
+
+    def _likeness(self, old: int, line: int) -> float:
+        one, other = (
+            self.before[old].decode(errors="replace"),
+            self.after[line - 1].decode(errors="replace"),
+        )
+        return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _moved(row: Diagnostic, lines: list[tuple[int, bool]]) -> Diagnostic:
-    line, same = lines[row.line - 1] if row.line <= len(lines) else (row.line, True)
+def _moved(row: Diagnostic, lines: _Lines) -> Diagnostic:
+    line, same = lines.old(row.line)
     if not same:
         return row.replace(line=line, column=1, end_line=line, end_column=1)
     return row.replace(line=line, end_line=line + row.end_line - row.line)

@@ -87,3 +87,31 @@ LOADER = "import torch\nfrom torch.utils.data import DataLoader\n"
 )  # fmt: skip
 def test_lines_and_comments_around_an_argument_that_goes(before: str, after: str) -> None:
     assert migrated(f"{LOADER}{before}\n") == f"{LOADER}{after}\n"
+
+
+@pytest.mark.parametrize("unit", ["    ", "\t", "  "])
+def test_a_block_that_comes_in_is_one_deeper(unit: str) -> None:
+    """However deep the method is in which it comes."""
+    before = (
+        "import torch\n"
+        "from torch.utils.checkpoint import set_device_states\n"
+        "class Block(torch.nn.Module):\n"
+        "    def again(self, *args):\n"
+        "        if self.training:\n"
+        "            set_device_states(self.devices, self.states)\n"
+        "        return self.net(*args)\n"
+    )
+    after = migrated(before.replace("    ", unit)).splitlines()
+    at = next(k for k, text in enumerate(after) if "for state in" in text)
+    loop, inside = after[at], after[at + 1]
+    depth = len(loop) - len(loop.lstrip())
+    assert inside.startswith(loop[:depth])
+    assert inside[depth] in " \t"
+    assert len(inside) - len(inside.lstrip()) - depth == (1 if unit == "\t" else 4)
+    compile("\n".join(after), "after", "exec")
+
+
+def test_a_line_before_a_class_leaves_it_its_blank_lines() -> None:
+    before = "from pytorch_lightning import Trainer\n\n\nclass Mine(Trainer):\n    pass\n"
+    after = migrated(before)
+    assert "\n\n\nxla.patch_lightning()\n\n\nclass Mine(Trainer):\n" in after

@@ -70,6 +70,15 @@ x = torch.tensor([rank + 1.0]).to(xla.xla_device())
 report("ops", [xla.all_reduced(x, op).item() for op in ("sum", "mul", "min", "max")])
 report("scaled", xla.all_reduced(x, "sum", scale=0.5).item())
 report("kept", x.item())
+several = [x.clone(), torch.full((2, 2), rank + 1.0).to(x.device), torch.tensor([rank + 1]).to(x.device)]
+same = xla.all_reduced(several[:2], "sum", scale=0.5) , xla.all_reduced(tuple(several[2:]), "sum")
+assert same[0][0] is several[0] and same[1][0] is several[2]
+xla.all_reduced([], "sum")
+xla.mark_step()
+report("several", [t.flatten().tolist() for t in several])
+largest = [x.clone()]
+xla.all_reduced(largest, "max", scale=2.0)
+report("largest", largest[0].item())
 report("gathered", xla.all_gathered(x).tolist())
 report("sum", xla.mesh_reduce("sum", {"n": rank + 1, "t": x}, lambda all: [sum(a["n"] for a in all), all[1]["t"].item()]))
 xla.master_print("first", rank)
@@ -87,6 +96,8 @@ report("written", os.path.exists(path))
     assert first["ops"] == second["ops"] == [3.0, 2.0, 1.0, 2.0]
     assert first["scaled"] == 1.5
     assert (first["kept"], second["kept"]) == (1.0, 2.0)
+    assert first["several"] == second["several"] == [[1.5], [1.5] * 4, [3]]
+    assert first["largest"] == 4.0
     assert first["gathered"] == second["gathered"] == [1.0, 2.0]
     assert first["sum"] == second["sum"] == [3, 2.0]
     assert first["weights"] == second["weights"]

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from xla_migrate.ports import free_port
+
 from ...e2e.fixtures import ALL, ROOT
-from ..rehearsal import free_port
 from . import building
 from .training import TOLERANCE, Environment, difference, train
 

@@ -13,43 +13,44 @@ from xla_migrate.runtime.patches import equal_shapes
 
 
 @pytest.fixture
-def asked(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The operands whose common shape was worked out."""
+def worked_out(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The operands whose result was worked out in Python."""
     seen: list[Any] = []
-    broadcast = registrations._broadcast_shapes
+    for name in ("_prim_elementwise_meta", "_broadcast_shapes"):
+        function = getattr(registrations, name)
 
-    def counted(*shapes: Any) -> Any:
-        seen.append(shapes)
-        return broadcast(*shapes)
+        def counted(*args: Any, function: Any = function, **kwargs: Any) -> Any:
+            seen.append(args)
+            return function(*args, **kwargs)
 
-    monkeypatch.setattr(registrations, "_broadcast_shapes", counted)
+        monkeypatch.setattr(registrations, name, counted)
     return seen
 
 
-def sgd(device: torch.device) -> torch.Tensor:
-    x, y = torch.ones(2, 3).to(device), torch.full((2, 3), 2.0).to(device)
-    x.mul_(0.5).add_(y, alpha=-0.25)
-    return x
+def adam(device: torch.device) -> torch.Tensor:
+    x, y, z = (torch.full((2, 3), n).to(device) for n in (1.0, 2.0, 4.0))
+    x.lerp_(y, 0.5).addcmul_(y, z, value=0.25).addcdiv_(y, z, value=-1.0)
+    return x.mul_(0.5).add_(y, alpha=-0.25)
 
 
-def test_torch_works_out_the_shapes_of_equal_operands(
-    device: torch.device, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_torch_works_out_the_results_of_equal_operands(
+    device: torch.device, worked_out: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registrations, "check_inplace_broadcast", equal_shapes._check)
-    sgd(device)
-    assert len(asked) == 2
+    monkeypatch.setattr(equal_shapes, "_fit", lambda *args: False)
+    assert adam(device).tolist() == [[1.0] * 3] * 2
+    assert len(worked_out) > 3
 
 
-def test_equal_shapes_and_numbers_fit(device: torch.device, asked: list[Any]) -> None:
-    assert sgd(device).tolist() == [[0.0] * 3] * 2
-    assert asked == []
+def test_equal_operands_and_numbers_fit(device: torch.device, worked_out: list[Any]) -> None:
+    assert adam(device).tolist() == [[1.0] * 3] * 2
+    assert worked_out == []
 
 
-def test_other_shapes_are_asked(device: torch.device, asked: list[Any]) -> None:
+def test_other_shapes_are_asked(device: torch.device, worked_out: list[Any]) -> None:
     x = torch.ones(2, 3).to(device)
     x.add_(torch.arange(3.0).to(device))
     assert x.tolist() == [[1.0, 2.0, 3.0]] * 2
-    assert len(asked) == 1
+    assert worked_out
     for wrong in (torch.ones(2), torch.ones(4, 2, 3)):
         with pytest.raises(RuntimeError):
             x.add_(wrong.to(device))
@@ -57,38 +58,13 @@ def test_other_shapes_are_asked(device: torch.device, asked: list[Any]) -> None:
     assert x.tolist() == [[1.0, 2.0, 3.0]] * 2
 
 
-@pytest.fixture
-def worked_out(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The operands whose result was worked out in Python."""
-    seen: list[Any] = []
-    meta = registrations._prim_elementwise_meta
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        seen.append(args)
-        return meta(*args, **kwargs)
-
-    monkeypatch.setattr(registrations, "_prim_elementwise_meta", counted)
-    return seen
-
-
-def adam(device: torch.device) -> torch.Tensor:
-    x, y, z = (torch.full((2, 3), n).to(device) for n in (1.0, 2.0, 4.0))
-    return x.lerp_(y, 0.5).addcmul_(y, z, value=0.25).addcdiv_(y, z, value=-1.0)
-
-
-def test_torch_works_out_the_results_of_equal_operands(
-    device: torch.device, worked_out: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registrations, "elementwise_meta", equal_shapes._elementwise)
-    assert adam(device).tolist() == [[3.0] * 3] * 2
-    assert len(worked_out) == 3
-
-
-def test_equal_operands_have_a_result_like_the_first(
-    device: torch.device, worked_out: list[Any]
-) -> None:
-    assert adam(device).tolist() == [[3.0] * 3] * 2
-    assert worked_out == []
+def test_integers_take_no_fractions(device: torch.device) -> None:
+    """Nor do they on CUDA; operands of one shape, and numbers."""
+    for other in (0.5, torch.full((3,), 0.5).to(device)):
+        with pytest.raises(RuntimeError):
+            torch.arange(3).to(device).add_(other)
+    with pytest.raises(RuntimeError):
+        torch.arange(3).to(device).addcdiv_(torch.arange(3).to(device), torch.arange(3).to(device))
 
 
 @pytest.mark.parametrize(
@@ -99,14 +75,51 @@ def test_equal_operands_have_a_result_like_the_first(
         torch.arange(6.0).reshape(3, 2).t(),
         torch.ones(2, 3, dtype=torch.float64),
         torch.arange(6).reshape(2, 3),
+        torch.tensor([[True, False, True]] * 2),
     ],
-    ids=["broadcast", "number", "transposed", "other type", "integers"],
+    ids=["broadcast", "number", "transposed", "other type", "integers", "truths"],
 )
 def test_results_of_other_operands_are_those_of_the_host(
-    device: torch.device, worked_out: list[Any], other: torch.Tensor
+    device: torch.device, other: torch.Tensor
 ) -> None:
     x = torch.full((2, 3), 2.0)
-    expected = torch.addcmul(x, other, other)
-    found = torch.addcmul(x.to(device), other.to(device), other.to(device))
-    assert found.dtype == expected.dtype
-    assert found.cpu().tolist() == expected.tolist()
+    ours = x.to(device)
+    for tensor, given in ((x, other), (ours, other.to(device))):
+        tensor.mul_(given).addcmul_(given, given).add_(given)
+    assert ours.dtype == x.dtype
+    assert ours.cpu().tolist() == x.tolist()
+
+
+def _operands(operation: Any) -> list[Any]:
+    """Tensors and numbers as it takes them."""
+    kinds = [str(a.type) for a in operation._schema.arguments if not a.has_default_value()]
+    made = torch.linspace(0.2, 0.8, 6).reshape(2, 3)
+    kinds += ["Number"] if operation.name() == "aten::clamp_" else []
+    return [made.clone() if kind == "Tensor" else 1 if kind == "int" else 0.5 for kind in kinds]
+
+
+def test_each_operation_gives_what_it_does_on_the_host(device: torch.device) -> None:
+    ours, expected, names = [], [], []
+    for operation in equal_shapes.computed_in_place():
+        given = _operands(operation)
+        moved = [x.to(device) if isinstance(x, torch.Tensor) else x for x in given]
+        try:
+            operation(*given)
+        except (RuntimeError, NotImplementedError):  # none of floats
+            continue
+        if operation.name() == "aten::xlogy_.Scalar_Other":  # torch_xla does not take it
+            continue
+        ours.append(operation(*moved))
+        expected.append(given[0])
+        names.append(operation.name())
+    assert len(names) > 80
+    for name, one, other in zip(names, torch.stack(ours).cpu(), expected, strict=True):
+        torch.testing.assert_close(
+            one, other, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+def test_torch_does_not_say_that_these_go_element_by_element() -> None:
+    for name in equal_shapes.UNTAGGED:
+        operation = getattr(torch.ops.aten, name.partition("::")[2])
+        assert torch.Tag.pointwise not in operation.default.tags

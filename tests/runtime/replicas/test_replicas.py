@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from xla_migrate.ports import free_port
+
 from .. import rehearsal
 
 SCRIPT = r"""
@@ -308,7 +310,7 @@ def test_launch_rehearses_a_process_for_each_device_of_the_cpu(tmp_path: Path) -
     """The script says itself where they meet."""
     script = tmp_path / "script.py"
     script.write_text(LAUNCHED)
-    more = {"CPU_NUM_DEVICES": "2", "PORT": str(rehearsal.free_port())}
+    more = {"CPU_NUM_DEVICES": "2", "PORT": str(free_port())}
     ended = subprocess.run(
         [sys.executable, str(script)],
         env=rehearsal.environment(**more),

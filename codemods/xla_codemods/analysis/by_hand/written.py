@@ -63,6 +63,30 @@ def _is_written_by_hand(script: Script) -> bool:
     return any(_dotted(n, homes) in _NAMES for n in uses) and not uses_accelerate(script)
 
 
+def undecided(script: Script) -> list[ast.Attribute | ast.Name]:
+    """What looks like torch_xla's and may be something else, first of each name: `xm` is a class of the file's, too."""
+    return script.cached(_undecided)
+
+
+def _undecided(script: Script) -> list[ast.Attribute | ast.Name]:
+    if not is_written_by_hand(script):
+        return []
+    homes = _imports(walk(script.tree))
+    found: dict[str, ast.Attribute | ast.Name] = {}
+    for kind in (ast.Attribute, ast.Name):
+        for node, scope in script.index.of(kind):
+            name = _dotted(node, homes)
+            if name in _NAMES and script.dotted(node, scope) is None:
+                found.setdefault(_root(node), node)
+    return list(found.values())
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def as_written_by_hand(
     script: Script, found: list[Finding], of_any_training: frozenset[str]
 ) -> list[Finding]:
@@ -77,7 +101,7 @@ def as_written_by_hand(
     if not found or not is_written_by_hand(script):
         return found
     kept = [f for f in found if f.code not in of_any_training]
-    if script.origin:
+    if script.origin and not undecided(script):
         return kept
     if not script.trains and not any(f.edits for f in found):
         kept = [f for f in kept if f.code != _NOTE]  # nothing is withheld that it would explain

@@ -32,9 +32,15 @@ RUNNERS = {
     "os.spawnv": 2,
     "os.spawnvp": 2,
     "asyncio.create_subprocess_shell": 0,
+    "invoke.run": 0,
+    "pexpect.run": 0,
+    "pexpect.spawn": 0,
 }
 # What runs a command whose words are its arguments, from this number on.
 RUNNERS_OF_WORDS = {"asyncio.create_subprocess_exec": 0, "os.execlp": 1, "os.execl": 1}
+# Methods of what task runners hand to a function, and of IPython's shell, that run a command.
+METHODS = ("run", "sudo", "local", "system", "getoutput")
+_TASK_RUNNERS = ("invoke", "fabric", "nox")
 _MOST_HANDS = 3  # through which a command comes
 
 
@@ -70,6 +76,43 @@ def commands_of(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
         yield from _given(script, given, _MOST_HANDS)
 
 
+def commands_of_method(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
+    """The commands that `call` runs, where it is `ctx.run(...)` of a task of invoke or nox, or `get_ipython().system(...)`."""
+    if not isinstance(call.func, ast.Attribute) or not call.args:
+        return
+    home = _task_runner(script, call.func.value)
+    if home == "nox":
+        yield from _listed(script, call.args)
+    elif home or _is_of_ipython(script, call.func.value):
+        yield from _given(script, call.args[0], _MOST_HANDS)
+
+
+def _task_runner(script: Script, owner: ast.expr) -> str:
+    """The library of which `owner` is the context: `@task def train(ctx)`, `@nox.session def train(session)`, `ctx: Context`."""
+    found = script.index.scope(owner).find(owner.id) if isinstance(owner, ast.Name) else None
+    for binding in found[1] if found is not None else ():
+        function = script.function(owner)
+        if binding.how == "parameter" and isinstance(function, ast.FunctionDef):
+            said = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
+            said += [a.annotation for a in function.args.args if a.annotation is not None]
+        else:
+            value = binding.value
+            said = [value.func] if isinstance(value, ast.Call) else []
+        for node in said:
+            home = (script.dotted(node, script.module) or "").partition(".")[0]
+            if home in _TASK_RUNNERS:
+                return home
+    return ""
+
+
+def _is_of_ipython(script: Script, owner: ast.expr) -> bool:
+    """`get_ipython()`, also by a name for it."""
+    if isinstance(owner, ast.Name):
+        values = [b.value for b in script.reaching(owner)]
+        return any(v is not None and _is_of_ipython(script, v) for v in values if v is not owner)
+    return isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith("get_ipython")
+
+
 def _given(script: Script, node: ast.expr, hands: int) -> Iterator[PythonCommand]:
     match node:
         case ast.List() | ast.Tuple():
@@ -82,6 +125,10 @@ def _given(script: Script, node: ast.expr, hands: int) -> Iterator[PythonCommand
             yield from _given(script, text, hands)
         case ast.Call(args=[text, *_]) if script.dotted(node.func) == "shlex.split":
             yield from _given(script, text, hands)
+        case ast.Call() if hands and (function := script.value(node.func).definition) is not None:
+            for statement in walk(function) if isinstance(function, ast.FunctionDef) else ():
+                if isinstance(statement, ast.Return) and statement.value is not None:
+                    yield from _given(script, statement.value, hands - 1)
         case ast.IfExp(body=body, orelse=orelse):
             yield from _given(script, body, hands)
             yield from _given(script, orelse, hands)

@@ -12,6 +12,7 @@ from ..syntax import keyword, unparsed
 
 if TYPE_CHECKING:
     from ..index import Index
+    from ..parsed_file import ParsedFile
     from .callees import View
 
 Given = tuple[ast.expr, Scope]
@@ -64,6 +65,21 @@ def _options(name: str, view: View) -> Iterator[Given]:
                 yield ast.copy_location(ast.Constant(0), call), scope
             elif default is not None:
                 yield default, scope
+
+
+def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` is, or may be, the default of an option that is a text: `add_argument("--device", default=node)`."""
+    around = script.parent(node)
+    while isinstance(around, (ast.IfExp, ast.BoolOp)):
+        around = script.parent(around)
+    call = script.parent(around) if isinstance(around, ast.keyword) else None
+    if not isinstance(call, ast.Call) or getattr(around, "arg", "") != "default":
+        return False
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    kind = keyword(call, "type")
+    return name in {"add_argument", "option"} and (
+        kind is None or (isinstance(kind, ast.Name) and kind.id == "str")
+    )
 
 
 def entries(node: ast.Attribute | ast.Subscript, scope: Scope, view: View) -> Iterator[Given]:

@@ -69,8 +69,13 @@ class Callers:
         return any(_hands_a_tensor(call) for call in calls if _is_in_a_step(call))
 
     def is_called_in_a_loop(self, function: FunctionNode, owner: str) -> bool:
-        """True if another module calls `function` in each turn of a loop; a method of a class by its name."""
+        """True if another module calls `function` in each turn of a loop; a method of a class by its name.
+
+        Also from a function that it calls in a loop itself.
+        """
         self.project.asked = True
+        if owner and function.name in CALLED_AS_INSTANCE:
+            return any(_is_repeated(call.node, call.home) for call in self.of(function, owner))
         for other in sorted(self.modules.importers.get(self.path, ())):
             index = self.modules.whole(other) if self._speaks_of(function.name, other) else None
             if index is None:
@@ -82,7 +87,7 @@ class Callers:
                     (call.node, call.scope) for call in self._calls_of(function.name, other, index)
                 )
             )
-            if any(_is_in_a_loop(call, index) for call, _ in calls):
+            if any(_is_repeated(call, index) for call, _ in calls):
                 return True
             if owner and any(_is_in_a_loop(c, index) for c in handed_to(function.name, index)):
                 return True
@@ -163,6 +168,18 @@ def _is_in_a_loop(node: ast.AST, index: Index) -> bool:
             return False
         child, current = current, index.parents.get(current)
     return False
+
+
+def _is_repeated(call: ast.AST, index: Index) -> bool:
+    """True if `call` runs in each turn of a loop, or of one that calls the function around it."""
+    if _is_in_a_loop(call, index):
+        return True
+    around: ast.AST | None = call
+    while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        around = index.parents.get(around)
+    return around is not None and any(
+        _is_in_a_loop(outer, index) for outer, _ in index.calls_of(around.name)
+    )
 
 
 def _is_beside_a_backward(call: Call) -> bool:

@@ -136,6 +136,12 @@ class Feeding:
         """True if a device loader is iterated already."""
         return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
 
+    def is_called_a_loader(self, driver: Driver) -> bool:
+        """True if `driver` is a data loader, or is called one."""
+        if self.script.value(driver.node, driver.scope).has(LOADER):
+            return True
+        return is_called_a_loader(ast.unparse(driver.node).rpartition(".")[2])
+
     def is_loader(self, loop: LoopEffects, driver: Driver) -> bool:
         """True if `driver` is a data loader, or unknown but called one, or fed to a model by `loop`."""
         value = self.script.value(driver.node, driver.scope)
@@ -147,7 +153,7 @@ class Feeding:
             return False  # a list or dict of this file's
         if loop.effects & {BACKWARD, STEP, FORWARD}:
             return True
-        return is_called_a_loader(ast.unparse(driver.node).rpartition(".")[2])
+        return self.is_called_a_loader(driver)
 
     def wraps(self, loop: LoopEffects, driver: Driver) -> bool:
         """True if a device loader is to be put around `driver`: its batches are moved to the device in the loop,

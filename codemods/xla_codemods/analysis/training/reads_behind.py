@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import walk
-from .host_reads.fetching import made_later
+from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
 from .training import FORWARD, MARK, Loop
 
@@ -73,11 +73,38 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     """True if `statement` fetches a tensor: `.item()` and its like, `print(loss)`, `float(loss)`, saving; not what XLA503
     has read later.
     """
-    found = [node for node in _now(script, statement) if _fetches(script, node)]
+    nodes = list(_now(script, statement))
+    left = script.cached(_left)
+    if any(node in left or _is_of_a_reader(script, node) for node in nodes):
+        return True
+    found = [node for node in nodes if _fetches(script, node)]
     if not found or not script.reads_later or has_replicas(script):
         return bool(found)  # with several replicas what is read later is launched by itself, too
     later = made_later(script)
     return not all(any(inside in later for inside in walk(node)) for node in found)
+
+
+def _is_of_a_reader(script: Script, node: ast.AST) -> bool:
+    """True if `node` calls a function or method of this file in which XLA503 leaves a read of each step."""
+    readers = script.cached(_readers)
+    if not readers or not isinstance(node, ast.Call):
+        return False
+    function: ast.AST | None = script.value(node.func).definition
+    if function not in readers:
+        function = script.local_method(node.func, script.index.scope(node))
+    return function in readers
+
+
+def _readers(script: Script) -> frozenset[ast.AST]:
+    around = (script.function(node) for node in script.cached(_left))
+    return frozenset(function for function in around if function is not None)
+
+
+def _left(script: Script) -> frozenset[ast.AST]:
+    """What XLA503 finds in each step, and does not read later; what it does is launched, too, where there are replicas."""
+    every = script.reads_later and has_replicas(script)
+    found = (read for read in reads_in_turns(script) if read.in_a_step)
+    return frozenset(read.node for read in found if every or not read.outcome.edits)
 
 
 def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..devices.specs import last_name
+from ..frameworks.hooks import called_in_steps
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
@@ -40,8 +42,8 @@ class Turn(NamedTuple):
 
 
 def turns(script: Script) -> tuple[Turn, ...]:
-    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
-    modules compute.
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, what
+    modules compute, and what frameworks call.
     """
     return script.cached(_turns)
 
@@ -55,7 +57,13 @@ def _turns(script: Script) -> tuple[Turn, ...]:
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
-    return tuple(found)
+    return (*found, *of_frameworks(script))
+
+
+def of_frameworks(script: Script) -> tuple[Turn, ...]:
+    """The functions that a framework's own loop calls."""
+    functions = called_in_steps(script)
+    return tuple(Turn(f, f.body) for f in sorted(functions, key=lambda f: f.lineno))
 
 
 def _stepping(script: Script) -> list[ast.FunctionDef]:
@@ -71,6 +79,7 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
         if _is_called_in_a_loop(script, function.name)
         or _is_callable_in_a_loop(script, function)
         or _is_called_in_a_loop_elsewhere(script, function)
+        or _is_a_step_for_others(script, function)
     ]
     work = list(found)
     while work:
@@ -87,10 +96,14 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     return sorted(found, key=lambda function: function.lineno)
 
 
-def _is_called_in_a_loop(script: Script, name: str) -> bool:
+def _is_called_in_a_loop(script: Script, name: str, hops: int = 1) -> bool:
+    """Also from functions that are, so many `hops` away."""
     calls = [call for call, _ in script.index.calls_of(name)]
     calls += handed_to(name, script.index)
-    return any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call))
+    if any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call)):
+        return True
+    around = {f.name for call in calls if isinstance(f := script.function(call), ast.FunctionDef)}
+    return hops > 0 and any(_is_called_in_a_loop(script, outer, hops - 1) for outer in around)
 
 
 def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) -> bool:
@@ -100,6 +113,32 @@ def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) ->
         return False
     owner = around.name if isinstance(around, ast.ClassDef) else ""
     return script.callers.is_called_in_a_loop(function, owner)
+
+
+def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
+    """A whole step, from loss to update: that nothing here calls (`agent.update(batch)`), or that is handed its loss."""
+    effects = script.training.function_effects(function)
+    if not effects >= {STEP, BACKWARD} or function.name.startswith("test"):
+        return False
+    handed = {arg.arg for arg in (*function.args.posonlyargs, *function.args.args)}
+    for call, _ in script.index.calls_of("backward"):
+        names = {n.id for n in walk(call.func) if isinstance(n, ast.Name)}
+        if names & handed and script.function(call) is function:
+            return True
+    return not _is_named(script, function)
+
+
+def _is_named(script: Script, function: ast.FunctionDef) -> bool:
+    """True if this project calls `function`, or an object of the class whose `__call__` it is, or hands it on."""
+    owner, name = script.parent(function), function.name
+    if name == "__call__" and isinstance(owner, ast.ClassDef):
+        name = owner.name
+    index, project = script.index, script.project
+    if any(node.id == name for node, _ in index.of(ast.Name)):
+        return True
+    if any(node.attr == name for node, _ in index.of(ast.Attribute)):
+        return True
+    return project is not None and (project.wants(name) or project.uses_attribute(name))
 
 
 def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
@@ -149,14 +188,15 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
             continue  # a function that the index has passed over
         for node in _always(script, turn, seen):
             yield node, turn
-            function = None
+            functions: list[FunctionNode | None] = []
             if isinstance(node, ast.Call):
-                function = _called(script, node)
+                functions = [_called(script, node), *_handed_on(script, node)]
             elif isinstance(node, ast.Attribute) and node.attr in properties:
-                function = _computed(script, node, properties[node.attr])
-            if function is not None and function not in known:
-                known.add(function)
-                work.append(Turn(function, function.body))
+                functions = [_computed(script, node, properties[node.attr])]
+            for function in functions:
+                if function is not None and function not in known:
+                    known.add(function)
+                    work.append(Turn(function, function.body))
 
 
 def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
@@ -213,6 +253,19 @@ def _called(script: Script, call: ast.Call) -> FunctionNode | None:
     return script.local_method(call.func, scope)
 
 
+def _handed_on(script: Script, call: ast.Call) -> Iterator[FunctionNode | None]:
+    """The methods that a method of the same object is handed, to call them: `self.with_autocast(self.distill, outputs)`."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="self")):
+            scope = script.index.scope(call)
+        case _:
+            return
+    for given in (*call.args, *(k.value for k in call.keywords)):
+        match given:
+            case ast.Attribute(value=ast.Name(id="self")):
+                yield script.local_method(given, scope)
+
+
 def _is_occasional(
     script: Script, node: ast.AST, parent: ast.AST, blocks: dict[tuple[ast.If, bool], bool]
 ) -> bool:
@@ -238,7 +291,17 @@ def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
     block = node.body if is_body else node.orelse
     if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
         return True
+    if _is_exceptional(node.test, is_body):
+        return True
     return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+
+
+def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
+    """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_body = test.operand, not is_body
+    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:

@@ -166,12 +166,23 @@ def _read(script: Script, node: ast.expr, name: str, *, raises: bool) -> Finding
 
 
 def _set(script: Script, node: ast.expr, name: str) -> Finding:
-    advice = ": remove it"
+    said = "has no effect on XLA: remove it"
     if name.endswith("VISIBLE_DEVICES"):
-        advice = ": use NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
-    return RULE.finding(
-        script, node, f"`{name}` has no effect on XLA{advice}", severity=INFO, effort=LOW
-    )
+        said = "has no effect on XLA: use NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
+        if _hides_all(script, node):
+            said = "hides no XLA device: to compute on the CPU set PJRT_DEVICE=CPU"
+    return RULE.finding(script, node, f"`{name}` {said}", severity=INFO, effort=LOW)
+
+
+def _hides_all(script: Script, node: ast.expr) -> bool:
+    """True if the variable that `node` sets becomes "-1" or empty."""
+    around = script.parent(node)
+    given: ast.AST | None = getattr(around, "value", None)  # of an assignment, of a keyword
+    if isinstance(node, ast.Call):
+        given = node.args[1] if len(node.args) > 1 else None
+    elif isinstance(around, ast.Dict) and node in around.keys:
+        given = around.values[around.keys.index(node)]
+    return isinstance(given, ast.Constant) and given.value in {"", "-1"}
 
 
 def _is_cuda(name: str) -> bool:

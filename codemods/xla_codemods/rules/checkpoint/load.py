@@ -96,7 +96,9 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
     if is_cpu(location) or not (script.trains or script.runs_accelerated):
         return
-    if _is_surely_cpu(script, location, scope) or _loads_samples(script, call):
+    if _is_surely_cpu(script, location, scope):
+        return
+    if (location is None or _is_none(location)) and _loads_samples(script, call):
         return
     if location is None and _was_just_saved(script, call):
         return
@@ -224,7 +226,7 @@ def _makes_a_lightning_module(script: Script, call: ast.Call, scope: Scope) -> b
 
 
 def _loads_samples(script: Script, call: ast.Call) -> bool:
-    """In a dataset: its worker processes must not touch the device."""
+    """In a dataset: its worker processes must not touch the device, which a file of samples does not ask for."""
     for ancestor in script.ancestors(call):
         if isinstance(ancestor, ast.ClassDef):
             scope = script.index.scope(ancestor)

@@ -54,7 +54,9 @@ from ...analysis.inference.values import (
     DEVICE,
     HOST,
     LOADER,
+    MODULE,
     NUMBER,
+    OPTIMIZER,
     STRING,
 )
 from ...analysis.nodes import walk
@@ -92,6 +94,7 @@ _DEEPEST = 4  # functions from what is saved to what is loaded
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
 )
+_OPT = Pattern(r"(?:^|\.)opts?\b")  # options have no `state_dict`: these are optimizers
 _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
 
@@ -173,6 +176,10 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "state_dict":
         assert isinstance(node.func, ast.Attribute)
         node = node.func.value  # `vocab["words"].state_dict()`
+        if script.value(node, scope).kinds & {MODULE, OPTIMIZER} or _OPT.search(unparsed(node)):
+            return False
+    elif kinds & {MODULE, OPTIMIZER}:
+        return False
     while isinstance(node, ast.Subscript):
         node = node.value
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -29,6 +29,16 @@ Arguments that are collected in a dict first:
      return DataLoader(dataset, **options)
 ```
 
+What another package makes is told not to pin, since its default is not known here:
+
+```diff
+ from torchrl.data import TensorDictReplayBuffer
+
+ def make(storage):
+-    return TensorDictReplayBuffer(storage=storage, pin_memory=True)
++    return TensorDictReplayBuffer(storage=storage, pin_memory=False)
+```
+
 A method of that name of something else, and a loader that does not pin, stay:
 
 ```python
@@ -48,6 +58,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference import library_types
 from ...analysis.inference.values import LOADER, TENSOR
 from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Replace, remove
@@ -110,6 +121,13 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
                 f"`{argument.arg}` is for CUDA and has no use on XLA: leave it out",
                 edit,
             )
+        elif argument.arg == "pin_memory" and _is_of_a_library(script, call, scope):
+            yield RULE.finding(
+                script,
+                argument,
+                "pinned memory has no use on XLA, and fails without CUDA: switch it off",
+                Replace(argument.value, "False"),
+            )
 
 
 @RULE.node(ast.Dict)
@@ -160,6 +178,15 @@ def _takes_pinning(script: Script, call: ast.Call, scope: Scope) -> bool:
     }:
         return bool(names & _LOADER_ARGUMENTS) or names <= _ARGUMENTS
     return False
+
+
+def _is_of_a_library(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """True for a call of what another package has, and of which no more is known: torchrl's replay buffers, dgl's loaders."""
+    dotted = script.dotted(call.func, scope)
+    root = (dotted or "").partition(".")[0]
+    if dotted is None or not root or root in {"torch", library_types.RUNTIME.partition(".")[0]}:
+        return False
+    return script.project is None or not script.project.has(dotted)
 
 
 def _is_spread(script: Script, node: ast.Dict) -> bool:

@@ -58,8 +58,10 @@ from ...analysis.devices.availability import (
 )
 from ...analysis.devices.kernels import chooses_kernels
 from ...analysis.devices.literal_context import is_for_an_engine
+from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
+from ...analysis.syntax import unparsed
 from ...edits import Replace, remove
 from ...finding import WARNING, Finding
 from ...patterns import Pattern
@@ -281,6 +283,8 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
         return
     device = f"{script.xla}.xla_device()"
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
+    if is_default_of_an_option(script, call):
+        text = f"{script.xla}.device_type()"  # as what a user writes there: a text
     message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
     yield RULE.finding(script, call, message, Replace(call, text))
 
@@ -355,6 +359,9 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         return True
     if isinstance(parent, ast.Subscript):
         return parent.slice is call
+    if isinstance(parent, ast.keyword):  # `add_argument("--gpu", type=int, default=...)`
+        around = script.parent(parent)
+        return parent.arg == "default" and around is not None and "type=int" in unparsed(around)
     if isinstance(parent, ast.Dict):
         return call in parent.keys
     if isinstance(parent, (ast.List, ast.Set)):

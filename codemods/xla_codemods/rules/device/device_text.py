@@ -20,6 +20,29 @@ def step(x, device):
     return SUMS[str(device)](x)  # XLA118
 ```
 
+So does what is kept under the name of a device, or has it in its own:
+
+```python
+import torch
+
+KERNELS = {}
+
+def register(kind):
+    return lambda function: KERNELS.setdefault(kind, function)
+
+@register("cuda")
+def fast(x):
+    return x + 1
+
+class Trainer:
+    def step_cuda(self, x):
+        return x + 1
+
+    def step(self, x, device):
+        x = KERNELS[device.type](x.to(device))  # XLA118
+        return getattr(self, f"step_{device.type}")(x)  # XLA118
+```
+
 An attribute that is asked for by its name is what it would be:
 
 ```diff
@@ -69,14 +92,15 @@ RULE = Rule("XLA118", "device-text")
 _TEST = "this looks for CUDA in the text of a device, which is not there on XLA: use `xla.is_accelerator` of the device"
 _MODULE = "this asks `torch.cuda`, which finds no device on an XLA host: ask the runtime first (`xla.is_available()`, `xla.device_type()`)"
 _TABLE = "this table by the type of a device has no entry for XLA: add one"
-_MESSAGES = {"text": _TEST, "table": _TABLE, "module": _MODULE}
+_NAME = "this name is made of the type of a device, and nothing has such a name for XLA: add one, or choose by `xla.is_accelerator`"
+_MESSAGES = {"text": _TEST, "table": _TABLE, "module": _MODULE, "name": _NAME}
 _ATTRIBUTE = "`is_cuda` is False on XLA: use `xla.is_accelerator`"
 
 
 @RULE.fallback
 def asked(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
     """What XLA107 and all others leave."""
-    if "cuda" not in script.source.text.lower():
+    if not script.source.mentions("cuda", "device.type"):
         return
     covered = Covered(script, unhandled.found)
     seen: set[ast.AST] = set()

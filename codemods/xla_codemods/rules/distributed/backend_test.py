@@ -1,7 +1,8 @@
 """True if NCCL is there says nothing of XLA devices.
 
-torch built for CUDA says that NCCL is available on machines without CUDA too; the group's backend is torch_xla's or gloo. What
-such a test wants to know is whether tensors for collectives live on an accelerator.
+torch built for CUDA says that NCCL is available on machines without CUDA too, and the group's backend is the runtime's own. What
+such a test wants to know is whether tensors for collectives live on an accelerator: where the group is none of gloo's or MPI's,
+on each machine.
 
 ```diff
  import torch.distributed as dist
@@ -11,7 +12,7 @@ such a test wants to know is whether tensors for collectives live on an accelera
 -    backend = "nccl" if dist.is_nccl_available() else "gloo"
 +    backend = "nccl" if xla.is_available() else "gloo"
 -    if dist.get_backend() == "nccl" and dist.is_backend_available("nccl"):
-+    if xla.is_available() and xla.is_available():
++    if dist.get_backend() not in ("gloo", "mpi") and xla.is_available():
          x = x.contiguous()
      return backend, x, dist.get_rank()
 ```
@@ -66,7 +67,11 @@ RULE = Rule("XLA608", "backend-test")
 
 _OTHER_NAME = (
     "the process group of XLA devices has no backend that is called `nccl`, so that this test fails or takes the other branch: "
-    "ask `xla.is_available()`, or leave the test out"
+    "ask whether it is none of gloo's, or leave the test out"
+)
+_NCCL = (
+    "this test is False on XLA devices, which have no NCCL backend, and their tensors are sent by the device as well: "
+    "ask whether the group is of the host"
 )
 _ASSERTED = (
     "the process group of XLA devices has a backend of another name than the one that was asked for, so that this raises: "
@@ -147,7 +152,7 @@ def _asked(script: Script, backend: ast.expr) -> Iterator[Finding]:
     parent = script.parent(backend)
     match parent:
         case ast.Compare(ops=[op], left=left, comparators=[right]):
-            yield from _compared(script, parent, op, right if left is backend else left)
+            yield from _compared(script, parent, op, backend, right if left is backend else left)
         case ast.Match(subject=subject, cases=cases) if subject is backend:
             if any("nccl" in ast.unparse(case.pattern).lower() for case in cases):
                 yield RULE.finding(script, backend, _OTHER_NAME)
@@ -158,7 +163,7 @@ def _asked(script: Script, backend: ast.expr) -> Iterator[Finding]:
 
 
 def _compared(
-    script: Script, compare: ast.Compare, op: ast.cmpop, other: ast.expr
+    script: Script, compare: ast.Compare, op: ast.cmpop, backend: ast.expr, other: ast.expr
 ) -> Iterator[Finding]:
     others = other.elts if isinstance(other, (ast.List, ast.Tuple, ast.Set)) else [other]
     known = [_backend(script, o) for o in others]
@@ -166,20 +171,30 @@ def _compared(
         return  # False, as it was, unless the host's backend is meant
     within = isinstance(op, (ast.In, ast.NotIn)) and len(others) == len(known)
     if known == ["nccl"] and (within is (others != [other])):
-        negation = "not " if isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot)) else ""
-        edit = Replace(compare, f"{negation}{script.xla}.is_available()")
-        yield RULE.finding(
-            script,
-            compare,
-            "this test is False on XLA devices, which have no NCCL backend: use the runtime's test",
-            edit,
-        )
+        yield RULE.finding(script, compare, _NCCL, _of_the_host(script, compare, op, backend))
         return
     dropped = _without_assertion(script, compare, op)
     if dropped is not None:
         yield RULE.finding(script, compare, _ASSERTED, dropped)
     else:
         yield RULE.finding(script, compare, _OTHER_NAME)
+
+
+def _of_the_host(script: Script, compare: ast.Compare, op: ast.cmpop, backend: ast.expr) -> Edit:
+    """The test that is right on CUDA, too, where a group may be gloo's: `dist.get_backend() not in ("gloo", "mpi")`."""
+    negated = isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot))
+    whole: ast.expr = compare
+    match script.parent(compare):
+        case ast.UnaryOp(op=ast.Not()) as opposite:
+            whole, negated = opposite, not negated
+    names = '("GLOO", "MPI")' if _is_in_capitals(compare) else '("gloo", "mpi")'
+    return Replace(whole, f"{{0}} {'in' if negated else 'not in'} {names}", (backend,))
+
+
+def _is_in_capitals(compare: ast.Compare) -> bool:
+    """`dist.get_backend().upper() == "NCCL"`."""
+    texts = [n.value for n in walk(compare) if isinstance(n, ast.Constant)]
+    return any(isinstance(text, str) and text.isupper() for text in texts)
 
 
 def _without_assertion(script: Script, compare: ast.Compare, op: ast.cmpop) -> Edit | None:

@@ -98,6 +98,17 @@ devices; call `xla.use_spmd()` first; wrap with `xla.FullyShardedDataParallel(mo
 stay as they are, too, as do those of pipelines' stages and of `parallelize_module`: a step that averages the gradients of
 replicas would be wrong for shards. So do its scaler, its loader, and the files that it is saved to.
 
+```diff
+ from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+-from torch.nn.parallel import DistributedDataParallel as DDP
++from xla_migrate import runtime as xla
+
+ def wrap(model, shard):
+-    wrapper = FSDP if shard else DDP  # XLA610
++    wrapper = FSDP if shard else xla.DistributedDataParallel  # XLA610
+     return wrapper(model)
+```
+
 ```python
 import torch
 from torch.distributed.fsdp import fully_shard
@@ -137,6 +148,7 @@ from ...analysis.training.sharding import (
     unusual_beside,
     unusual_call,
 )
+from ...analysis.type_tests import is_about_types
 from ...edits import Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -146,6 +158,8 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule("XLA610", "fully-sharded")
+
+_CHOICES = (ast.IfExp, ast.Dict, ast.arguments)
 
 
 @RULE.call(*CLASSES, *FUNCTIONS)
@@ -167,8 +181,25 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`isinstance(module, FSDP)`; where another module of the program shards, too."""
     name = CLASS if (script.dotted(node, scope) or "").endswith(CLASS) else FUNCTION
-    if not isinstance(script.parent(node), ast.Attribute):
-        yield from _of_the_runtime(script, node, name)
+    if isinstance(script.parent(node), ast.Attribute):
+        return
+    given = list(_of_the_runtime(script, node, name))
+    yield from given
+    if not given and not is_about_types(script, node, scope) and _is_chosen(script, node):
+        message = (
+            f"torch's `{name}` fails on XLA devices, and which wrapper is taken is decided when the script runs: the "
+            f"runtime's shards from one process, under `xla.use_spmd()`, and DDP takes one process a device: decide first, "
+            f"and shard with `xla.{name}`"
+        )
+        yield RULE.finding(script, node, message, effort=HIGH)
+
+
+def _is_chosen(script: Script, node: ast.expr) -> bool:
+    """`wrapper = FSDP if args.shard else DDP`, `WRAPPERS = {"fsdp": FSDP}`, `wrap(model, FSDP)`."""
+    return isinstance(
+        script.parent(node),
+        (*_CHOICES, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, ast.keyword),
+    )
 
 
 @RULE.call(*(f"{name}.{function}" for name in CLASSES for function in OF_STATES))

@@ -25,7 +25,8 @@ command += ["--nproc_per_node", "auto"]  # XLA616
 subprocess.check_call(command)
 ```
 
-Commands are followed through variables, `append`, `+=`, `split`, and functions of the file (`def sh(command): ...`).
+Commands are followed through variables, `append`, `+=`, `split`, and functions of the file (`def sh(command): ...`, and those
+that return one). So are those of tasks of invoke, fabric and nox (`ctx.run("...")`), and of IPython's shell.
 Other commands are no finding, and neither is the number of processes, where it is one that XLA can start:
 
 ```python
@@ -42,7 +43,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.commands.in_python import RUNNERS, RUNNERS_OF_WORDS, PythonCommand, commands_of
+from ...analysis.commands.in_python import (
+    METHODS,
+    RUNNERS,
+    RUNNERS_OF_WORDS,
+    PythonCommand,
+    commands_of,
+    commands_of_method,
+)
 from ...analysis.commands.launchers import Said, behind_opening, in_launcher, program
 from ...edits import Replace
 from ...finding import Finding
@@ -60,8 +68,18 @@ _LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "horov
 @RULE.call(*RUNNERS_OF_WORDS, mentions=_LAUNCHERS)
 @RULE.call(*RUNNERS)
 def started(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _launchers(script, commands_of(script, call))
+
+
+@RULE.method(*METHODS)
+def ran(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`ctx.run("torchrun ...")` in a task of invoke, `get_ipython().system("torchrun ...")`."""
+    yield from _launchers(script, commands_of_method(script, call))
+
+
+def _launchers(script: Script, commands: Iterator[PythonCommand]) -> Iterator[Finding]:
     told = script.cached(_told)
-    for command in commands_of(script, call):
+    for command in commands:
         words = behind_opening(command.words)
         if not words:
             continue

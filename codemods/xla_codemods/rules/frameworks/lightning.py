@@ -167,11 +167,21 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
         yield RULE.finding(script, gpus.value, message)
         return
     edits: list[RenameArgument | AddArgument | Replace] = [RenameArgument(call, gpus, "devices")]
+    added = AddArgument(call, 'accelerator="auto"')
+    if isinstance(
+        gpus.value, ast.IfExp
+    ):  # `gpus=0 if cpu else 2`: of any make there is at least one
+        test, body, orelse = gpus.value.test, gpus.value.body, gpus.value.orelse
+        edits += [Replace(part, '"auto"') for part in (body, orelse) if _is_off(part)]
+        kinds = ["cpu" if _is_off(part) else "auto" for part in (body, orelse)]
+        if "cpu" in kinds:
+            text = f'accelerator="{kinds[0]}" if {{0}} else "{kinds[1]}"'
+            added = AddArgument(call, text, (test,))
     if _text(accelerator) in {"ddp", "dp", "ddp2", "ddp_spawn"}:  # once the name of the strategy
         assert accelerator is not None
         edits.append(Replace(accelerator, '"auto"'))
     elif accelerator is None:
-        edits = [RenameArgument(call, gpus, "devices"), AddArgument(call, 'accelerator="auto"')]
+        edits.append(added)
     yield RULE.finding(script, gpus.value, message, *edits)
 
 

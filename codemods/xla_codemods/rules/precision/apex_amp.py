@@ -92,6 +92,9 @@ if TYPE_CHECKING:
 RULE = Rule("XLA206", "apex-amp", of_step="precision")
 
 _MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
+_STATE = (
+    "apex.amp fails without CUDA, and without loss scaling there is no state to keep: remove it"
+)
 _SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove this"
 
 
@@ -180,14 +183,15 @@ def master_params(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.call("apex.amp.state_dict")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """From an empty state apex resumes with its first scale."""
-    yield RULE.finding(script, call, _MESSAGE, Replace(call, "{}"))
+    yield RULE.finding(script, call, _STATE, Replace(call, "{}"))
 
 
 @RULE.call("apex.amp.load_state_dict", "apex.amp.register_promote_function")
 def without_effect(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     statement = script.parent(call)
     edit = remove(statement) if isinstance(statement, ast.Expr) else Replace(call, "None")
-    yield RULE.finding(script, call, _MESSAGE, edit)
+    is_state = (script.dotted(call.func, scope) or "").endswith("load_state_dict")
+    yield RULE.finding(script, call, _STATE if is_state else _MESSAGE, edit)
 
 
 @RULE.call("apex.amp.register_half_function", "apex.amp.register_float_function")
@@ -304,10 +308,21 @@ def _unscaled(script: Script, call: ast.Call, changes: Changes) -> list[Edit]:
     edits: list[Edit] = []
     if isinstance(item.optional_vars, ast.Name):
         edits += _renamed(script, block, item.optional_vars.id, loss, changes)
+    changes.removed.update(s for s in script.block(block) if _imports_apex(s))
     if len(block.items) == 1:
         changes.unwrapped.add(block)
         return [*edits, Unwrap(block)]
     return [*edits, DropItem(block, item)]
+
+
+def _imports_apex(statement: ast.stmt) -> bool:
+    """`from apex import amp`, which goes where nothing uses it."""
+    match statement:
+        case ast.ImportFrom(module=str(home)):
+            return home.partition(".")[0] == "apex"
+        case ast.Import(names=names):
+            return all(alias.name.partition(".")[0] == "apex" for alias in names)
+    return False
 
 
 def _renamed(

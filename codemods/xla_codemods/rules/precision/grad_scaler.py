@@ -257,7 +257,7 @@ def _idle(script: Script, call: ast.Call) -> Iterator[Edit]:
     """The runtime's scaler, with the same arguments but for devices and groups."""
     maker = script.dotted(call.func) or ""
     positional = list(call.args)
-    if positional and not maker.startswith(("torch.cuda", "fairscale")):
+    if positional and not maker.startswith(("torch.cuda", "torch_xla", "fairscale")):
         positional.pop(0)  # the device
     if any(isinstance(a, ast.Starred) for a in positional):
         return

@@ -32,6 +32,29 @@ numbers. The runtime's functions of the same names keep the accelerator's.
          return torch.rand(n).to(device)
 ```
 
+So do the functions by which reversible layers draw the same numbers again:
+
+```diff
+ import torch
+-from torch.utils.checkpoint import get_device_states, set_device_states
++from xla_migrate import runtime as xla
+
+ class Deterministic(torch.nn.Module):
+     def record(self, *args):
+-        if torch.cuda._initialized:
++        if xla.is_available():
+-            self.devices, self.states = get_device_states(*args)
++            self.devices, self.states = [xla.xla_device()], [xla.get_rng_state()]
+
+     def again(self, *args):
+-        with torch.random.fork_rng(devices=self.devices, enabled=True):
++        with xla.fork_rng(devices=self.devices, enabled=True):
+-            set_device_states(self.devices, self.states)
++            for state in self.states:
++                xla.set_rng_state(state)
+             return self.net(*args)
+```
+
 The CPU's state stays.
 
 ```python
@@ -53,7 +76,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.syntax import keyword
-from ...edits import DropArgument, Edit, Replace
+from ...edits import DropArgument, Edit, Replace, ReplaceStatement
 from ...finding import Finding
 from ...rule import Rule
 from ...symptoms import LIKELY
@@ -70,6 +93,7 @@ _STATES = tuple(
     for home in _HOMES
     for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all")
 )
+_OF_DEVICES = "this fails on XLA tensors: use the runtime's random states"
 _MESSAGE = "this is the random state of CUDA, not of XLA: use the runtime's function"
 
 
@@ -94,6 +118,27 @@ def rng_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 def rng_state_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(node, scope) or "").rpartition(".")[2]
     yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+
+
+@RULE.call("torch.utils.checkpoint.get_device_states")
+def device_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """It asks torch for a module of the device's kind, which XLA has none of."""
+    text = f"[{script.xla}.xla_device()], [{script.xla}.get_rng_state()]"
+    if not isinstance(script.parent(call), (ast.Assign, ast.Return)):
+        text = f"({text})"
+    yield RULE.finding(script, call, _OF_DEVICES, Replace(call, text))
+
+
+@RULE.call("torch.utils.checkpoint.set_device_states")
+def set_device_states(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    states = call.args[1] if len(call.args) > 1 else keyword(call, "states")
+    if states is None or not script.is_statement(call):
+        yield RULE.finding(script, call, _OF_DEVICES)
+        return
+    name = next(n for n in ("state", "saved", "_state") if scope.find(n) is None)
+    text = f"for {name} in {{0}}:\n    {script.xla}.set_rng_state({name})"
+    edit = ReplaceStatement(script.statement(call), text, (states,))
+    yield RULE.finding(script, call, _OF_DEVICES, edit)
 
 
 @RULE.call("torch.random.fork_rng")

@@ -44,6 +44,27 @@ A stream that is handed on becomes None, which every function of torch takes for
 +    return make(stream=None)
 ```
 
+A test for a stream goes with it, where both branches are the same without streams:
+
+```diff
+ import torch
+
+ class Loader:
+     def __init__(self, device):
+         self.device = device
+-        self.stream = torch.cuda.Stream() if device.type == "cuda" else None
+
+     def move(self, x):
+-        if self.stream is None:
+-            x = x.to(self.device)
+-        else:
+-            with torch.cuda.stream(self.stream):
+-                x = x.to(self.device, non_blocking=True)
+-            torch.cuda.current_stream().wait_stream(self.stream)
++        x = x.to(self.device)
+         return x
+```
+
 Streams of other things stay.
 
 ```python
@@ -70,6 +91,7 @@ from ...analysis.devices.streams import (
     is_default,
     is_ordering,
     orders_streams,
+    same_both_ways,
 )
 from ...analysis.inference.values import STREAM
 from ...analysis.syntax import unparsed
@@ -84,6 +106,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA123", "stream", of_what_runs=True)
 
 _MESSAGE = "XLA has no streams and orders the work itself: remove this"
+_SAME = "without streams, which XLA does not have, both branches are the same: keep one"
 
 
 @RULE.file(mentions=("stream",))
@@ -106,6 +129,9 @@ def _all(script: Script) -> Iterator[Finding]:
     entering = [*index.of(ast.With), *index.of(ast.AsyncWith)]
     for node, _ in entering:
         yield from _entered(script, node)
+    for branch, _ in index.of(ast.If):
+        if kept := same_both_ways(script, branch):
+            yield RULE.finding(script, branch.test, _SAME, Unwrap(branch, kept))
     for call, scope in index.of(ast.Call):
         dotted = script.dotted(call.func, scope)
         if dotted in STREAMS:

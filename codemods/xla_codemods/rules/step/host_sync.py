@@ -132,6 +132,24 @@ def train(model, batches, optimizer):
             sys.exit(f"loss is {loss.item()} at step {step}")
 ```
 
+An environment on the host needs each action, whatever is done: that is a note.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def play(policy, env, optimizer, device):
+    state, done = env.reset(), False
+    while not done:
+        values = policy(torch.as_tensor(state).to(device))
+        state, reward, done, _ = env.step(values.argmax().item())  # XLA503
+        loss = -values.max() * reward
+        optimizer.zero_grad()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
 What is read now and then is no finding, nor what is no tensor of the device:
 
 ```python
@@ -158,8 +176,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
-from ...analysis.training.host_reads.fetching import reads_in_turns
-from ...finding import MEDIUM, WARNING, Finding
+from ...analysis.training.acting import is_an_action
+from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
+from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -179,6 +198,10 @@ RULE = Rule(
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
+_ACTION = (
+    ", since the environment needs the action, and XLA launches a graph for each: act for several environments at once, or "
+    "with a copy of the model on the CPU"
+)
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -190,6 +213,9 @@ _SIZED = frozenset(
 def host_sync(script: Script) -> Iterator[Finding]:
     for node, said, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle
+        if not edits and is_an_action(script, node):
+            yield RULE.finding(script, node, f"{said} in every turn{_ACTION}", severity=INFO)
+            continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
@@ -202,6 +228,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
+    if _is_a_list_of_tensors(script, node):
+        return "join them by `torch.stack`"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
@@ -218,6 +246,10 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     return "read every n-th step, or after the loop"
 
 
+def _is_a_list_of_tensors(script: Script, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in LISTS_TO_TENSORS
+
+
 def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     """`gradient = x.grad.cpu().numpy()`: what numpy computes with."""
     statement = script.statement(node)
@@ -226,7 +258,9 @@ def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     is_numpys = is_numpys or (isinstance(parent, ast.Attribute) and parent.attr == "numpy")
     if isinstance(parent, ast.Call) and node in parent.args:  # `linear_sum_assignment(cost.cpu())`
         is_numpys = (script.dotted(parent.func) or "").startswith(("scipy.", "numpy.", "sklearn."))
-    return is_numpys and isinstance(statement, ast.Assign)
+    # `metrics["loss"] = loss.cpu().numpy()` is kept, and computes nothing.
+    kept = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
+    return is_numpys and isinstance(statement, ast.Assign) and not kept
 
 
 def _is_asked_of(script: Script, node: ast.AST) -> bool:

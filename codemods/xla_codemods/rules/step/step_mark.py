@@ -297,6 +297,7 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
     if uses_accelerate(script):
+        yield from _of_reads_that_cut(script)
         return
     evaluations = unmarked_evaluations(script)
     for loop in script.training.loops:
@@ -313,7 +314,11 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if any(_waits_for_the_device(script, statement) for statement in loop.body):
             continue
         if BACKWARD in effects:
-            cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
+            cut = (
+                _at_start(script, loop)
+                if _step_follows(script, loop)
+                else _before_read(script, loop, BACKWARD)
+            )
             yield RULE.finding(
                 script,
                 loop.node,
@@ -340,6 +345,17 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
             )
 
 
+def _of_reads_that_cut(script: Script) -> Iterator[Finding]:
+    """Loops beside accelerate's loaders, which mark: a read that is made later cut their turns one from another."""
+    for loop in script.training.loops:
+        if BACKWARD not in loop.effects or loop.effects & {STEP, MARK}:
+            continue
+        if any(map(script.training.feeding.is_called_a_loader, loop.drivers)):
+            continue
+        if loop.is_statement and any(n in made_later(script) for s in loop.body for n in walk(s)):
+            yield RULE.finding(script, loop.node, _AS_ONE, *_at_end(script, loop))
+
+
 def _waits_for_the_device(script: Script, statement: ast.AST) -> bool:
     """`torch.cuda.synchronize()`, also behind a question for CUDA: it becomes the runtime's, which cuts the turn."""
     match statement:
@@ -360,11 +376,13 @@ def _block_owner(script: Script, node: ast.AST) -> ast.AST:
 
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
-    """`continue` before the mark, which stands behind `anchor`, would skip it (fact 3.34)."""
+    """`continue` before the mark, which stands behind `anchor`, would skip it (fact 3.34); not where nothing is computed yet."""
     end = anchor.end_lineno or anchor.lineno
     for node in outside_loops(loop.body):
         if isinstance(node, ast.Continue) and node.lineno <= end and node is not anchor:
-            yield InsertBefore(node, f"{script.xla}.mark_step()")
+            before = [s for s in loop.body if getattr(s, "lineno", 0) <= node.lineno]
+            if script.training.effects_of(before) & {FORWARD, BACKWARD, GRADIENTS, STEP}:
+                yield InsertBefore(node, f"{script.xla}.mark_step()")
 
 
 def _step_follows(script: Script, loop: Loop) -> bool:

@@ -34,6 +34,24 @@ import torch_xla.core.xla_model as xm
 print(xm.get_rng_state() % 2)  # XLA017
 ```
 
+`torch.manual_seed` seeds the host alone where torch_xla is. Where the device has a seed of its own, it does so everywhere:
+
+```diff
+ import torch
+-import torch_xla.core.xla_model as xm
++from xla_migrate import runtime as xla
+
+ def prepare(args):
+-    xm.set_rng_state(args.noise_seed)
++    xla.set_rng_state(args.noise_seed)
+
+ def epoch(model, number):
+-    torch.manual_seed(number)
++    torch.default_generator.manual_seed(number)
+-    return model.to(xm.xla_device())
++    return model.to(xla.xla_device())
+```
+
 Files of `torch_xla.utils.serialization` are of a kind of their own. With `--unsafe` they become torch's, which do not
 load what was written before.
 
@@ -68,6 +86,7 @@ RULE = Rule("XLA017", "torch-xla-files", severity=WARNING, origin="torch_xla")
 
 _FILES = "torch_xla.utils.serialization"
 _OURS = {"data": "obj", "path": "path_or_file", "file_or_path": "path_or_file"}
+_OF_HOST = ("torch.manual_seed", "torch.random.manual_seed")
 _SAVE_ORDER = ("data", "path", "master_only", "global_master")
 
 
@@ -106,14 +125,53 @@ def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     found = given(call, ("seed",))
     if not found:
         yield RULE.finding(script, call, f"the seed of one of several devices: {KEPT}")
+    elif (beside := _same_seed_beside(script, call, found["seed"])) is not None:
+        yield _both(script, call, beside)
+    else:
+        edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (found["seed"],))
+        yield _found(script, call, "manual_seed", edit)
+
+
+def _both(script: Script, call: ast.Call, beside: ast.Call) -> Finding:
+    edits = (remove(script.statement(call)), renamed(script, beside, "manual_seed"))
+    return _found(script, call, "manual_seed", *edits)
+
+
+@RULE.call(*_OF_HOST)
+def of_host(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """In torch_xla it seeds the host alone, which matters where the device has a seed of its own."""
+    apart = [(other, seed) for other, seed in _seeds_of_device(script) if other is not call]
+    merged = [_same_seed_beside(script, other, seed) for other, seed in apart]
+    if call in merged or all(beside is not None for beside in merged):
         return
-    beside = _same_seed_beside(script, call, found["seed"])
-    if beside is not None:
-        edits = (remove(script.statement(call)), renamed(script, beside, "manual_seed"))
-        yield _found(script, call, "manual_seed", *edits)
-        return
-    edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (found["seed"],))
-    yield _found(script, call, "manual_seed", edit)
+    if any(_is_seed_of_function(script, other, call) for other, _ in apart):
+        return  # the migration leaves it there
+    message = (
+        "this seeds the host alone where torch_xla is, and the device as well on other backends, which this script seeds"
+        " by itself: use `torch.default_generator`"
+    )
+    edit = Replace(call.func, script.spell("torch.default_generator.manual_seed", scope))
+    yield RULE.finding(script, call, message, edit)
+
+
+def _seeds_of_device(script: Script) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls that seed the device alone, and their seeds; a state of a checkpoint is none."""
+    for name in ("manual_seed", "set_rng_state"):
+        for call, scope in script.index.calls_of(name):
+            if script.dotted(call.func, scope) not in ("torch_xla.manual_seed", f"{XM}.{name}"):
+                continue
+            seed = (given(call, ("seed", "device")) or {}).get("seed")
+            if isinstance(seed, ast.Constant) or (seed is not None and _names_a_seed(seed)):
+                yield call, seed
+
+
+def _names_a_seed(node: ast.expr) -> bool:
+    return "seed" in ast.unparse(node).lower()
+
+
+def _is_seed_of_function(script: Script, other: ast.Call, call: ast.Call) -> bool:
+    same = script.function(other) is script.function(call)
+    return same and script.dotted(other.func) == "torch_xla.manual_seed"
 
 
 def _same_seed_beside(script: Script, call: ast.Call, seed: ast.expr) -> ast.Call | None:
@@ -129,10 +187,7 @@ def _same_seed_beside(script: Script, call: ast.Call, seed: ast.expr) -> ast.Cal
         match other:
             case ast.Expr(value=ast.Call(args=[given], keywords=[]) as torchs):
                 same = ast.unparse(given) == ast.unparse(seed)
-                if same and script.dotted(torchs.func) in {
-                    "torch.manual_seed",
-                    "torch.random.manual_seed",
-                }:
+                if same and script.dotted(torchs.func) in _OF_HOST:
                     return torchs
     return None
 
@@ -140,7 +195,11 @@ def _same_seed_beside(script: Script, call: ast.Call, seed: ast.expr) -> ast.Cal
 @RULE.call(f"{XM}.set_rng_state")
 def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 1 and not call.keywords:
-        yield _found(script, call, "set_rng_state", renamed(script, call, "set_rng_state"))
+        beside = _same_seed_beside(script, call, call.args[0])
+        if beside is not None:
+            yield _both(script, call, beside)
+        else:
+            yield _found(script, call, "set_rng_state", renamed(script, call, "set_rng_state"))
     else:
         yield RULE.finding(script, call, f"the random state of one of several devices: {KEPT}")
 

@@ -23,13 +23,27 @@ The runtime's are the same on XLA, and torch's on the other backends.
 +    return xla.mesh_reduce("accuracy", 100.0 * correct / total, np.mean)
 ```
 
-Those among some replicas stay, those of several tensors at once, and what has no equivalent on other backends.
+Several tensors at once are reduced in place, and so they are in the runtime.
+
+```diff
+-import torch_xla.core.xla_model as xm
+-import torch_xla.runtime as xr
++from xla_migrate import runtime as xla
+
+ def average(optimizer):
+-    gradients = xm._fetch_gradients(optimizer)
+-    xm.all_reduce("sum", gradients, scale=1.0 / xr.world_size(), groups=[])
++    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
++    xla.all_reduced(gradients, "sum", scale=1.0 / xla.world_size())
+```
+
+Those among some replicas stay, gathering several tensors at once, and what has no equivalent on other backends.
 
 ```python
 import torch_xla.core.xla_model as xm
 
 def exchange(grads, x, pairs):
-    xm.all_reduce(xm.REDUCE_SUM, grads)  # XLA016
+    xm.all_reduce(xm.REDUCE_SUM, grads, groups=pairs)  # XLA016
     y = xm.all_gather(x, groups=pairs)  # XLA016
     return xm.collective_permute(y, pairs)  # XLA019
 ```
@@ -42,7 +56,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
-from ...analysis.inference.values import TENSOR
 from ...edits import Edit, InsertBefore, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -83,9 +96,6 @@ def all_reduce(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if not arguments or tensor is None or not op or not _is_of_all(arguments):
         yield _left(script, call, "`xla.all_reduced` reduces over all processes")
         return
-    if not _is_one_tensor(script, call, tensor):
-        yield _left(script, call, "this may be a list of tensors, which is reduced in place")
-        return
     text = f'{script.xla}.all_reduced({{0}}, "{op}"'
     holes = (tensor,)
     if "scale" in arguments:
@@ -119,16 +129,11 @@ def _op(script: Script, node: ast.expr | None, scope: Scope) -> str:
 
 
 def _is_of_all(arguments: dict[str, ast.expr]) -> bool:
-    return is_constant(arguments.get("groups"), None) and is_constant(
-        arguments.get("pin_layout"), True
+    groups = arguments.get("groups")
+    of_all = is_constant(groups, None) or (
+        isinstance(groups, (ast.List, ast.Tuple)) and not groups.elts
     )
-
-
-def _is_one_tensor(script: Script, call: ast.Call, node: ast.expr) -> bool:
-    """True if `node` is a tensor: known to be one, or what comes back is used, as nobody does with a list's."""
-    if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
-        return False
-    return script.value(node).has(TENSOR) or not script.is_statement(call)
+    return of_all and is_constant(arguments.get("pin_layout"), True)
 
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:

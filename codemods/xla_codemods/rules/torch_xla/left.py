@@ -30,6 +30,28 @@ except ImportError:
 
 HAS_XLA = torch_xla is not None
 ```
+
+So is one that the script cannot do without, though all that it asks is which names there are:
+
+```python
+import torch_xla.core.xla_model as xm  # XLA019
+
+HAS_ORDINALS = hasattr(xm, "get_ordinal")
+```
+
+Where one of torch_xla's modules may be something else, the whole file is left:
+
+```python
+try:
+    import torch_xla.core.xla_model as xm
+except ImportError:
+    class xm:
+        mark_step = staticmethod(lambda: None)
+
+def step(optimizer):
+    optimizer.step()  # XLA013
+    xm.mark_step()  # XLA019
+```
 """
 
 from __future__ import annotations
@@ -39,6 +61,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.calls import KEPT, XM, XR
+from ...analysis.by_hand.written import undecided
 from ...analysis.nodes import walk
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled
@@ -97,6 +120,12 @@ _BY_HAND = {
 
 @RULE.fallback
 def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
+    for node in undecided(script):
+        message = (
+            f"`{ast.unparse(node)}` may be torch_xla's here, or something else of that name, and so nothing in this file"
+            " is rewritten: give the other one a name of its own"
+        )
+        yield RULE.finding(script, node, message)
     spoken_of = {finding.node for finding in unhandled.found}
     for node, dotted in _uses(script):
         if not any(around in spoken_of for around in _within(script, node)):
@@ -109,7 +138,7 @@ def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 def _idle_imports(script: Script) -> Iterator[Finding]:
     """Imports of which nothing is used, in no `try`: they stay where a string may still name their device."""
     nodes = walk(script.tree)
-    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used = {n.id for n in nodes if isinstance(n, ast.Name) and not _is_asked_for(script, n)}
     asking = {s for node in nodes if isinstance(node, ast.Try) for s in walk(node)}
     for statement in nodes:
         if statement in asking:

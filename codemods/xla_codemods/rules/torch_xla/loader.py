@@ -76,6 +76,14 @@ def device_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
         yield RULE.finding(script, call, _SAME, renamed(script, call, "MpDeviceLoader"))
 
 
+@RULE.reference(f"{_HOME}.MpDeviceLoader")
+def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`isinstance(loader, pl.MpDeviceLoader)`, `partial(pl.MpDeviceLoader, device=device)`."""
+    if isinstance(getattr(node, "ctx", None), ast.Load):
+        edit = Replace(node, f"{script.xla}.MpDeviceLoader")
+        yield RULE.finding(script, node, _SAME, edit)
+
+
 @RULE.call(f"{_HOME}.ParallelLoader")
 def parallel_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = _one_device(call)

@@ -102,12 +102,17 @@ _STEP_ARGUMENTS = ("optimizer", "barrier", "optimizer_args", "groups", "pin_layo
 @RULE.call(*_MARKS)
 def mark(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     arguments = given(call, ("wait", "reset_scope"))
-    waits = (arguments or {}).get("wait")
-    if arguments is None or "reset_scope" in arguments or not is_constant(waits, True, False):
+    if arguments is None or not is_constant(arguments.get("reset_scope"), True):
         yield RULE.finding(script, call, f"`xla.mark_step` has no such arguments: {KEPT}")
         return
+    waits, xla = arguments.get("wait"), script.xla
+    if waits is None or not is_constant(waits, True, False):
+        chosen = f"{xla}.synchronize() if {{0}} else {xla}.mark_step()"
+        text, holes = (chosen, (waits,)) if waits is not None else (f"{xla}.mark_step()", ())
+        yield _found(script, call, "mark_step", Replace(call, text, holes))
+        return
     name = "mark_step" if is_constant(waits, False) else "synchronize"
-    yield _found(script, call, name, Replace(call, f"{script.xla}.{name}()"))
+    yield _found(script, call, name, Replace(call, f"{xla}.{name}()"))
 
 
 @RULE.reference(*_MARKS)
@@ -147,13 +152,12 @@ def optimizer_step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
     arguments = given(call, _STEP_ARGUMENTS) or {}
     barrier = arguments.get("barrier")
     plain = {"optimizer", "barrier", "pin_layout"}
-    marks = is_constant(barrier, True) and barrier is not None
+    marks = not is_constant(barrier, False)
     if (
         not plain.issuperset(arguments)
         or "optimizer" not in arguments
-        or not is_constant(barrier, True, False)
         or not is_constant(arguments.get("pin_layout"), True)
-        or (marks and not script.is_statement(call))
+        or (marks and not _can_mark_behind(script, call, barrier))
     ):
         message = (
             f"`xla.optimizer_step` averages over all processes, and has no such arguments: {KEPT}"
@@ -163,8 +167,32 @@ def optimizer_step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
     optimizer = arguments["optimizer"]
     edits: list[Edit] = [Replace(call, f"{script.xla}.optimizer_step({{0}})", (optimizer,))]
     if marks:
-        edits.append(InsertAfter(script.statement(call), f"{script.xla}.mark_step()"))
+        text = f"{script.xla}.mark_step()"
+        if not is_constant(barrier, True):
+            text = f"if {ast.unparse(barrier)}:\n    {text}"  # type: ignore[arg-type]
+        edits.append(InsertAfter(script.statement(call), text))
     yield _found(script, call, "optimizer_step", *edits)
+
+
+def _can_mark_behind(script: Script, call: ast.Call, barrier: ast.expr | None) -> bool:
+    """True where a mark can stand behind the step: a statement of its own, and what asks for the mark still says the same."""
+    while isinstance(barrier, ast.Attribute):
+        barrier = barrier.value
+    if isinstance(barrier, ast.UnaryOp) and isinstance(barrier.op, ast.Not):
+        return _can_mark_behind(script, call, barrier.operand)
+    return script.is_statement(call) and isinstance(barrier, (ast.Constant, ast.Name))
+
+
+@RULE.call(f"{XM}._fetch_gradients")
+def gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """What scripts hand to `xm.all_reduce`, to clip what comes of it."""
+    found = given(call, ("optimizer",))
+    if found:
+        text = (
+            '[p.grad for group in {0}.param_groups for p in group["params"] if p.grad is not None]'
+        )
+        message = "this is private to torch_xla: use the gradients of the optimizer's groups"
+        yield RULE.finding(script, call, message, Replace(call, text, (found["optimizer"],)))
 
 
 @RULE.call(f"{XM}.reduce_gradients")
@@ -202,7 +230,10 @@ def own_step(script: Script) -> Iterator[Finding]:
         return
     for taken in script.training.steps:
         call, optimizer = taken.call, taken.optimizer
-        if taken.migrated or optimizer is None or taken.scaled or _is_torch_xlas(script, call):
+        if taken.migrated or optimizer is None or _is_torch_xlas(script, call):
+            continue
+        if taken.scaled:
+            yield from _scaled_step(script, call, optimizer)
             continue
         names = ["" for _ in call.args] + [f"{k.arg}=" if k.arg else "**" for k in call.keywords]
         text = "".join(f", {name}{{{k}}}" for k, name in enumerate(names, 1))
@@ -212,6 +243,14 @@ def own_step(script: Script) -> Iterator[Finding]:
             "the optimizer steps with what gradients there are: use `xla.optimizer_step(..., average=False)`,"
             " which says so"
         )
+        yield RULE.finding(script, call, message, edit)
+
+
+def _scaled_step(script: Script, call: ast.Call, optimizer: ast.expr) -> Iterator[Finding]:
+    """`scaler.step(optimizer)`."""
+    if len(call.args) + len(call.keywords) == 1:
+        edit = Replace(call, f"{script.xla}.optimizer_step({{0}}, average=False)", (optimizer,))
+        message = "bfloat16 needs no loss scaling: use `xla.optimizer_step(..., average=False)`"
         yield RULE.finding(script, call, message, edit)
 
 

@@ -5,8 +5,8 @@ names in the place of torch_xla's own.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -136,29 +136,48 @@ def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> A
     return reduce_fn(everyones)
 
 
-def all_reduced(tensor: torch.Tensor, op: str = "sum", scale: float = 1.0) -> torch.Tensor:
-    """A new tensor, reduced over the replicas, then times ``scale``: ``xm.all_reduce`` of one tensor.
+Tensors = TypeVar("Tensors", bound="torch.Tensor | Sequence[torch.Tensor]")
 
-    With one replica it is a copy, and not scaled, as in torch_xla.
+
+def all_reduced(tensor: Tensors, op: str = "sum", scale: float = 1.0) -> Tensors:
+    """A new tensor, reduced over the replicas, then times ``scale``: ``xm.all_reduce``. Several are reduced in place.
+
+    With one replica a tensor is copied, and nothing is scaled, as in torch_xla.
 
     Args:
-        tensor: This replica's.
+        tensor: This replica's, or a list or tuple of them.
         op: ``"sum"``, ``"mul"``, ``"min"``, ``"max"``, ``"and"`` or ``"or"``, as torch_xla calls them.
         scale: A factor.
 
     Returns:
-        The new tensor, on the device of ``tensor``, in its shape.
+        The new tensor, on the device of ``tensor``, in its shape; or the list or tuple itself.
 
     Example:
         >>> xla.all_reduced(torch.ones(2, device=device)).tolist()
         [1.0, 1.0]
     """
+    if not isinstance(tensor, torch.Tensor):
+        _reduce_in_place(tensor, op, scale)
+        return tensor
     reduced = tensor.clone()
     if world_size() > 1:
         reduced = reduced.detach()
         collectives.all_reduce(reduced, _OPS[op])
         reduced = reduced if scale == 1.0 else reduced * scale
     return reduced
+
+
+@torch.no_grad()
+def _reduce_in_place(tensors: Sequence[torch.Tensor], op: str, scale: float) -> None:
+    if world_size() == 1 or not tensors:
+        return
+    if op == "sum" and all(tensor.is_floating_point() for tensor in tensors):
+        backend().total(tensors, scale)
+        return
+    for tensor in tensors:
+        collectives.all_reduce(tensor, _OPS[op])
+        if scale != 1.0:
+            tensor.mul_(scale)
 
 
 def all_gathered(tensor: torch.Tensor, dim: int = 0) -> torch.Tensor:

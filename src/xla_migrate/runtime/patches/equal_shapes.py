@@ -1,56 +1,85 @@
-"""Operands of equal shapes are not asked in Python what shape their result has.
+"""Operations in place on operands of equal shapes are not asked in Python what shape their result has.
 
-The fault: for each in-place operation on a tensor of the device torch works out in Python what shape the operands broadcast to,
-dimension by dimension: half of the host's time for an ``add_`` or ``mul_``. For ``addcdiv_``, ``addcmul_`` and ``lerp_``
-it works out types and strides there, too: Adam pays that for each of its parameters. Operands of one shape, type and
-order in memory have a result like the first of them, and what has no dimensions fits any.
+The fault: before each operation in place on a tensor of the device torch computes on the meta device what it would give, in Python:
+types and strides of each operation that it is made of. An ``addcdiv_`` takes six times as long on the host for it, and Adam makes one for
+each of its parameters; a ``leaky_relu_``, ``clamp_`` or ``sigmoid_`` of a forward pass, several hundred times. What comes out is the
+tensor itself. Where all operands are of its shape and type, or numbers, there is nothing to find out.
 
 To see it: time ``x.addcdiv_(y, z)`` on the device with and without it.
-It can go when this fails: test_torch_works_out_the_shapes_of_equal_operands.
+It can go when this fails: test_torch_works_out_the_results_of_equal_operands.
 """
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import _meta_registrations as registrations
-from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
+from torch._decomp import global_decomposition_table
 
 from ._versions import Versions
 
 VERSIONS = Versions("torch", "2.9", "2.10")
 
-_check: Any = registrations.check_inplace_broadcast
-_elementwise: Any = registrations.elementwise_meta
-_DEFAULT = ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+# What torch does not say to be computed element by element, and is.
+UNTAGGED = frozenset({"aten::leaky_relu", "aten::hardswish"})
+_META = torch._C.DispatchKey.Meta
+_NUMBERS = (int, float, type(None))
+_kernels: Any = None  # lives as long as they do
 
 
 def apply() -> None:
     """Let equal shapes pass."""
-    registrations.check_inplace_broadcast = _checked
-    registrations.elementwise_meta = _result
+    global _kernels
+    _kernels = torch.library.Library("aten", "IMPL", "Meta")
+    for operation in computed_in_place():
+        kernel = _unless_equal(operation.py_kernels[_META])
+        _kernels.impl(operation, kernel, allow_override=True)
 
 
-@functools.wraps(_check)
-def _checked(self_shape: Any, *args_shape: Any) -> None:
-    if not torch.compiler.is_compiling() and all(
-        not shape or shape == self_shape for shape in args_shape
-    ):
-        return
-    _check(self_shape, *args_shape)
+def computed_in_place() -> Iterator[Any]:
+    """The operations of torch that change their first operand element by element, and work out their result in Python."""
+    table = global_decomposition_table
+    for operation in {**table["pre_autograd"], **table["post_autograd"], **table["meta"]}:
+        name, _, overload = operation.name().partition(".")
+        if not (name.startswith("aten::") and name.endswith("_")) or name.endswith("__"):
+            continue
+        if torch._C._dispatch_has_kernel_for_dispatch_key(
+            operation.name(), "CompositeImplicitAutograd"
+        ):
+            continue
+        if _is_pointwise(operation, name[:-1], overload):
+            yield operation
 
 
-@functools.wraps(_elementwise)
-def _result(*args: Any, type_promotion: Any) -> Any:
-    first = args[0]
-    if (
-        type_promotion is _DEFAULT
-        and not torch.compiler.is_compiling()
-        and all(type(x) is torch.Tensor and x.is_meta for x in args)
-        and all(x.dtype == first.dtype and x.shape == first.shape for x in args)
-        and all(x.is_contiguous() for x in args)
-    ):
-        return torch.empty_like(first)
-    return _elementwise(*args, type_promotion=type_promotion)
+def _is_pointwise(operation: Any, name: str, overload: str) -> bool:
+    if name in UNTAGGED or torch.Tag.pointwise in operation.tags:
+        return True
+    new = getattr(torch.ops.aten, name.partition("::")[2], None)  # the one that makes a new tensor
+    known = () if new is None else new.overloads()
+    return any(torch.Tag.pointwise in getattr(new, each).tags for each in known)
+
+
+def _unless_equal(worked_out: Callable[..., Any]) -> Callable[..., Any]:
+    def result(first: Any, *others: Any, **named: Any) -> Any:
+        if _fit(first, (*others, *named.values())):
+            return first
+        return worked_out(first, *others, **named)
+
+    return result
+
+
+def _fit(first: Any, others: tuple[Any, ...]) -> bool:
+    """True if `first` is of floats, and the others are of its shape and type, or numbers: of plain tensors alone, not while compiling."""
+    if type(first) is not torch.Tensor or not first.dtype.is_floating_point:
+        return False
+    shape, dtype = first.shape, first.dtype
+    for other in others:
+        if type(other) is torch.Tensor:
+            if other.dtype is dtype and other.shape == shape:
+                continue
+            if other.dim() or other.is_complex():
+                return False
+        elif type(other) not in _NUMBERS:
+            return False
+    return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...ports import free_port
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
 from .plan import VARIABLE, Plan
@@ -160,15 +160,9 @@ def _environment(plan: Path, script: Path, devices: int) -> dict[str, str]:
     env.pop("XLA_MIGRATE_BACKEND", None)
     env["CPU_NUM_DEVICES"] = str(devices)
     if re.search(r"LOCAL_RANK|init_process_group", source):
-        own = {**_ALONE, "MASTER_ADDR": "localhost", "MASTER_PORT": str(_free_port())}
+        own = {**_ALONE, "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
         env = {**own, **env}
     return env
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(

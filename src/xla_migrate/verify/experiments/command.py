@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...ports import free_port
 from ..observe.plan import VARIABLE, RunPlan
 from .starting import starts_processes
 
@@ -23,7 +23,7 @@ def command(python: str, script: Path, root: Path, args: list[str], nproc: int) 
     program = _program(script, root, source)
     if nproc == 1 or starts_processes(script, root):
         return [python, *program, *args]
-    port = _free_port()
+    port = free_port()
     launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={nproc}", f"--master_port={port}"]
     return [python, *launcher, *program, *args]
 
@@ -33,12 +33,6 @@ def _program(script: Path, root: Path, source: str) -> list[str]:
     if not re.search(r"^\s*from\s+\.", source, re.MULTILINE) or script.parent == root:
         return [str(script)]
     return ["-m", ".".join(script.relative_to(root).with_suffix("").parts)]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(plan: RunPlan, base: Path, more: Mapping[str, str] | None) -> dict[str, str]:

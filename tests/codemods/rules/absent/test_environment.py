@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 
@@ -50,3 +52,20 @@ def test_what_a_process_is_given(line: str) -> None:
 )
 def test_other_dicts_are_none_of_our_business(line: str) -> None:
     assert findings(f"import os\nother = {{}}\n{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "-1"', True),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = ""', True),
+        ('os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")', True),
+        ('env = dict(os.environ, CUDA_VISIBLE_DEVICES="")', True),
+        ('env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}', True),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"', False),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = gpus', False),
+    ],
+)
+def test_devices_that_are_hidden(line: str, hidden: bool) -> None:
+    (found,) = check(f"import os\n{line}\n".encode())
+    assert ("hides no XLA device" in found.message) is hidden

@@ -434,3 +434,54 @@ def f(p, net, dev, i):
 )  # fmt: skip
 def test_modules_of_lightning(before: str, after: str) -> None:
     assert after in migrated(NET + before + "\n")
+
+
+@pytest.mark.parametrize(
+    ("saved", "is_of_the_device"),
+    [
+        ("opt.state_dict()", True),
+        ("self.opts.state_dict()", True),
+        ("opt", True),
+        ("args.optim.state_dict()", True),
+        ("opts", False),
+        ("self.opt", False),
+        ("vocab.state_dict()", False),
+        ("tokenizer", False),
+    ],
+)
+def test_opt_is_an_optimizer_where_it_has_a_state(saved: str, is_of_the_device: bool) -> None:
+    source = (
+        "import torch\n"
+        "def train(self, model, args, opts, vocab, tokenizer):\n"
+        "    model.cuda()\n"
+        "    opt = torch.optim.Adam(model.parameters())\n"
+        "    model(1).sum().backward()\n"
+        "    opt.step()\n"
+        f"    torch.save({saved}, 'o.pt')\n"
+    )
+    assert (f"xla.save({saved}, 'o.pt')" in migrated(source)) is is_of_the_device
+
+
+@pytest.mark.parametrize(
+    ("load", "becomes"),
+    [
+        ("torch.load('a.pt', map_location=device)", "xla.load('a.pt', map_location=device)"),
+        ("torch.load('a.pt', map_location='cuda')", "xla.load('a.pt', map_location=xla.xla_device())"),
+        ("torch.load('a.pt')", "torch.load('a.pt')"),
+        ("torch.load('a.pt', map_location='cpu')", "torch.load('a.pt', map_location='cpu')"),
+        ("torch.load('a.pt', None)", "torch.load('a.pt', None)"),
+    ],
+)  # fmt: skip
+def test_a_dataset_that_asks_for_the_device_gets_it(load: str, becomes: str) -> None:
+    source = (
+        "import torch\n"
+        "class Samples(torch.utils.data.Dataset):\n"
+        "    def __init__(self, device):\n"
+        f"        self.x = {load}\n"
+        "def train(model, opt, device):\n"
+        "    model.to(device)\n"
+        "    for x in torch.utils.data.DataLoader(Samples(device)):\n"
+        "        model(x.cuda()).sum().backward()\n"
+        "        opt.step()\n"
+    )
+    assert f"self.x = {becomes}\n" in migrated(source)

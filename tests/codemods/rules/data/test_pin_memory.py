@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import line
 
 
@@ -21,3 +22,21 @@ from ..lines import line
 def test_choices(before: str, after: str) -> None:
     source = f"{before}\nz = x.cuda()"
     assert line(source).startswith(after + "\n" if after else "z = ")
+
+
+@pytest.mark.parametrize(
+    ("imported", "call", "after"),
+    [
+        ("from torchrl.data import ReplayBuffer", "ReplayBuffer(s, pin_memory=True)", "ReplayBuffer(s, pin_memory=False)"),
+        ("import other.data as od", "od.Loader(s, pin_memory=pin)", "od.Loader(s, pin_memory=False)"),
+        ("from other import Loader", "Loader(s, pin_memory=False)", None),
+        ("from .own import Loader", "Loader(s, pin_memory=True)", None),
+        ("", "Loader(s, pin_memory=True)", None),
+        ("from xla_migrate import runtime as xla", "xla.MpDeviceLoader(s, pin_memory=True)", None),
+    ],
+)  # fmt: skip
+def test_what_other_packages_make_is_told_not_to_pin(
+    imported: str, call: str, after: str | None
+) -> None:
+    source = f"import torch\n{imported}\nmade = {call}\n"
+    assert migrated(source) == source.replace(call, after or call)

@@ -610,3 +610,18 @@ def test_an_alias_of_types_is_no_use(alias: str) -> None:
 def test_what_torch_was_built_for(choice: str, after: str) -> None:
     changed = migrated(f"import torch\n{choice}\nx = torch.ones(2).cuda()\n")
     assert changed.split("runtime as xla\n")[1].startswith(after + "\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.cuda.current_device()", "xla.device_type()"),
+        ('torch.cuda.current_device() if use_cuda else "cpu"', 'xla.device_type() if use_cuda else "cpu"'),
+        ("torch.cuda.current_device(), type=str", "xla.device_type(), type=str"),
+        ("torch.cuda.current_device(), type=int", "(xla.xla_device().index or 0), type=int"),
+    ],
+)  # fmt: skip
+def test_the_default_of_an_option_is_a_text(before: str, after: str) -> None:
+    """What reads it may call `int(args.device)`, which a device does not take."""
+    source = 'import torch\nparser.add_argument("--device", default={})\n'
+    assert migrated(source.format(before)).endswith(source.format(after).partition("\n")[2])

@@ -68,3 +68,25 @@ def test_what_may_mean_more_is_left_and_told(source: str) -> None:
 def test_one_that_knows_the_group_is_the_hosts_stays() -> None:
     source = f"{HEAD}    assert dist.get_backend() == 'gloo'\n"
     assert migrated(source) == source
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('dist.get_backend() == "nccl"', 'dist.get_backend() not in ("gloo", "mpi")'),
+        ('dist.get_backend() != "nccl"', 'dist.get_backend() in ("gloo", "mpi")'),
+        ('"nccl" == dist.get_backend(group)', 'dist.get_backend(group) not in ("gloo", "mpi")'),
+        ("dist.get_backend() == dist.Backend.NCCL", 'dist.get_backend() not in ("gloo", "mpi")'),
+        ('str(dist.get_backend()).upper() == "NCCL"', 'str(dist.get_backend()).upper() not in ("GLOO", "MPI")'),
+        ('dist.get_backend() in {"nccl"}', 'dist.get_backend() not in ("gloo", "mpi")'),
+        ('not (dist.get_backend() == "nccl")', 'dist.get_backend() in ("gloo", "mpi")'),
+    ],
+)  # fmt: skip
+def test_a_group_of_the_hosts_answers_as_on_cuda(before: str, after: str) -> None:
+    """A group of gloo's on a CUDA machine sends tensors of the host, as it did."""
+    assert f"if {after}:" in migrated(f"{HEAD}    if {before}:\n        x = x.cpu()\n")
+
+
+def test_the_name_of_the_backend_is_asked() -> None:
+    source = f"{HEAD}    b = dist.get_backend()\n    return x if b == 'nccl' else x.cpu()\n"
+    assert 'return x if b not in ("gloo", "mpi") else x.cpu()' in migrated(source)

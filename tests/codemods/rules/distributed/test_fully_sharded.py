@@ -7,6 +7,7 @@ import pytest
 from xla_codemods.engine import check, migrate
 
 from ...analysis.projects.test_project import after, left
+from ...helpers import findings, migrated
 
 SCRIPT = """
 import torch
@@ -318,3 +319,33 @@ def test_shards_that_another_module_takes_apart_are_left() -> None:
     ]
     assert "DTensors in saves.py" in found.message
     assert "FSDP(torch.nn.Linear(2, 1)" in after({"main.py": MAIN, "saves.py": saves})["main.py"]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "wrapper = FSDP if args.fsdp else DDP\n    return wrapper(model)",
+        "return (FSDP if args.fsdp else DDP)(model)",
+        "return {'fsdp': FSDP, 'ddp': DDP}[args.kind](model)",
+        "return functools.partial(FSDP, use_orig_params=True)(model)",
+        "def wrap(model, wrapper=FSDP):\n        return wrapper(model)\n    return wrap(model)",
+        "if args.fsdp:\n        wrapper = FSDP\n    else:\n        wrapper = DDP\n    return wrapper(model)",
+    ],
+)
+def test_a_wrapper_that_is_chosen_when_the_script_runs(chosen: str) -> None:
+    head = "import functools\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    head += "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+    source = f"{head}def build(model, args):\n    {chosen}\n"
+    assert [code for _, code in findings(migrated(source))] == ["XLA610"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["isinstance(model, (FSDP, DDP))", "type(model) is FSDP", "isinstance(model, FSDP) and args"],
+)
+def test_types_are_asked_as_before(asked: str) -> None:
+    head = "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    head += "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+    assert "XLA610" not in {
+        code for _, code in findings(f"{head}def ask(model, args):\n    return {asked}\n")
+    }

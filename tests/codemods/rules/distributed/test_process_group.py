@@ -102,13 +102,13 @@ BACKENDS = "import torch.distributed as dist\nfrom torch.distributed import Back
 @pytest.mark.parametrize(
     ("asked", "becomes"),
     [
-        ("return dist.get_backend() == 'nccl'", "xla.is_available()"),
-        ("return 'nccl' != dist.get_backend()", "not xla.is_available()"),
-        ("return dist.get_backend() == Backend.NCCL", "xla.is_available()"),
-        ("return dist.get_backend() is not dist.Backend.NCCL", "not xla.is_available()"),
-        ("return dist.get_backend() in ['nccl']", "xla.is_available()"),
-        ("b = dist.get_backend()\n    return b == 'nccl' or b not in {'nccl'}", "xla.is_available()"),
-        ("return str(dist.get_backend()).lower() == 'nccl'", "xla.is_available()"),
+        ("return dist.get_backend() == 'nccl'", 'not in ("gloo", "mpi")'),
+        ("return 'nccl' != dist.get_backend()", 'in ("gloo", "mpi")'),
+        ("return dist.get_backend() == Backend.NCCL", 'not in ("gloo", "mpi")'),
+        ("return dist.get_backend() is not dist.Backend.NCCL", 'in ("gloo", "mpi")'),
+        ("return dist.get_backend() in ['nccl']", 'not in ("gloo", "mpi")'),
+        ("b = dist.get_backend()\n    return b == 'nccl' or b not in {'nccl'}", 'not in ("gloo", "mpi")'),
+        ("return str(dist.get_backend()).lower() == 'nccl'", 'not in ("gloo", "mpi")'),
         # Nothing that is sure to mean the same:
         ("return (b := dist.get_backend()) == 'nccl', b", ""),
         ("b = dist.get_backend()\n    if x: b = 'gloo'\n    return b == 'nccl'", ""),

@@ -31,6 +31,17 @@ NAMED = [
     'class A:\n    def sh(self, command):\n        run(command)\n    def go(self):\n        self.sh(["deepspeed", "t.py"])',
     'os.execvp("accelerate", ["accelerate", "launch", "--multi_gpu", "t.py"])',
     'asyncio.run(asyncio.create_subprocess_exec("deepspeed", "t.py"))',
+    'def command(n):\n    return ["deepspeed", "--num_gpus", str(n), "t.py"]\nrun(command(4))',
+    'def command():\n    words = ["accelerate", "launch"]\n    words.append("--multi_gpu")\n    return words\nrun(command())',
+    'def line(n):\n    return f"accelerate launch --multi_gpu --num_processes {n} t.py"\nos.system(line(4))',
+    'class A:\n    def words(self):\n        return ["deepspeed", "t.py"]\n    def go(self):\n        run(self.words())',
+    'from invoke import task\n@task\ndef train(c):\n    c.run("deepspeed t.py", pty=True)',
+    'import invoke\n@invoke.task(help={})\ndef train(ctx, n=4):\n    ctx.run(f"cd x && deepspeed --num_gpus {n} t.py")',
+    'from invoke import Context\ndef train(ctx: Context):\n    words = "deepspeed t.py"\n    ctx.run(words)',
+    'from fabric import Connection\nc = Connection("host")\nc.run("deepspeed t.py")',
+    'import nox\n@nox.session\ndef train(session):\n    session.run("accelerate", "launch", "--multi_gpu", "t.py")',
+    'get_ipython().system("accelerate launch --multi_gpu t.py")',
+    'shell = get_ipython()\nshell.getoutput("deepspeed t.py")',
 ]
 
 SILENT = [
@@ -45,6 +56,10 @@ SILENT = [
     'run(["git", "clone", "deepspeed"])',
     'tool.run(["deepspeed", "t.py"])',
     "run(make())",
+    'def command():\n    return ["python", "t.py"]\nrun(command())',
+    "def again():\n    return again()\nrun(again())",
+    'def train(tool):\n    tool.run("deepspeed t.py")',
+    'tool = Tool()\ntool.system("deepspeed t.py")',
 ]
 
 

@@ -43,3 +43,18 @@ def test_the_installed_version_has_none_of_them_and_what_stands_for_them() -> No
     assert set(_INSTEAD) <= _REMOVED
     named = {"optim", "warmup_steps", "per_device_train_batch_size", "per_device_eval_batch_size"}
     assert named <= has
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("gpus=0 if cpu else n", 'devices="auto" if cpu else n, accelerator="cpu" if cpu else "auto"'),
+        ("gpus=n if gpu else None", 'devices=n if gpu else "auto", accelerator="auto" if gpu else "cpu"'),
+        ('accelerator="cpu" if cpu else "gpu", gpus=0 if cpu else n', 'accelerator="cpu" if cpu else "auto", devices="auto" if cpu else n'),
+        ("gpus=n if many else 1", 'devices=n if many else 1, accelerator="auto"'),
+    ],
+)  # fmt: skip
+def test_no_gpus_are_the_cpu(before: str, after: str) -> None:
+    """Lightning takes no `devices=0`."""
+    made = migrated(f"from pytorch_lightning import Trainer\ntrainer = Trainer({before})\n")
+    assert made.splitlines()[-1] == f"trainer = Trainer({after})"

@@ -218,3 +218,20 @@ def main(args, model, optimizer):
 )
 def test_what_another_module_says_of_apex(line: str, goes: bool) -> None:
     assert (line not in migrated(ELSEWHERE.format(line=line))) is goes
+
+
+def test_an_import_in_the_branch_does_not_keep_it() -> None:
+    after = migrated(
+        "import torch\n"
+        "def step(loss, optimizer, fp16):\n"
+        "    if fp16:\n"
+        "        from apex import amp\n"
+        "        with amp.scale_loss(loss, optimizer) as scaled_loss:\n"
+        "            scaled_loss.backward()\n"
+        "    else:\n"
+        "        loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert "fp16:" not in after
+    assert "apex" not in after
+    assert after.count("loss.backward()") == 1

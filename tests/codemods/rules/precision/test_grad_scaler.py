@@ -393,7 +393,7 @@ class Trainer:
     [
         ("loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
         ("self.loss = scaler.scale(self.loss)\nself.loss.backward()", "self.loss.backward()"),
-        ("scaled = scaler.scale(loss)\nscaled.backward()", "scaled = loss\nscaled.backward()"),
+        ("scaled = scaler.scale(loss)\nscaled.backward()", "loss.backward()"),
         ("if amp:\n    loss = scaler.scale(loss)\nloss.backward()", "loss.backward()"),
         ("loss = y = scaler.scale(loss)\ny.backward()", "loss = y = loss\ny.backward()"),
     ],
@@ -636,3 +636,48 @@ def test_whether_a_step_was_taken_is_shown_later(shown: str) -> None:
     assert "stepped =" not in result
     for written in ("{stepped", "if stepped", "not stepped", "[stepped", "=stepped"):
         assert written not in result, result
+
+
+@pytest.mark.parametrize(
+    ("between", "use", "gone"),
+    [
+        ("", "scaled.backward()", True),
+        ("", "scaled.backward(retain_graph=True)", True),
+        ("", "scaled.backward()\n    print(scaled)", False),
+        ("    loss = loss / 2\n", "scaled.backward()", False),
+        ("    log(loss)\n", "scaled.backward()", False),
+    ],
+)
+def test_a_name_for_what_is_scaled_goes_where_it_is_used_at_once(
+    between: str, use: str, gone: bool
+) -> None:
+    after = migrated(
+        "import torch\n"
+        "def train(loss, optimizer):\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    scaled = scaler.scale(loss)\n"
+        f"{between}"
+        f"    {use}\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()\n"
+    )
+    assert ("    scaled = loss\n" not in after) is gone
+    assert (f"    {use.replace('scaled.b', 'loss.b')}\n" in after) is gone
+
+
+def test_branches_with_a_name_for_what_is_scaled_become_one() -> None:
+    after = migrated(
+        "import torch\n"
+        "def train(loss, optimizer, amp):\n"
+        '    scaler = torch.amp.GradScaler("cuda", enabled=amp)\n'
+        "    if amp:\n"
+        "        scaled = scaler.scale(loss)\n"
+        "        scaled.backward()\n"
+        "        scaler.step(optimizer)\n"
+        "        scaler.update()\n"
+        "    else:\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert "if amp" not in after
+    assert after.count("loss.backward()") == after.count("optimizer_step(optimizer)") == 1

@@ -320,3 +320,62 @@ def train(model, x, optimizer):
     optimizer.step()
 """
     assert ((8, "XLA504") in findings(source)) is found
+
+
+JOINED = """import torch
+
+def train(model, optimizer, memory, parts):
+    model.cuda()
+    for step in range(9):
+        batch = memory.sample(8)
+        {line}
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("x = torch.cat([s for s in batch.next_state if s is not None])", True),
+        ("x = torch.stack([s.x for s in batch if not s.done], dim=0)", True),
+        ("x = torch.cat(tuple(batch)) + torch.cat([t for t in memory.transitions if t.alive])", True),
+        ("x = torch.cat([s for s in batch.state])", False),
+        ("x = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])", False),
+        ("x = torch.cat([f for f in (parts.a, parts.b) if f is not None])", False),
+        ("x = torch.stack(list(batch))", False),
+    ],
+)  # fmt: skip
+def test_a_number_of_tensors_that_depends_on_data(line: str, is_found: bool) -> None:
+    assert found(JOINED.format(line=line)) == ([7] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("turns", "inside", "behind", "found"),
+    [
+        ("for t in range(T):", "", "loss = pred.mean()\n        loss.backward()", False),
+        ("for t in times:", "", "pred.mean().backward()", False),
+        ("for t in range(T):", "print(im.mean().item())", "pred.mean().backward()", True),
+        ("for t in range(T):", "im.mean().backward()", "", True),
+        ("while pred.shape[1] < T:", "", "pred.mean().backward()", True),
+    ],
+)
+def test_what_grows_within_a_step_is_one_graph(
+    turns: str, inside: str, behind: str, found: bool
+) -> None:
+    source = (
+        "import torch\n"
+        "def train(model, loader, optimizer, T, times):\n"
+        "    model.cuda()\n"
+        "    for x in loader:\n"
+        "        x = x.cuda()\n"
+        "        pred = model(x)\n"
+        f"        {turns}\n"
+        "            im = model(x)\n"
+        "            pred = torch.cat((pred, im), 1)\n"
+        f"            {inside}\n"
+        f"        {behind}\n"
+        "        optimizer.step()\n"
+    )
+    assert ("XLA504" in {code for _, code in findings(source)}) is found

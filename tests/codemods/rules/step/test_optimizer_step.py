@@ -470,3 +470,54 @@ class Ahead(Base):
     project = Project(Modules(files), "pack/ahead.py")
     found = check(files["pack/ahead.py"], Options(), "pack/ahead.py", project)
     assert ({f.code for f in found} & {"XLA501", "XLA502"} == set()) is is_left
+
+
+@pytest.mark.parametrize(
+    ("used", "steps"),
+    [
+        ("loss = self.net(x)\n        self.part.backward(loss)", False),  # an engine's
+        ("loss = self.part(x)\n        loss.backward()", False),
+        ("loss = self.net(x)\n        loss.backward()", True),
+        ("loss = self.net(x)\n        loss.backward()\n        self.part.backward()", True),
+    ],
+)
+def test_an_engine_is_no_optimizer(used: str, steps: bool) -> None:
+    source = (
+        "import torch\n"
+        "class Learner:\n"
+        "    def learn(self, x):\n"
+        "        x = x.cuda()\n"
+        "        self.part.zero_grad()\n"
+        f"        {used}\n"
+        "        self.part.step()\n"
+    )
+    assert ("optimizer_step" in migrated(source)) is steps
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ("losses", False),
+        ("[loss, loss]", False),
+        ("loss", False),
+        ("lambda: loss", True),
+        ("closure", True),
+        ("None", True),
+        ("", True),
+    ],
+)
+def test_an_optimizer_of_ones_own_that_takes_losses(given: str, steps: bool) -> None:
+    """It computes the gradients itself: averages before its step would be of others."""
+    after = migrated(
+        "import torch\n"
+        "class Balance(torch.optim.Optimizer):\n"
+        "    def step(self, losses):\n"
+        "        raise NotImplementedError\n"
+        "def train(model, x, closure):\n"
+        "    model.cuda()\n"
+        "    optimizer = Balance(model.parameters())\n"
+        "    loss = torch.ones(2, device='cuda').sum()\n"
+        "    losses = [loss, loss]\n"
+        f"    optimizer.step({given})\n"
+    )
+    assert ("xla.optimizer_step(optimizer" in after) is steps

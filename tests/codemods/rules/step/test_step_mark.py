@@ -553,3 +553,105 @@ def measure(layers, x, profile):
 """
     assert ((5, "XLA502") not in findings(source)) is cuts
     assert migrated(source).count("mark_step()") == (0 if cuts else 1)
+
+
+BESIDE_ACCELERATE = """import torch
+
+def losses(model, accelerator, loader, opt, {given}):
+    total = 0.0
+    for i, t in enumerate({over}):
+        loss = model(t).mean()
+        {backward}
+        total += loss.item()
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "over", "backward", "marked"),
+    [
+        ("times", "times", "accelerator.backward(loss)", True),
+        ("schedule", "tqdm(schedule.timesteps)", "accelerator.backward(loss)", True),
+        ("n", "range(n)", "accelerator.backward(loss)", True),
+        ("x", "[x, x]", "if accelerator:\n            accelerator.backward(loss)\n        else:\n            loss.backward()", True),
+        ("train_dataloader", "train_dataloader", "accelerator.backward(loss)", False),
+        ("x", "loader", "accelerator.backward(loss)", False),
+        ("x", "loader", "accelerator.backward(loss)\n        opt.step()", False),
+    ],
+)  # fmt: skip
+def test_a_loop_that_no_loader_of_accelerates_feeds_is_cut_where_a_read_cut_it(
+    given: str, over: str, backward: str, marked: bool
+) -> None:
+    after = migrated(BESIDE_ACCELERATE.format(given=given, over=over, backward=backward))
+    assert "total += xla.item(loss)" in after
+    assert ("        total += xla.item(loss)\n        xla.mark_step()" in after) is marked
+    assert migrated(after) == after
+
+
+@pytest.mark.parametrize(
+    ("reading", "behind"),
+    [
+        ("self.board.show(loss.item() * 3)", ["xla.mark_step()", "self.update_average(loss)"]),
+        ("self.last = loss.detach()", ["self.update_average(loss)", "xla.mark_step()"]),
+    ],
+)
+def test_a_method_that_reads_comes_behind_the_mark(reading: str, behind: list[str]) -> None:
+    after = migrated(
+        "import torch\n"
+        "class Trainer:\n"
+        "    def fit(self, steps):\n"
+        "        for i in range(steps):\n"
+        "            loss = self.model(self.x.cuda()).mean()\n"
+        "            loss.backward()\n"
+        "            self.optimizer.step()\n"
+        "            self.update_average(loss)\n"
+        "    def update_average(self, loss):\n"
+        f"        {reading}\n"
+    )
+    lines = [line.strip() for line in after.splitlines()]
+    step = lines.index("xla.optimizer_step(self.optimizer)")
+    assert lines[step + 1 : step + 3] == behind
+
+
+@pytest.mark.parametrize(
+    ("before", "marked"),
+    [
+        ("if i == 3:\n            continue\n        loss = model(x.cuda()).mean()", False),
+        ("if not x:\n            print(i)\n            continue\n        loss = model(x.cuda()).mean()", False),
+        ("loss = model(x.cuda()).mean()\n        if loss.dim():\n            continue", True),
+        ("loss = model(x.cuda()).mean()\n        loss.backward()\n        if i % 2:\n            continue", True),
+    ],
+)  # fmt: skip
+def test_a_turn_that_computes_nothing_is_not_marked(before: str, marked: bool) -> None:
+    after = migrated(
+        "import torch\n"
+        "def train(model, optimizer, x):\n"
+        "    for i in range(9):\n"
+        f"        {before}\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert ("xla.mark_step()\n            continue" in after) is marked
+
+
+@pytest.mark.parametrize(
+    ("behind", "marked"),
+    [
+        (
+            "self.total.add(loss.item())",
+            "xla.mark_step()\n            self.total.add(loss.item())\n",
+        ),
+        ("self.total = loss", "self.total = loss\n            xla.mark_step()\n"),
+    ],
+)
+def test_gradients_of_several_parts_are_cut_before_they_are_read(behind: str, marked: str) -> None:
+    after = migrated(
+        "import torch\n"
+        "class Penalty:\n"
+        "    def accumulate(self, model, x):\n"
+        "        for i in range(4):\n"
+        "            loss = model(x.cuda() * i).mean()\n"
+        "            loss.backward()\n"
+        f"            {behind}\n"
+    )
+    assert marked in after

@@ -56,25 +56,42 @@ def test_however_it_is_imported(imported: str) -> None:
         ("xm.save(x, y, True, True)", "xla.save(x, y)"),
         ("xm.save(x, y, global_master=False)", "xla.save(x, y, each_host=True)"),
         ("y = xm.all_reduce('sum', x)", 'y = xla.all_reduced(x, "sum")'),
+        ("xm.all_reduce('sum', [x, y])", 'xla.all_reduced([x, y], "sum")'),
+        ("xm.all_reduce('sum', x, groups=[])", 'xla.all_reduced(x, "sum")'),
+        ("torch_xla.sync(reset_scope=True)", "xla.mark_step()"),
+        ("torch_xla.sync(True, True)", "xla.synchronize()"),
+        ("torch_xla.sync(wait=flag)", "xla.synchronize() if flag else xla.mark_step()"),
+        ("xm.mark_step(not flag)", "xla.synchronize() if not flag else xla.mark_step()"),
+        (
+            "xm.optimizer_step(optimizer, barrier=flag)",
+            "xla.optimizer_step(optimizer)\n    if flag:\n        xla.mark_step()",
+        ),
+        (
+            "xm.optimizer_step(optimizer, not flag.lazy)",
+            "xla.optimizer_step(optimizer)\n    if not flag.lazy:\n        xla.mark_step()",
+        ),
+        ("isinstance(x, pl.MpDeviceLoader)", "isinstance(x, xla.MpDeviceLoader)"),
+        ("y = partial(pl.MpDeviceLoader, device=x)", "y = partial(xla.MpDeviceLoader, device=x)"),
     ],
 )
 def test_calls(call: str, becomes: str) -> None:
-    head = "import torch_xla\nimport torch_xla.core.xla_model as xm\n\n"
-    assert becomes in text(f"{head}def f(optimizer, x, y):\n    {call}\n")
+    head = (
+        "from functools import partial\nimport torch_xla\nimport torch_xla.core.xla_model as xm\n"
+        "import torch_xla.distributed.parallel_loader as pl\n\n"
+    )
+    assert becomes in text(f"{head}def f(optimizer, x, y, flag):\n    {call}\n")
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        "xm.mark_step(wait=flag)",
         "xm.mark_step(reset_scope=False)",
-        "xm.optimizer_step(optimizer, barrier=flag)",
+        "xm.optimizer_step(optimizer, barrier=next(flag))",
         "xm.optimizer_step(optimizer, optimizer_args={'closure': x})",
         "loss = xm.optimizer_step(optimizer, barrier=True)",
         "xm.reduce_gradients(optimizer, [[0, 1]])",
         "xm.save(x, y, master_only=flag)",
-        "xm.all_reduce('sum', [x, y])",
-        "xm.all_reduce('sum', x)",
+        "xm.all_reduce('sum', [x, y], groups=[[0, 1]])",
         "y = xm.all_reduce(flag, x)",
         "y = xm.rendezvous('a', b'b')",
         "print(xm.get_rng_state() + 1)",
@@ -139,10 +156,17 @@ def test_a_launch_that_is_not_written_out_stays() -> None:
     assert left(source) == [(2, "XLA015")]
 
 
-def test_a_second_name_for_a_module_stays_and_is_named() -> None:
+def test_a_second_name_for_a_module_is_that_module() -> None:
     source = "import torch_xla\n\nxm = torch_xla.core.xla_model\n\ndef f(x):\n    xm.mark_step()\n    return x.cuda()\n"
     assert migrate(source.encode(), Options(unsafe=True)).data == source.encode()
-    assert (4, "XLA019") in left(source)  # the runtime's import stands before it
+    assert "    xla.mark_step()\n    return x.to(xla.xla_device())" in text(source)
+    assert left(source) == [(4, "XLA019")]  # the runtime's import stands before it
+
+
+def test_a_second_name_that_has_another_meaning_leaves_the_file() -> None:
+    source = "import torch_xla\n\nxm = torch_xla.core.xla_model\nxm = wrapped(xm)\n\ndef f(x):\n    xm.mark_step()\n"
+    assert text(source) == source
+    assert (7, "XLA019") in left(source)
 
 
 def test_debugging_in_one_process() -> None:
@@ -449,3 +473,131 @@ def test_float32_that_torch_xla_alone_rounds_is_named(line: str, named: bool) ->
 def test_addresses_of_torch_xlas(call: str, becomes: str) -> None:
     head = "import torch.distributed as dist\nimport torch_xla.core.xla_model as xm\n\n"
     assert becomes in text(f"{head}def f(backend):\n    xm.mark_step()\n    {call}\n")
+
+
+FALLBACKS = [
+    "xm = None\n    pl = None",
+    "xm = pl = None",
+    "xm, pl = None, None",
+    "(xm, pl), ok = (None, None), False",
+    "[xm, pl] = [None, False]",
+]
+
+
+@pytest.mark.parametrize("otherwise", FALLBACKS)
+def test_what_stands_for_a_missing_torch_xla_is_no_other_meaning(otherwise: str) -> None:
+    source = f"""\
+try:
+    import torch_xla.core.xla_model as xm
+    import torch_xla.distributed.parallel_loader as pl
+except ImportError:
+    {otherwise}
+
+def train(model, loader, optimizer, use_tpu):
+    it = pl.MpDeviceLoader(loader, xm.xla_device()) if use_tpu else loader
+    for x, y in it:
+        model(x, y).backward()
+        if use_tpu:
+            xm.optimizer_step(optimizer)
+        else:
+            optimizer.step()
+"""
+    new = text(source)
+    assert "xla.MpDeviceLoader(loader, xla.xla_device()) if use_tpu" in new
+    assert "xla.optimizer_step(optimizer)\n" in new
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        "class xm:\n        mark_step = staticmethod(print)",
+        "xm = types.SimpleNamespace(mark_step=print)",
+        "from mylib import no_tpu as xm",
+        "xm, ok = make(), False",
+        "def xm():\n        pass",
+    ],
+)
+def test_a_file_in_which_torch_xla_may_be_something_else_is_left_whole(otherwise: str) -> None:
+    source = f"""\
+import types
+import torch
+try:
+    import torch_xla.core.xla_model as xm
+except ImportError:
+    {otherwise}
+
+def train(model, loader, optimizer):
+    torch.manual_seed(0)
+    for x, y in loader:
+        model(x.cuda(), y.cuda()).backward()
+        optimizer.step()
+        xm.mark_step()
+"""
+    result = rewritten(source)
+    assert result.data.decode() == source
+    assert [f.message.split(" may be")[0] for f in result.left if f.code == "XLA019"] == [
+        "`xm.mark_step`"
+    ]
+
+
+def test_a_scaler_of_torch_xlas_goes() -> None:
+    new = text("""\
+        import torch_xla.core.xla_model as xm
+        from torch_xla.amp import GradScaler, autocast
+
+        def train(model, optimizer, x):
+            scaler = GradScaler(use_zero_grad=True)
+            with autocast(xm.xla_device()):
+                loss = model(x)
+            scaler.scale(loss).backward()
+            gradients = xm._fetch_gradients(optimizer)
+            xm.all_reduce("sum", gradients, scale=1.0 / xm.xrt_world_size())
+            scaler.step(optimizer)
+            scaler.update()
+            xm.mark_step()
+    """)
+    assert "torch_xla" not in new
+    assert "scaler" not in new.lower()
+    assert "    loss.backward()\n" in new
+    assert 'xla.all_reduced(gradients, "sum", scale=1.0 / xla.world_size())' in new
+    assert "xla.optimizer_step(optimizer, average=False)" in new
+
+
+def test_a_seed_of_the_device_outlasts_seeds_of_the_host() -> None:
+    new = text("""\
+        import torch
+        import torch_xla
+        import torch_xla.core.xla_model as xm
+
+        def begin(seed):
+            torch.manual_seed(seed)
+            xm.set_rng_state(seed)
+
+        def noise(noise_seed):
+            torch_xla.manual_seed(noise_seed)
+
+        def epoch(model, number):
+            torch.manual_seed(number)
+            return model.to(xm.xla_device())
+    """)
+    assert "    xla.manual_seed(seed)\n\n" in new
+    assert "    xla.manual_seed(noise_seed, device_only=True)" in new
+    assert "    torch.default_generator.manual_seed(number)" in new
+
+
+@pytest.mark.parametrize(
+    "line", ["xm.set_rng_state(state['rng'])", "xm.set_rng_state(load())", "xm.get_rng_state()"]
+)
+def test_a_state_that_is_restored_is_no_seed(line: str) -> None:
+    new = text(f"""\
+        import torch
+        import torch_xla.core.xla_model as xm
+
+        def begin(state, load):
+            {line}
+
+        def epoch(model, number):
+            torch.manual_seed(number)
+            return model.to(xm.xla_device())
+    """)
+    assert "    xla.manual_seed(number)" in new

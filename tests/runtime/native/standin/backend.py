@@ -8,6 +8,7 @@ takes the memory figures away.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -118,6 +119,9 @@ def _module(device: Any) -> types.ModuleType:
     def set_rng_state(state: torch.Tensor, given: Any = None) -> None:
         device.set_state(_index(given, device), state)
 
+    def placed(given: Any) -> torch.device:
+        return torch.device(NAME, _index(given, device))
+
     names: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -136,9 +140,10 @@ def _module(device: Any) -> types.ModuleType:
         "set_rng_state": set_rng_state,
         "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
         "get_device_name": lambda given=None: f"stand-in for {NAME}",
-        "Stream": lambda given=None: torch.Stream(NAME),
-        "current_stream": lambda given=None: torch.Stream(NAME),
-        "stream": lambda stream: torch.autograd.profiler.record_function("stream"),
+        "Stream": lambda device=None, priority=0: torch.Stream(placed(device), priority=priority),
+        "Event": functools.partial(torch.Event, NAME),
+        "current_stream": lambda given=None: torch.accelerator.current_stream(placed(given)),
+        "stream": lambda stream: stream or contextlib.nullcontext(),
     }
     names |= {name: _for_torch_alone(names[name]) for name in _INTERNAL}
     made = _Module(f"torch.{NAME}")

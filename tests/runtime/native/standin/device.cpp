@@ -3,6 +3,8 @@
 // It stands in for the native TPU and Neuron backends in tests: torch sees an accelerator with
 // devices, memory, a random stream of its own and autocast; results are the CPU's.
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -138,6 +140,11 @@ c10::Allocator* allocator() {
 
 // The device as torch knows it
 
+// Streams have names, and one is current; what runs is done when the call returns, so nothing waits for anything.
+// An event is the time at which it was recorded.
+using Clock = std::chrono::steady_clock;
+thread_local c10::StreamId streams[MOST] = {};
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return KIND; }
   c10::Device getDevice() const override { return {KIND, current_device()}; }
@@ -149,19 +156,40 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device device) const override { use(device.index()); }
   void uncheckedSetDevice(c10::Device device) const noexcept override { current = device.index(); }
   c10::Stream getStream(c10::Device device) const override {
+    auto index = device.has_index() ? device.index() : current_device();
+    return c10::Stream(c10::Stream::UNSAFE, {KIND, index}, streams[index]);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::DEFAULT, device);
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
-  c10::Stream getNewStream(c10::Device device, int = 0) const override { return getStream(device); }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool = false) const override {
-    return getStream(device);
+  c10::Stream getNewStream(c10::Device device, int = 0) const override {
+    static std::atomic<c10::StreamId> last{0};
+    auto index = device.has_index() ? device.index() : current_device();
+    return c10::Stream(c10::Stream::UNSAFE, {KIND, index}, ++last);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool = false) const override {
+    return getNewStream(device);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    auto before = getStream(stream.device());
+    streams[stream.device_index()] = stream.id();
+    return before;
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return count(); }
-  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
+    if (*event == nullptr) *event = new Clock::time_point;
+    *static_cast<Clock::time_point*>(*event) = Clock::now();
+  }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    delete static_cast<Clock::time_point*>(event);
+  }
+  double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
+    auto passed = *static_cast<Clock::time_point*>(to) - *static_cast<Clock::time_point*>(from);
+    return std::chrono::duration<double, std::milli>(passed).count();
+  }
+  void synchronizeEvent(void*) const override {}
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}

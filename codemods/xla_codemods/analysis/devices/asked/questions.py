@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...flow import reaching
 from ...inference.values import DEVICE, STRING, TENSOR
 from ...nodes import walk
+from ...syntax import argument_for
 from ..specs import Devices
+from .made_names import made_names
 from .renamed import is_renamed, is_xla_or_renamed
+from .tables import lookups
 
 if TYPE_CHECKING:
     from ...bindings import Binding
@@ -45,7 +48,7 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Starred)
 
 
 class Question(NamedTuple):
-    """`node` asks: of a `text`, in a `table`, or of a `module` of torch's that is named by a word."""
+    """`node` asks: of a `text`, in a `table`, of a `module` of torch's that is named by a word, or by a `name` that is made."""
 
     node: ast.expr | ast.pattern
     of: str = "text"
@@ -61,6 +64,12 @@ def questions(script: ParsedFile) -> Iterator[Question]:
     for call, scope in script.index.calls_of("dict"):
         if isinstance(call.func, ast.Name) and any(k.arg == "cuda" for k in call.keywords):
             yield from words.looked_up(call, scope, _DEEPEST)
+
+    def tell(part: ast.expr, scope: Scope) -> bool:
+        return tells(script, part, scope)
+
+    yield from (Question(found, "table") for found in lookups(script, tell))
+    yield from (Question(found, "name") for found in made_names(script, tell))
     for node, scope in script.index.of(ast.Compare):
         parts = (node.left, *node.comparators)
         named = [e for part in parts for e in getattr(part, "elts", (part,))]
@@ -137,10 +146,24 @@ def tells(
             home, bindings = found
             kept = reaching(bindings, node, home, script.parents) if home is scope else bindings
             return bool(kept) and all(
-                b.how in {"assign", "for"} and tells(script, b.value, home, depth - 1, typed=typed)
+                _is_given(script, name, home, depth - 1, typed=typed)
+                if b.how == "parameter"
+                else b.how in {"assign", "for"}
+                and tells(script, b.value, home, depth - 1, typed=typed)
                 for b in kept
             )
     return _is_device(script, node, scope)
+
+
+def _is_given(script: ParsedFile, parameter: str, home: Scope, depth: int, *, typed: bool) -> bool:
+    """True if each call of the function in this file hands it such for `parameter`: `step(x, device.type)`."""
+    function = home.node
+    if depth <= 0 or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    calls = script.index.calls_of(function.name)
+    given = [(argument_for(parameter, function, c, skip_self=is_method), s) for c, s in calls]
+    return bool(given) and all(tells(script, g, s, depth, typed=typed) for g, s in given)
 
 
 def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:

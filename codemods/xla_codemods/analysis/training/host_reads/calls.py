@@ -111,10 +111,11 @@ class _Later:
     def _defaults(self) -> str:
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
             raise Blocked("the text of what is computed is shown with it")
-        return ", ".join(
+        defaults = ", ".join(
             f"{name}={text}"
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         )
+        return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
     def edits(self, call: Shown) -> list[Edit]:
         file, owner = None, None
@@ -174,6 +175,8 @@ class _Later:
         elif node in self.reads:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
+            if isinstance(operand, ast.Name) and operand.id in self.own:
+                return  # of what is gone through, which comes with its tensors
             if isinstance(operand, ast.Name):
                 self._bind(operand)
             else:
@@ -211,7 +214,7 @@ class _Later:
         """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""
         before, self.own = (self.is_conditional, self.own), set(self.own)
         for generator in node.generators:
-            self._visit(generator.iter)
+            self._walked(generator.iter)
             self.own.update(n.id for n in walk(generator.target) if isinstance(n, ast.Name))
             self.is_conditional = True
             for test in generator.ifs:
@@ -220,6 +223,20 @@ class _Later:
         for part in parts:
             self._visit(part)
         self.is_conditional, self.own = before
+
+    def _walked(self, iterable: ast.expr) -> None:
+        """What a comprehension goes through: `losses.items()` of a dict, of which `xla.later` keeps what is in it now."""
+        match iterable:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() as held, attr="items" | "values"), args=[]
+            ) if held not in self.kept and held.id not in self.own and self._is_held(held):
+                self._bind(held)
+            case _:
+                self._visit(iterable)
+
+    def _is_held(self, node: ast.Name) -> bool:
+        value = self.script.value(node)
+        return not (value.has(INSTANCE) or value.has(MODULE))
 
     def _is_later(self, node: ast.AST) -> bool:
         """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
@@ -277,7 +294,7 @@ class _Later:
         if self.is_conditional:
             raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
-        if "cuda" in text or "{" in text or any(self._is_rewritten(n) for n in walk(node)):
+        if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):

@@ -274,6 +274,8 @@ def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
         if not isinstance(parent, ast.Call) or parent.func is not use:
             raise Blocked(f"`{function.name}`, which returns it, is handed on")
         calls.append(parent)
+    if not calls:
+        raise Blocked(f"`{function.name}` returns it, to callers that are not known here")
     return calls
 
 

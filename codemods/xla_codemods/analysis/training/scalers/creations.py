@@ -24,6 +24,8 @@ MAKERS = tuple(
         "torch.cuda.amp.grad_scaler": ("GradScaler",),
         "torch.cpu.amp": ("GradScaler",),
         "torch.distributed.fsdp.sharded_grad_scaler": ("ShardedGradScaler",),
+        "torch_xla.amp": ("GradScaler",),
+        "torch_xla.amp.grad_scaler": ("GradScaler",),
         "fairscale.optim.grad_scaler": ("GradScaler", "ShardedGradScaler"),
     }.items()
     for name in names

@@ -282,9 +282,35 @@ class _Finder:
             case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(argument):
                 self.uses.changes.removed.add(statement)
                 self.fix(call, remove(statement))
+            case ast.Assign(targets=[ast.Name() as target]) if isinstance(argument, ast.Name) and (
+                used := self.only_use_behind(statement, target)
+            ):
+                self.uses.changes.removed.add(statement)
+                self.uses.changes.replaced[used] = argument
+                self.fix(call, remove(statement), Replace(used, argument.id))
             case _:
                 self.uses.changes.replaced[call] = argument
                 self.fix(call, Replace(call, "{0}", (argument,)))
+
+    def only_use_behind(self, statement: ast.Assign, target: ast.Name) -> ast.Name | None:
+        """The `scaled` of `scaled.backward()` right behind `scaled = scaler.scale(loss)`, if that is all of its uses."""
+        uses = [
+            node
+            for node, scope in self.script.index.of(ast.Name)
+            if node.id == target.id and isinstance(node.ctx, ast.Load)
+            if scope is self.script.index.scope(target)
+        ]
+        match uses:
+            case [used]:
+                pass
+            case _:
+                return None
+        block = self.script.block(statement)
+        behind = block[block.index(statement) + 1 :]
+        match behind[0] if behind else None:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))) if owner is used:
+                return used
+        return None
 
     def step(self, call: ast.Call) -> None:
         """`scaler.step(optimizer, ...)`: what XLA501 makes of `optimizer.step(...)`."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
+from ..host_reads.fetching import reads_in_turns
+from ..inner_loops import is_part_of_a_step
 from ..tensors.device_tensors import may_be_read
-from ..training import BACKWARD, FORWARD, STEP
+from ..training import BACKWARD, FORWARD, MARK, STEP
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -41,9 +43,22 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
 
 
 def _is_of_one_step(script: Script, call: ast.Call) -> bool:
-    """True in a module's own `forward`: all turns of its loops are part of one graph, the same in each step."""
+    """True where all turns of the loop are part of one graph, the same in each step.
+
+    In a module's own `forward`, and in a loop of so many turns whose outcome is differentiated behind it.
+    """
     function = script.function(call)
-    return function is not None and function.name == "forward" and script.is_in_a_module(function)
+    if function is not None and function.name == "forward" and script.is_in_a_module(function):
+        return True
+    loop = script.training.loop_of(call)
+    return (
+        loop is not None
+        and isinstance(loop.node, ast.For)
+        and not loop.effects & {BACKWARD, MARK, STEP}
+        and not script.training.is_inference(loop.node)
+        and is_part_of_a_step(script, loop)
+        and not any(loop.node in script.ancestors(read.node) for read in reads_in_turns(script))
+    )
 
 
 def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:

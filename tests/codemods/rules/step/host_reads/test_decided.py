@@ -18,6 +18,7 @@ from .scripts import SCRIPT, migrated_lines
         ("print('{0:.4f} {0}'.format(loss))", "pass", "a tensor is shown as it is"),
         ("print('{:{}}'.format(loss, step))", "pass", "a tensor is shown as it is"),
         ("print('%f %s' % (step, loss))", "pass", "a tensor is shown as it is"),
+        ("print('%f %f' % tuple(output.mean(1)))", "pass", "a tensor is shown as it is"),
         ("other.log({'loss': loss})", "pass", "what `other.log` does with it is not known"),
         ("history += [loss.item()]\nhistory += args.more", "pass", "is not known to be a list or dict of its own"),
         ("value = loss.item()\nif not math.isfinite(value): sys.exit(1)", "pass", "decides on it whether it goes on"),

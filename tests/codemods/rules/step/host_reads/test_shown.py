@@ -67,6 +67,14 @@ def test_shown_later(line: str, bound: str) -> None:
             "print(output.mean().item())",
             "xla.later(lambda mean=output.mean(): print(mean.item()))",
         ),
+        (
+            "print('{:04d}'.format(step + 1), loss.item())",
+            "xla.later(lambda loss=loss, value='{:04d}'.format(step + 1): print(value, loss.item()))",
+        ),
+        (
+            "print({'a': time.time()}['a'], loss.item())",
+            "xla.later(lambda loss=loss, a={'a': time.time()}['a']: print(a, loss.item()))",
+        ),
     ],
 )
 def test_what_is_of_now_is_computed_now(line: str, after: str) -> None:
