@@ -65,10 +65,18 @@ def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
     ]
     if not loops or len(loops) < len(bindings):
         return None
-    listed = [_listed(script, b.node.iter) for b in loops if isinstance(b.node, ast.For)]
-    if len(listed) < len(loops) or any(part is None for part in listed):
-        return []
-    return [one for part in listed for one in part or ()]
+    listed = [_listed(script, b.node.iter) if isinstance(b.node, ast.For) else None for b in loops]
+    return _joined(listed) or []
+
+
+def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
+    """All of them; None where one is not known."""
+    joined: list[ast.expr] = []
+    for part in parts:
+        if part is None:
+            return None
+        joined += part
+    return joined if parts else None
 
 
 def _listed(script: Script, node: ast.expr, hops: int = _HOPS) -> list[ast.expr] | None:
@@ -83,10 +91,9 @@ def _listed(script: Script, node: ast.expr, hops: int = _HOPS) -> list[ast.expr]
             values = _bound(script, node.id, found[0]) if found is not None else [None]
         case _:
             return None
-    parts = [_listed(script, v, hops - 1) if v is not None and hops else None for v in values]
-    if not parts or any(part is None for part in parts):
-        return None
-    return [one for part in parts for one in part or ()]
+    return _joined(
+        [_listed(script, v, hops - 1) if v is not None and hops else None for v in values]
+    )
 
 
 def _grows(script: Script, name: str) -> bool:
