@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
-from ..elsewhere import no_others_use
 from ..names import attributes_read, refuse_listed_attributes
+from .elsewhere import no_others_use
 
 if TYPE_CHECKING:
     from ....script import Script

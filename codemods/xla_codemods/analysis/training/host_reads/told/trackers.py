@@ -13,8 +13,8 @@ from ....inference.makers import elements, library_of, makers
 from ....nodes import walk
 from ....syntax import unparsed
 from ..blocked import Blocked
-from ..elsewhere import class_elsewhere
 from ..sinks import may_read_files
+from .elsewhere import class_elsewhere
 from .recording import TRACKERS, only_records
 
 if TYPE_CHECKING:

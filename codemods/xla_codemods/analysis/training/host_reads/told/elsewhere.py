@@ -6,14 +6,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ....patterns import Pattern
-from ....source import Source
-from ...nodes import walk
-from ...projects.project import Project
-from .blocked import Blocked
+from .....patterns import Pattern
+from .....source import Source
+from ....nodes import walk
+from ....projects.project import Project
+from ..blocked import Blocked
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 _LEVELS = frozenset("debug info warning error critical".split())
 _LOGGER = Pattern(r"log(?:ger|ging)?$")
