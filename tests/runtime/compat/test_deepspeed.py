@@ -260,6 +260,10 @@ def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: 
         ({"train_batch_size": "auto"}, "`train_batch_size` is `auto`"),
         ({"optimizer": {"type": "Adam", "params": "auto"}}, "`optimizer` is `auto`"),
         ({"train_batch_size": 5}, "train_batch_size is 5"),
+        ({"gradient_allreduce_op": "SUM"}, "`gradient_allreduce_op` is not available"),
+        ({"managed_gradient_accumulation": False}, "`managed_gradient_accumulation` is not"),
+        ({"torch_autocast": {"enabled": True}}, "`torch_autocast` is not available"),
+        ({"compile": {"deepcompile": True}}, "`compile` is not available"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(
@@ -275,7 +279,20 @@ def test_model_parallelism_is_refused(eager: None) -> None:
 
 
 def test_what_is_switched_off_is_not_asked_for(eager: None) -> None:
-    _engine({**CONFIG, "flops_profiler": {"enabled": False}, "sparse_gradients": False})
+    off = {
+        "flops_profiler": {"enabled": False},
+        "sparse_gradients": False,
+        "gradient_allreduce_op": "mean",
+        "managed_gradient_accumulation": True,
+        "torch_autocast": {"enabled": False},
+        "compile": {"deepcompile": False},
+        "seq_parallel_comm_data_type": "bf16",
+    }
+    _engine({**CONFIG, **off})
+
+
+def test_zero_that_is_switched_on_is_its_first_stage() -> None:
+    assert configuration.read({**CONFIG, "zero_optimization": True}, replicas=1).stage == 1
 
 
 def test_nothing_is_offloaded(eager: None) -> None:
@@ -337,6 +354,7 @@ def test_the_lists_of_what_is_taken_agree() -> None:
     from xla_migrate.runtime.compat.deepspeed.schedules import OF_TORCH, SCHEDULES
 
     assert configuration.TAKEN == told.TAKEN
+    assert configuration.DEFAULTS == told.DEFAULTS
     assert configuration.OPTIMIZERS.keys() == told.OPTIMIZERS
     assert {*SCHEDULES, *OF_TORCH} == told.SCHEDULES
 
@@ -400,6 +418,32 @@ def test_lamb_is_that_of_the_kernel(backend: str, options: dict[str, Any]) -> No
         kernel.step()
         expected.append(loss.item())
     assert _losses(engine, _batches(6)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"eps_inside_sqrt": True, "eps": 1e-3}, {"weight_decay": 0.1, "max_coeff": 0.2}]
+)
+def test_a_scripts_own_lamb_is_that_of_the_kernel(eager: None, options: dict[str, Any]) -> None:
+    """With groups of their own rates, and a parameter of zeros."""
+    from xla_migrate import runtime as xla
+    from xla_migrate.verify.stubs.deepspeed.ops.lamb import FusedLamb as Kernel
+
+    told = []
+    for make in (Kernel, xla.BoundedLamb):
+        model = _model()
+        first, *others = model.parameters()
+        groups = [{"params": [first], "lr": 0.05}, {"params": others}]
+        optimizer = make(groups, 0.02, **options)
+        losses = []
+        for x, y in _batches(6):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        told.append(losses)
+    assert told[1] == pytest.approx(told[0], rel=1e-6)
+    assert told[1][-1] != told[1][0]
 
 
 def test_without_a_norm_gradients_are_clipped_as_deepspeed_does(eager: None) -> None:

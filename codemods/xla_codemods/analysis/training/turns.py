@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..devices.specs import last_name
+from ..frameworks.hooks import called_in_steps
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
@@ -40,8 +42,8 @@ class Turn(NamedTuple):
 
 
 def turns(script: Script) -> tuple[Turn, ...]:
-    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
-    modules compute.
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, what
+    modules compute, and what frameworks call.
     """
     return script.cached(_turns)
 
@@ -55,7 +57,13 @@ def _turns(script: Script) -> tuple[Turn, ...]:
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
-    return tuple(found)
+    return (*found, *of_frameworks(script))
+
+
+def of_frameworks(script: Script) -> tuple[Turn, ...]:
+    """The functions that a framework's own loop calls."""
+    functions = called_in_steps(script)
+    return tuple(Turn(f, f.body) for f in sorted(functions, key=lambda f: f.lineno))
 
 
 def _stepping(script: Script) -> list[ast.FunctionDef]:
@@ -283,7 +291,17 @@ def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
     block = node.body if is_body else node.orelse
     if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
         return True
+    if _is_exceptional(node.test, is_body):
+        return True
     return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+
+
+def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
+    """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_body = test.operand, not is_body
+    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:

@@ -17,13 +17,25 @@ of their own.
 +lion = timm.optim.Lion(model.parameters(), lr=1e-3, betas=(0.9, 0.999))
 ```
 
-FusedLamb bounds its trust ratio, which no other Lamb does in the same way: it is left to a person.
+FusedLamb bounds its trust ratio, which no other Lamb does in the same way: the runtime has it, with the numbers of the
+kernel in DeepSpeed 0.19.6.
+
+```diff
+ import torch
+-from deepspeed.ops.lamb import FusedLamb
++from xla_migrate import runtime as xla
+
+-optimizer = FusedLamb(model.parameters(), lr=1e-3, max_coeff=5.0)
++optimizer = xla.BoundedLamb(model.parameters(), lr=1e-3, max_coeff=5.0)
+```
+
+What it clips by itself is left to a person.
 
 ```python
 import torch
 from deepspeed.ops.lamb import FusedLamb
 
-optimizer = FusedLamb(model.parameters(), lr=1e-3)  # XLA303
+optimizer = FusedLamb(model.parameters(), lr=1e-3, max_grad_norm=1.0)  # XLA303
 ```
 
 Optimizers of the same name from elsewhere stay.
@@ -43,6 +55,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
+from ...analysis.inference.library_types import RUNTIME
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
@@ -93,7 +106,19 @@ _LION = Equivalent(
     explicit={"lr": "1e-3", "betas": "(0.9, 0.999)"},
     dropped=frozenset({"set_grad_none", "fp32_optimizer_states"}),
 )
+_LAMB_NAMES = (
+    *("params", "lr", "bias_correction", "betas", "eps", "eps_inside_sqrt", "weight_decay"),
+    *("max_grad_norm", "max_coeff", "min_coeff", "amsgrad"),
+)
+_LAMB = Equivalent(
+    f"{RUNTIME}.BoundedLamb",
+    _LAMB_NAMES,
+    _LAMB_NAMES,
+    only={"max_grad_norm": 0.0, "amsgrad": False},
+)
 _EQUIVALENTS = {
+    "deepspeed.ops.lamb.FusedLamb": _LAMB,
+    "deepspeed.ops.lamb.fused_lamb.FusedLamb": _LAMB,
     "deepspeed.ops.adam.FusedAdam": _FUSED,
     "deepspeed.ops.adam.fused_adam.FusedAdam": _FUSED,
     "deepspeed.ops.adam.DeepSpeedCPUAdam": _CPU,
@@ -111,16 +136,19 @@ _EQUIVALENTS = {
         renamed={"model_params": "params"},
     ),
 }
-_WITHOUT = ("deepspeed.ops.lamb.FusedLamb", "deepspeed.ops.adam.ZenFlowCPUAdam")
+_WITHOUT = ("deepspeed.ops.adam.ZenFlowCPUAdam",)
 _MESSAGE = "DeepSpeed's optimizers need kernels compiled for CUDA or the CPU"
 _FIXED = f"{_MESSAGE}: use the equivalent in torch"
+_OF_RUNTIME = f"{_MESSAGE}: use the runtime's, which computes the same"
 
 
 @RULE.call(*_EQUIVALENTS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     equivalent = _EQUIVALENTS[script.dotted(call.func, scope) or ""]
     func: Edit | None = None
-    if equivalent.target == "torch.optim.AdamW":
+    if equivalent is _LAMB:
+        func = Replace(call.func, f"{script.xla}.BoundedLamb")
+    elif equivalent.target == "torch.optim.AdamW":
         equivalent, func = adam_by_mode(script, call, scope, equivalent)
     try:
         made = edits(script, call, scope, equivalent, func)
@@ -133,7 +161,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             effort=MEDIUM,
         )
     else:
-        yield RULE.finding(script, call, _FIXED, *made)
+        yield RULE.finding(script, call, _OF_RUNTIME if equivalent is _LAMB else _FIXED, *made)
 
 
 @RULE.reference(*_EQUIVALENTS)
@@ -142,7 +170,9 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
     if not is_handed_on(node, script.parents):
         return
     equivalent = _EQUIVALENTS[script.dotted(node, scope) or ""]
-    if stands_in(script, node, equivalent):
+    if equivalent is _LAMB:  # it takes the same arguments
+        yield RULE.finding(script, node, _OF_RUNTIME, Replace(node, f"{script.xla}.BoundedLamb"))
+    elif stands_in(script, node, equivalent):
         edit = Replace(node, script.spell(equivalent.target, scope))
         yield RULE.finding(script, node, _FIXED, edit)
     else:

@@ -33,10 +33,10 @@ has come, in order with all other output. On CUDA both do at once what the scrip
 ```
 
 That is done where everything is known that becomes of the value: arithmetic, `min`, `max` and `math` (`xla.computed`), texts, names,
-lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
+elements of numpy arrays (`xla.fill`), lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
 what generators yield to loops of this file, meters and functions of this project (`losses.update(loss.item(), n)`); `print`,
-`logging`, tqdm, files that are opened in the same function, `accelerator.print`, and TensorBoard, wandb and mlflow in loops
-that a device loader ends. `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
+`logging`, tqdm, rich, files that are opened in the same function, `accelerator.print`, TensorBoard, wandb and other trackers, and
+loggers of this project that only keep and write what they are told (`logger.log(...)`, with `to=logger`). `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
 
 ```diff
  import torch

@@ -13,7 +13,8 @@ from torch import nn
 from torch.distributed import fsdp
 
 from .. import _gradients
-from ..devices import device_type
+from ..devices import device_type, xla_device
+from . import native
 
 Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
 _DEVICE_ID = 8  # its place behind `module`
@@ -37,8 +38,33 @@ class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
 
 def fully_shard(module: Parts, **options: Any) -> Parts:
     """Torch's own."""
+    parts = [module] if isinstance(module, nn.Module) else list(module)
+    if native.is_native(_kind(options)):
+        bring(parts, options.get("ignored_params") or ())
     taken: Any = module
     sharded: Any = fsdp.fully_shard(taken, **options)
-    for part in [module] if isinstance(module, nn.Module) else list(module):
+    for part in parts:
         _gradients.look_after(part.parameters(), part)
     return sharded  # type: ignore[no-any-return]
+
+
+def _kind(options: dict[str, Any]) -> str:
+    mesh = options.get("mesh")
+    return device_type() if mesh is None else str(mesh.device_type)
+
+
+def bring(modules: Iterable[nn.Module], ignored: Iterable[nn.Parameter] = ()) -> None:
+    """To the device, what is on the host and not split yet.
+
+    ``fully_shard`` moves it by ``parameter.data``, which torch refuses for devices that a package brings.
+    """
+    left_out, device = set(map(id, ignored)), xla_device()
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(device) if tensor.device.type == "cpu" else tensor
+
+    for module in modules:
+        for part in module.modules():
+            own = list(part.parameters(recurse=False))
+            if not any(hasattr(p, "to_local") or id(p) in left_out for p in own):
+                part._apply(moved, recurse=False)  # type: ignore[no-untyped-call]

@@ -78,6 +78,23 @@ struct Group final : c10d::Backend {
     auto in = host(input);
     return gloo_->alltoall_base(out, in, output_sizes, input_sizes, options);
   }
+  Pending allreduce_coalesced(
+      Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
+    auto seen = hosts(tensors);
+    return gloo_->allreduce_coalesced(seen, options);
+  }
+  Pending allgather_into_tensor_coalesced(
+      Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
+    auto out = hosts(outputs);
+    auto in = hosts(inputs);
+    return gloo_->allgather_into_tensor_coalesced(out, in, options);
+  }
+  Pending reduce_scatter_tensor_coalesced(
+      Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) override {
+    auto out = hosts(outputs);
+    auto in = hosts(inputs);
+    return gloo_->reduce_scatter_tensor_coalesced(out, in, options);
+  }
   Pending barrier(const c10d::BarrierOptions& options) override { return gloo_->barrier(options); }
 
  private:

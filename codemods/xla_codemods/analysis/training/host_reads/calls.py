@@ -19,7 +19,8 @@ from .blocked import Blocked
 from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
 from .functions import is_caught
 from .lasting import is_bound_before, is_bound_once, is_stable, may_be_changed
-from .sinks import file_of
+from .sinks import file_of, is_tracked
+from .told.trackers import told
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -111,7 +112,7 @@ class _Later:
         return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
     def edits(self, call: Shown) -> list[Edit]:
-        file = None
+        file, owner = None, None
         self._refuse_caught()
         shown = call
         if isinstance(shown, ast.If):
@@ -122,6 +123,8 @@ class _Later:
             self._visit(shown.value)
         else:
             file = file_of(self.script, shown)
+            if not (file or is_tracked(self.script, shown)):
+                owner = told(self.script, shown)
             collects = getattr(shown.func, "attr", "") in {"append", "extend"}
             if not (file or collects):  # those are the same object for as long as the loop runs
                 self._callee(shown.func)
@@ -140,14 +143,19 @@ class _Later:
                 *inner,
                 ReplaceStatement(call, text, (condition_shows(call), call.test)),
             ]
-        to = f", to={file}" if file else ""
-        text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
+        to = f", to={file or owner}" if file or owner else ""
+        given = f" {defaults}" if defaults else ""
+        text = f"{self.script.xla}.later(lambda{given}: {{0}}{to})"
         return [*inner, Replace(call, text, (call,))]
 
     def _callee(self, func: ast.expr) -> None:
-        """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
-        while isinstance(func, ast.Attribute):
+        """`print`, `logger.info`, `bar.set_postfix`, `run["loss"].append`: the object of now."""
+        while isinstance(func, (ast.Attribute, ast.Subscript)):
+            if isinstance(func, ast.Subscript):
+                self._visit(func.slice)
             func = func.value
+            if isinstance(func, ast.Call) and not (func.args or func.keywords):
+                func = func.func  # `Logger.current_logger().report_scalar`
         if not isinstance(func, ast.Name):
             raise Blocked("whose it is that shows it is computed")
         if not is_bound_once(self.script, func):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
+from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
 from ..acting import unmarked_evaluations
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PASSING = frozenset({"cpu", "detach", "numpy"})
-_OF_A_LOSS = frozenset({"clone", "detach", "mean", "sum"})
+_OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
+_OF_REALS = frozenset({"torch.exp", "torch.log", "torch.sqrt"})
 _REPEATING = (
     *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
+_ARRIVED = f"{RUNTIME}.arrived"
 _MOST_CALLERS = 3  # by which a function is followed to the loop that steps
 
 
@@ -83,10 +86,12 @@ def plan(
 
 
 def _number(script: Script, read: ast.AST) -> ast.Call | None:
-    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too, and `float(loss)` of a loss."""
+    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too; `float(loss)` and `loss.tolist()` of a loss."""
     match read:
         case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
             return read
+        case ast.Call(func=ast.Attribute(attr="tolist", value=owner), args=[]):
+            return read if _is_of_a_loss(script, owner) else None
         case ast.Call(func=ast.Attribute(attr="cpu")):
             return _number_around(script, read)
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
@@ -108,7 +113,7 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
                 call = script.parent(parent)
                 if not isinstance(call, ast.Call) or call.func is not parent or call.args:
                     return None
-                if name == "item":
+                if name == "item" or (name == "tolist" and _is_of_a_loss(script, call.func.value)):
                     return call
                 if name not in _PASSING:
                     return None
@@ -127,6 +132,8 @@ def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
                 node = owner
             case ast.Attribute(attr="data", value=owner):
                 node = owner
+            case ast.Call(func=func, args=[given], keywords=[]) if script.dotted(func) in _OF_REALS:
+                node = given
             case _:
                 break
     function = script.function(node)
@@ -160,7 +167,10 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
 def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] = ()) -> None:
     """Values that wait are fetched at step marks: where nothing steps nothing may be marked."""
     function = script.function(node)
-    if function is not None and script.training.function_effects(function) & {STEP, BACKWARD}:
+    if function is not None and (
+        script.training.function_effects(function) & {STEP, BACKWARD}
+        or script.is_called_in_steps(function)
+    ):
         return
     loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)
     while loop is not None:
@@ -259,6 +269,7 @@ def _edits(
     wrapped: dict[ast.expr, None] = {}
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
+    filled: dict[ast.Assign, str] = {}
     texts: dict[ast.expr, set[ast.AST]] = {}
     for read in group:
         for text, nodes in trails[read].texts.items():
@@ -268,6 +279,7 @@ def _edits(
         wrapped.update(dict.fromkeys(sorted(trails[read].wrapped, key=_place)))
         computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
         extremes.update(trails[read].extremes)
+        filled.update(trails[read].filled)
     if not set().union(*(trails[read].together for read in group)) <= shown.keys():
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
@@ -294,10 +306,25 @@ def _edits(
         target = kept.target.id
         spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
         yield ReplaceStatement(statement, spelled, (kept.value,))
+    for element, index in filled.items():
+        (place,) = element.targets
+        assert isinstance(place, ast.Subscript)
+        spelled = f"{script.xla}.fill({script.segment(place.value)}, {index}, {{0}})"
+        yield ReplaceStatement(element, spelled, (element.value,))
     for loop in set().union(*(trails[read].waited for read in group)):
         yield InsertAfter(loop, f"{script.xla}.flush()")
     for load in wrapped:
+        if _is_there_already(script, load):
+            continue
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
+
+
+def _is_there_already(script: Script, load: ast.expr) -> bool:
+    """True if `load` stands in `xla.arrived(...)` already."""
+    match script.parent(load):
+        case ast.Call(func=func, args=[given]):
+            return given is load and script.dotted(func) == _ARRIVED
+    return False
 
 
 def _item(script: Script, number: ast.expr) -> Edit:

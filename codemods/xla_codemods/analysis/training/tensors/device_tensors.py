@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...frameworks.accelerator import uses_accelerate
+from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
     ACCEL,
     ACCELERATOR,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _TENSORS = frozenset(
     "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
 )
+_OF_OUTPUTS = _TENSORS - {"T", "mT", "data", "grad"}
 _PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
 _LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
 _OF_ONE = frozenset("abs all any detach isfinite isinf isnan max mean min norm sum".split())
@@ -87,21 +89,40 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             return may_be_read(script, inner)
         case ast.Attribute(value=inner, attr="data"):
             return may_be_read(script, inner)
+        case ast.Attribute(attr=name) if name in _OF_OUTPUTS:
+            return _is_backwarded(script, node) or (
+                not value.kinds and script.function(node) in called_in_steps(script)
+            )
         case ast.Name() | ast.Attribute():
             return (
                 _is_backwarded(script, node)
                 or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
                 or is_handed_a_tensor(script, node)
+                or _is_given_in_a_hook(script, node, value)
             )
+        case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
+            return script.function(node) in called_in_steps(script)
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:
                 return False
             named = "loss" in key or key in _TENSORS
-            if _is_backwarded(script, node) or (named and _is_output(script, owner)):
+            given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
+            if _is_backwarded(script, node) or (named and given):
                 return True
             return not value.kinds and _is_put(script, node)
     return False
+
+
+def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
+    """`loss = outputs.loss`, `loss = super().training_step(...)`, where a framework trains."""
+    if value.kinds or script.function(node) not in called_in_steps(script):
+        return False
+    reaching = script.reaching(node) if isinstance(node, ast.Name) else []
+    return bool(reaching) and all(
+        b.how == "assign" and not b.path and b.value is not None and may_be_read(script, b.value)
+        for b in reaching
+    )
 
 
 def _is_put(script: Script, node: ast.expr) -> bool:
@@ -172,10 +193,14 @@ def _is_output(script: Script, node: ast.Name) -> bool:
 
 
 def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
-    """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains: on the
-    device of the model then.
+    """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains, or where a
+    framework trains: on the device of the model then.
     """
-    if value.kinds & {ACCEL, HOST} or not script.runs_accelerated:
+    if value.kinds & {ACCEL, HOST}:
+        return False
+    if script.function(node) in called_in_steps(script):
+        return True  # the framework has moved the module and its batches
+    if not script.runs_accelerated:
         return False
     if value.has(WEIGHT):
         return script.is_trained
@@ -273,6 +298,8 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 
 def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
+        return True
     if not (script.accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
@@ -309,6 +336,21 @@ def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
                 for value in returned
             )
     return False
+
+
+def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
+    """`return loss` of a `training_step` or `compute_loss`."""
+    function = script.function(node)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function.name in {"compute_loss", "training_step"}
+        and function in called_in_steps(script)
+        and any(
+            isinstance(returned.value, ast.Name) and returned.value.id == node.id
+            for returned in walk(function)
+            if isinstance(returned, ast.Return)
+        )
+    )
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:

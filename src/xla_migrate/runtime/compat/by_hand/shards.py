@@ -20,6 +20,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from ... import _gradients
 from ...devices import xla_device
+from ...eager.fully_sharded import bring
 from ...processes import in_group, init_process_group, rank, rendezvous, world_size
 from .meshes import recursive_wrap
 
@@ -83,7 +84,8 @@ class XlaFullyShardedDataParallel(nn.Module):
         for inner in module.modules():
             if isinstance(inner, XlaFullyShardedDataParallel):
                 inner._is_root = False
-        self._fsdp_wrapped_module = _on_device(module)
+        bring([module])
+        self._fsdp_wrapped_module = module
         self._is_split = self.world_size > 1 or self.compute_dtype != torch.float32
         if self._is_split:
             self._split(reshard_after_forward, compute_dtype, fp32_reduce_scatter)
@@ -170,16 +172,6 @@ def _wrappers(root: nn.Module) -> Iterator[tuple[str, XlaFullyShardedDataParalle
     for name, module in root.named_modules():
         if isinstance(module, XlaFullyShardedDataParallel):
             yield f"{name}." if name else "", module
-
-
-def _on_device(module: nn.Module) -> nn.Module:
-    """Moved, but for what is wrapped in it already: its parameters are parts, and can no longer be swapped for others."""
-    if not isinstance(module, XlaFullyShardedDataParallel):
-        for child in module.children():
-            _on_device(child)
-        device = xla_device()
-        module._apply(lambda tensor: tensor.to(device), recurse=False)  # type: ignore[no-untyped-call]
-    return module
 
 
 def _materialize(module: nn.Module, initialize: Callable[[nn.Module], None] | None) -> None:

@@ -56,6 +56,27 @@ class BoundedLamb(torch.optim.Optimizer):
     """``deepspeed.ops.lamb.FusedLamb``: Adam's step, as long as the parameter, within bounds.
 
     The number of the step is on the device: what follows of it would compile anew for each.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: The learning rate.
+        bias_correction: Correct the moments for their start.
+        betas: Decay of the moments.
+        eps: Added before the division.
+        eps_inside_sqrt: Add it to what the root is of.
+        weight_decay: Of the weights; part of the step that is measured.
+        max_grad_norm: 0: clip gradients by themselves.
+        max_coeff: The largest ratio of parameter and step.
+        min_coeff: The smallest.
+        amsgrad: False.
+
+    Raises:
+        ValueError: for ``max_grad_norm`` and ``amsgrad``.
+
+    Example:
+        >>> optimizer = xla.BoundedLamb(model.parameters(), lr=1e-3)
+        >>> model(x).sum().backward()
+        >>> xla.optimizer_step(optimizer)
     """
 
     def __init__(
@@ -74,7 +95,9 @@ class BoundedLamb(torch.optim.Optimizer):
     ) -> None:
         if amsgrad or max_grad_norm:
             name = "amsgrad" if amsgrad else "max_grad_norm"
-            raise ValueError(f"Lamb has no `{name}` here: use `gradient_clipping` for norms")
+            raise ValueError(
+                f"Lamb has no `{name}` here: clip norms by `gradient_clipping`, or clip_grad_norm_"
+            )
         options = {"lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps}
         options |= {"eps_inside_sqrt": eps_inside_sqrt, "weight_decay": weight_decay}
         super().__init__(params, {**options, "max_coeff": max_coeff, "min_coeff": min_coeff})

@@ -1,0 +1,107 @@
+"""What an object is made by, as dotted names of libraries: `wandb.init`, also through names, attributes and parameters."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..syntax import argument_for
+from .values import ACCELERATOR
+
+if TYPE_CHECKING:
+    from ..bindings import Binding
+    from ..scopes import FunctionNode, Scope
+    from ..script import Script
+
+_HOPS = 8
+_TENSORBOARD = "torch.utils.tensorboard"
+
+
+def library_of(made: set[str]) -> str:
+    """The library that all of `made` are names of."""
+    roots = {_root(dotted) for dotted in made}
+    return roots.pop() if len(roots) == 1 else ""
+
+
+def _root(dotted: str) -> str:
+    return _TENSORBOARD if dotted.startswith(_TENSORBOARD) else dotted.partition(".")[0]
+
+
+def makers(script: Script, node: ast.expr, hops: int = _HOPS) -> set[str]:
+    """What `node` is, or is made by, by dotted names; an empty one for what is not known. None of them for `None`."""
+    scope = script.index.scope(node)
+    dotted = script.dotted(node, scope)
+    if dotted is not None:
+        return {dotted}
+    if hops == 0:
+        return {""}
+    if isinstance(node, (ast.Name, ast.Attribute)) and script.value(node, scope).has(ACCELERATOR):
+        return {"accelerate.Accelerator"}
+    match node:
+        case ast.Constant(value=None):
+            return set()
+        case ast.Call(func=func):
+            return makers(script, func, hops - 1)
+        case ast.Subscript(value=owner):
+            return makers(script, owner, hops - 1)
+        case ast.IfExp(body=body, orelse=other):
+            return makers(script, body, hops - 1) | makers(script, other, hops - 1)
+        case ast.Attribute(attr=name, value=ast.Name(id="self")):
+            return _together(script, _stored(script, name), hops)
+        case ast.Attribute(value=owner):
+            return makers(script, owner, hops - 1)
+        case ast.Name():
+            found = scope.find(node.id)
+            return _together(script, _bound(script, node.id, found[0]) if found else [None], hops)
+    return {""}
+
+
+def _together(script: Script, values: list[ast.expr | None], hops: int) -> set[str]:
+    found = [makers(script, v, hops - 1) if v is not None else {""} for v in values]
+    return set().union(*found) if found else {""}
+
+
+def _stored(script: Script, name: str) -> list[ast.expr | None]:
+    """What `self.name` is set to in this file."""
+    return [
+        getattr(script.parent(node), "value", None)
+        for node, _ in script.index.of(ast.Attribute)
+        if node.attr == name and isinstance(node.ctx, ast.Store)
+    ]
+
+
+def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
+    """What `name` of `scope` is bound to; a parameter to what the calls in this file give."""
+    found: list[ast.expr | None] = []
+    for binding in scope.bindings.get(name, ()):
+        if binding.how == "parameter" and isinstance(
+            scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            found += _given(script, scope.node, name)
+        else:
+            found.append(_part(binding) if binding.how in {"assign", "with"} else None)
+    return found
+
+
+def _given(script: Script, function: FunctionNode, name: str) -> list[ast.expr | None]:
+    if script.is_imported_elsewhere(function.name):
+        return [None]
+    owner = script.parent(function)
+    is_made = function.name == "__init__" and isinstance(owner, ast.ClassDef)
+    called = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
+    return [
+        argument_for(
+            name, function, call, skip_self=is_made or isinstance(call.func, ast.Attribute)
+        )
+        for call, _ in script.index.calls_of(called)
+    ]
+
+
+def _part(binding: Binding) -> ast.expr | None:
+    """What is bound, of `a, b = make_a(), make_b()` too."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+            return None
+        value = value.elts[step]
+    return value
