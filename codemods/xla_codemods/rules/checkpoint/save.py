@@ -94,6 +94,7 @@ _DEEPEST = 4  # functions from what is saved to what is loaded
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
 )
+_ON_THE_HOST_ALREADY = Pattern(r"\.(?:cpu|numpy|tolist)\(")
 _OPT = Pattern(r"(?:^|\.)opts?\b")  # options have no `state_dict`: these are optimizers
 _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
@@ -116,6 +117,27 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, call, _ON_THE_HOST, *edits, severity=INFO)
     else:
         yield RULE.finding(script, call, _MESSAGE, *edits)
+
+
+@RULE.call("pickle.dump", "pickle.dumps", "joblib.dump", "cloudpickle.dump", "dill.dump")
+def pickled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`pickle.dump(model.state_dict(), file)`, `joblib.dump(model, path)`."""
+    if not (script.trains or script.runs_accelerated) or uses_accelerate(script) or not call.args:
+        return
+    saved = call.args[0]
+    if _ON_THE_HOST_ALREADY.search(unparsed(saved)) or _was_brought_back(script, call, saved):
+        return
+    states = (
+        part.func.value
+        for part in walk(saved)
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "state_dict"
+    )
+    held = [saved, *states]
+    if any(script.value(owner, scope).kinds & {MODULE, OPTIMIZER} for owner in held):
+        message = "a pickle of XLA tensors loads only where torch_xla is installed: write it with `xla.save`"
+        yield RULE.finding(script, call, message)
 
 
 def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:

@@ -114,10 +114,12 @@ def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
     if not script.source.mentions("stream"):
         return
+    needed = set(script.needed)
     found = list(_all(script))
     if all(finding.edits for finding in found):
         yield from found
     else:
+        script.needed &= needed
         for finding in found:
             yield finding._replace(edits=(), safety=None, effort=MEDIUM)
 
@@ -224,11 +226,22 @@ def _named(script: Script) -> Iterator[Finding]:
         ):
             continue
         if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
+            if _is_in_a_branch_that_goes(script, node):
+                continue
             if binds_a_stream(script, parent) and isinstance(parent, ast.Call):
                 yield RULE.finding(script, node, _MESSAGE, Replace(parent, _nothing(script)))
                 continue
             asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
             yield RULE.finding(script, node, _MESSAGE, severity=INFO if asked else ERROR)
+
+
+def _is_in_a_branch_that_goes(script: Script, node: ast.AST) -> bool:
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If) and (kept := same_both_ways(script, ancestor)):
+            return child in (ancestor.body if kept == "orelse" else ancestor.orelse)
+        child = ancestor
+    return False
 
 
 _CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)

@@ -485,3 +485,30 @@ def test_a_dataset_that_asks_for_the_device_gets_it(load: str, becomes: str) -> 
         "        opt.step()\n"
     )
     assert f"self.x = {becomes}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        ("pickle.dump(model.state_dict(), open('m.pkl', 'wb'))", True),
+        ("pickle.dump({'model': model.state_dict(), 'epoch': 1}, f)", True),
+        ("data = pickle.dumps(opt.state_dict())", True),
+        ("joblib.dump(model, 'm.joblib')", True),
+        ("pickle.dump(model.cpu().state_dict(), f)", False),
+        ("pickle.dump({k: v.cpu() for k, v in model.state_dict().items()}, f)", False),
+        ("pickle.dump(history, f)", False),
+        ("pickle.dump(vocab, f)", False),
+    ],
+)
+def test_a_pickle_of_weights(line: str, is_named: bool) -> None:
+    source = (
+        "import joblib, pickle\n"
+        "import torch\n"
+        "def train(history, vocab, f):\n"
+        "    model = torch.nn.Linear(2, 2).cuda()\n"
+        "    opt = torch.optim.Adam(model.parameters())\n"
+        "    model(1).sum().backward()\n"
+        "    opt.step()\n"
+        f"    {line}\n"
+    )
+    assert ("XLA701" in {code for _, code in findings(migrated(source))}) is is_named
