@@ -89,6 +89,9 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
             )
         if isinstance(ancestor, ast.If) and child is ancestor.test and answers_no(ancestor):
+            function = script.function(ancestor)
+            if function is not None and _FEATURES.search(function.name):
+                return True
             block = script.block(ancestor)
             place = block.index(ancestor)
             before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
@@ -285,7 +288,8 @@ def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:
                 found = modules.locate(binding.dotted, path) if binding.node is node else None
                 if found is not None and found[0] != path:
                     script.project.asked = True
-                    if _LOADED.search(modules.text(found[0])):
+                    text = modules.text(found[0])
+                    if _LOADED.search(text) or _DEFINED.search(text):
                         return True
     return False
 

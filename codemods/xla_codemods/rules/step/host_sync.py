@@ -159,6 +159,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
 from ...analysis.training.host_reads.fetching import reads_in_turns
+from ...analysis.training.lightning import is_lightnings
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -202,6 +203,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
+    if _is_logged_by_lightning(script, node):
+        return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
@@ -216,6 +219,14 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if _is_asked_of(script, node):
         return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"
+
+
+def _is_logged_by_lightning(script: Script, node: ast.AST) -> bool:
+    """`self.log("loss", loss.item())` of a LightningModule."""
+    match script.statement(node):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+            return name in {"log", "log_dict"} and is_lightnings(script, node)
+    return False
 
 
 def _is_for_numpy(script: Script, node: ast.AST) -> bool:

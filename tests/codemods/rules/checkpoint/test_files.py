@@ -434,3 +434,25 @@ def f(p, net, dev, i):
 )  # fmt: skip
 def test_modules_of_lightning(before: str, after: str) -> None:
     assert after in migrated(NET + before + "\n")
+
+
+@pytest.mark.parametrize(
+    ("entries", "stays"),
+    [
+        ('{"step": step, "shape": tuple(p.shape), "tensor": p.detach().cpu()}', True),
+        ('{"name": f"{step}", "values": p.tolist(), "kind": "full"}', True),
+        ('{"step": step, "model": model.state_dict(), "tensor": p.cpu()}', False),
+        ('{"step": step, "loss": p.mean().item()}', False),
+        ('{"p": p, "q": p.cpu()}', False),
+        ('{**state, "q": p.cpu()}', False),
+    ],
+)
+def test_what_is_taken_off_the_device_before_it_is_saved(entries: str, stays: bool) -> None:
+    after = migrated(
+        "import torch\n"
+        "def save(step, model, state):\n"
+        '    p = torch.ones(2, device="cuda")\n'
+        "    p.sum().backward()\n"
+        f'    torch.save({entries}, "p.pt")\n'
+    )
+    assert ("    torch.save(" in after) is stays

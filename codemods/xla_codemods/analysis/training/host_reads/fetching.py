@@ -36,7 +36,7 @@ _FETCHING = frozenset(
 )
 
 
-_LIGHTNINGS = Outcome(obstacle="Lightning takes the step: hand `self.log` the tensor itself")
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
 
 
 class Fetch(NamedTuple):
