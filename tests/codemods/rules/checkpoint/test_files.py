@@ -131,6 +131,20 @@ def test_not_loaded_to_the_device(source: str) -> None:
     assert [f for f in check(source.encode()) if f.code in {"XLA702", "XLA706"}] == []
 
 
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("torch.device('cuda' if torch.cuda.is_available() else 'cpu')", True),
+        ("'cuda:0'\nif not torch.cuda.is_available():\n    where = 'cpu'", True),
+        ("'cpu'", False),
+        ("torch.device('cpu')", False),
+    ],
+)
+def test_names_that_a_class_elsewhere_hands_to_torch_load(where: str, named: bool) -> None:
+    source = f"{HEAD}where = {where}\nx = get().load_from_checkpoint(p, map_location=where)\n"
+    assert any(code == "XLA702" for _, code in findings(source)) is named
+
+
 def test_a_location_for_somebody_else_is_reported() -> None:
     source = HEAD + "x = Model.load_from_checkpoint(p, map_location='cuda')\n"
     assert (4, "XLA702") in findings(source)

@@ -56,6 +56,7 @@ STAYS = {
     "refused_first_by_either": "if not graphs or not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
     "chosen_last": "layer = nn.Linear(2, 2) if not torch.cuda.is_available() else te.Linear(2, 2)",
     "a_record_of_memory": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    torch.cuda.memory._record_memory_history()",
+    "what_warns_of_waiting": "if torch.cuda.is_available():\n    mode = torch.cuda.get_sync_debug_mode()",
     "a_snapshot_of_memory": "if graphs and torch.cuda.is_available():\n    torch.cuda.memory._dump_snapshot('x')",
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"

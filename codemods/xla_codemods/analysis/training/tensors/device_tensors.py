@@ -30,7 +30,7 @@ from ...syntax import argument_for, unparsed
 from ..lightning import training_steps
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
-from .losses import is_called_a_loss
+from .losses import is_called_a_loss, is_one_of_losses
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -99,7 +99,13 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             if value.kinds & _OTHERS:
                 return False
             named = "loss" in key or key in _TENSORS
-            return _is_backwarded(script, node) or (named and _is_output(script, owner))
+            return (
+                _is_backwarded(script, node)
+                or (named and _is_output(script, owner))
+                or is_one_of_losses(script, node)
+            )
+        case ast.Subscript():
+            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
 
 
