@@ -94,6 +94,7 @@ from ...analysis.devices.streams import (
     same_both_ways,
 )
 from ...analysis.inference.values import STREAM
+from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
 from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, Finding
@@ -209,8 +210,29 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.finding(script, call, _MESSAGE, remove(parent))
+        case ast.Call() | ast.keyword() if _needs_it(script, chosen):
+            yield RULE.finding(script, call, _MESSAGE)
         case _:
             yield RULE.finding(script, call, _MESSAGE, Replace(chosen, "None"))
+
+
+def _needs_it(script: Script, given: ast.expr) -> bool:
+    """True if a function of another module of the project, which is given the stream, asks something of it."""
+    parent = script.parent(given)
+    name = parent.arg if isinstance(parent, ast.keyword) else None
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or script.project is None:
+        return False
+    function = script.project.function(script.dotted(call.func) or "")
+    if function is None:
+        return False
+    if name is None and given in call.args:
+        names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+        name = next(iter(names[call.args.index(given) :]), None)
+    return any(
+        isinstance(use, ast.Attribute) and isinstance(use.value, ast.Name) and use.value.id == name
+        for use in walk(function)
+    )
 
 
 def _named(script: Script) -> Iterator[Finding]:
@@ -310,6 +332,8 @@ def _without_deletion(script: Script, name: str) -> Iterator[Edit]:
 def _may_be_none(script: Script, use: ast.expr) -> bool:
     """True if None will do at `use`: handed on, but neither asked for an attribute nor tested."""
     parent = script.parent(use)
-    return isinstance(
+    if not isinstance(
         parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
-    )
+    ):
+        return False
+    return not _needs_it(script, use)

@@ -178,6 +178,7 @@ from typing import TYPE_CHECKING
 from ...analysis.nodes import walk
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
+from ...analysis.training.lightning import is_lightnings
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -230,6 +231,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    if _is_logged_by_lightning(script, node):
+        return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
@@ -248,6 +251,14 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
 
 def _is_a_list_of_tensors(script: Script, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and script.dotted(node.func) in LISTS_TO_TENSORS
+
+
+def _is_logged_by_lightning(script: Script, node: ast.AST) -> bool:
+    """`self.log("loss", loss.item())` of a LightningModule."""
+    match script.statement(node):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+            return name in {"log", "log_dict"} and is_lightnings(script, node)
+    return False
 
 
 def _is_for_numpy(script: Script, node: ast.AST) -> bool:

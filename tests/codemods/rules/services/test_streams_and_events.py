@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import check, migrate
 
 from ...helpers import migrated
 from ..lines import codes, line
@@ -204,3 +205,31 @@ def test_two_ways_that_differ_are_a_persons(before: str) -> None:
 def test_what_is_left_imports_nothing() -> None:
     left = "if s is not None:\n    x = f(x).to(d)\nc = functools.partial(torch.cuda.stream, s)\n"
     assert "contextlib" not in migrated(MAKE + left)
+
+
+_HELPERS = b"""import torch
+@torch.compiler.disable
+def wait(this, other=None):
+    this.wait_stream(other)
+def keep(x, stream=None):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "goes"),
+    [
+        ("wait(torch.cuda.Stream())", False),
+        ("wait(other=None, this=torch.cuda.Stream())", False),
+        ("side = torch.cuda.Stream()\nwait(side, torch.cuda.current_stream())", False),
+        ("keep(x, torch.cuda.current_stream())", True),
+        ("side = torch.cuda.Stream()\nkeep(x, stream=side)", True),
+    ],
+)
+def test_a_function_of_another_module_that_needs_its_stream(body: str, goes: bool) -> None:
+    source = f"import torch\nfrom streams import keep, wait\nx = torch.ones(2).cuda()\n{body}\n"
+    files = {"train.py": source.encode(), "streams.py": _HELPERS}
+    result = migrate(
+        files["train.py"], path="train.py", project=Project(Modules(files), "train.py")
+    )
+    assert ("torch.cuda" not in result.data.decode()) is goes

@@ -41,7 +41,7 @@ LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
 _THEIRS = Outcome(obstacle="a framework calls this function, and marks its steps")
-_LIGHTNINGS = Outcome(obstacle="Lightning takes the step: hand `self.log` the tensor itself")
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
 
 
 class Fetch(NamedTuple):

@@ -30,7 +30,7 @@ from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
-from .losses import is_called_a_loss
+from .losses import is_called_a_loss, is_one_of_losses
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -112,7 +112,9 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
             if _is_backwarded(script, node) or (named and given):
                 return True
-            return not value.kinds and _is_put(script, node)
+            return is_one_of_losses(script, node) or (not value.kinds and _is_put(script, node))
+        case ast.Subscript():
+            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
 
 
