@@ -65,10 +65,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import is_cpu, located, names_cuda
+from ...analysis.frameworks.lightning_modules import is_its_module
 from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
-from ...analysis.training.lightning import is_its_module
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule

@@ -131,8 +131,8 @@ def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
 
 def _gives_its_loss(script: Script, call: ast.Call) -> bool:
     """True if `call` is of a function of this file that gives back what it has called `backward` on."""
-    function = script.local_method(call.func, script.index.scope(call))
-    function = function or script.value(call.func).definition
+    method = script.local_method(call.func, script.index.scope(call))
+    function = method or script.value(call.func).definition
     if not isinstance(function, ast.FunctionDef) or function.body[0] not in script.parents:
         return False
     given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
