@@ -328,7 +328,7 @@ print(reads[0] if reads else 0, "reads in 3 updates, on the CPU:", met.counter_v
 EVALUATED = """
 import torch, lightning
 import torch_xla.debug.metrics as met
-from lightning.pytorch.accelerators import XLAAccelerator
+from lightning.fabric.accelerators import XLAAccelerator
 from xla_migrate import runtime as xla
 XLAAccelerator.is_available = staticmethod(lambda: True)
 XLAAccelerator.auto_device_count = staticmethod(lambda: 1)
