@@ -730,8 +730,10 @@ def outcome(code: str, devices: int) -> str:
 
 def versions() -> str:
     """Of the packages that are installed."""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
-    return ", ".join(f"{name} {found[name]}" for name in PACKAGES if name in found)
+    installed = importlib.metadata.distributions()
+    found = {d.metadata["Name"].replace("_", "-"): d.version for d in installed}
+    named = ((name, found.get(name.replace("_", "-"))) for name in PACKAGES)
+    return ", ".join(f"{name} {version}" for name, version in named if version)
 
 
 def main() -> None:
