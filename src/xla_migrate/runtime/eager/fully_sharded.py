@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.distributed import fsdp
-from torch.distributed.fsdp import _init_utils
+from torch.distributed.fsdp import _flat_param, _init_utils
 
 from .. import _gradients
 from ..devices import device_type, xla_device
@@ -34,9 +35,22 @@ class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
             else:
                 kwargs["device_id"] = place
         elif native.is_native(device_type()):
-            _init_utils._move_states_to_device = _move_states  # type: ignore[attr-defined]
+            _init_utils._move_states_to_device = _move_states  # type: ignore[assignment]
+        if device_type() != "cuda":
+            _flat_param.FlatParamHandle.to_cpu = _stays  # type: ignore[method-assign,assignment]
         super().__init__(module, *args, **kwargs)
         _gradients.leave_to(self)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Torch's own; on the host where it is to be offloaded."""
+        found = super().state_dict(*args, **kwargs)
+        if native.is_native(device_type()) and getattr(
+            self._state_dict_config, "offload_to_cpu", False
+        ):
+            for name, value in found.items():
+                if type(value) is torch.Tensor:
+                    found[name] = value.cpu()
+        return found
 
 
 def _move_states(
@@ -50,6 +64,14 @@ def _move_states(
                 moved = tensor.to(device).requires_grad_(tensor.requires_grad)
                 torch._C._swap_tensor_impl(tensor, moved)
                 tensor._backward_hooks = hooks
+
+
+@contextlib.contextmanager
+def _stays(handle: Any) -> Iterator[None]:
+    """In the place of ``to_cpu``, which sets ``.data``, too, and on the CPU frees what it has not copied: ``state_dict``
+    moves what it hands out.
+    """
+    yield
 
 
 def fully_shard(module: Parts, **options: Any) -> Parts:
