@@ -113,9 +113,23 @@ def _is_asked_for(script: Script, use: Use) -> bool:
             return first is not use.node
         case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # whose no is the right answer
             return use.dotted.startswith("torch.")
+        case ast.Call() if parent is not use.node and _is_a_decorator(script, parent):
+            return use.dotted.startswith(
+                "torch."
+            )  # `@register(nn.DataParallel)`: what is done with such
+        case ast.Dict(keys=keys) if use.node in keys:
+            return use.dotted.startswith("torch.")
         case ast.Set() | ast.List():  # one of many that are listed
             return use.dotted.startswith("torch.") and len(parent.elts) > _MANY
     return False
+
+
+def _is_a_decorator(script: Script, call: ast.Call) -> bool:
+    around = script.parent(call)
+    return (
+        isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and call in around.decorator_list
+    )
 
 
 def _asks_for_each(script: Script, generator: ast.comprehension) -> bool:

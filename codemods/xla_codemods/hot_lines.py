@@ -37,9 +37,16 @@ _TRAINS = (
     "DataLoader(",
     "TrainingArguments(",
     "TrainingArguments):",
+    "def training_step(",
     "autograd.grad(",
     "torch.func",
     "functorch",
+    # What frameworks call in each step.
+    "def training_step(",
+    "def compute_loss(",
+    "def on_step_end(",
+    "def on_before_optimizer_step(",
+    "def on_train_batch_end(",
 )
 _STEPS = Pattern(r"opt(?:im\w*)?(?:_\w{1,8})?(?:\[[^\]\n]*\])?\.step\(", re.IGNORECASE)
 _QUOTED = (">>>", "...", "#", "//")  # an example in a docstring, a comment

@@ -1,13 +1,14 @@
 """Do scripts print the same lines after migration, and how often do they wait for the device?
 
-    python docs/bench/printed.py EXAMPLES [--kept] [--default] [NAME ...]
-    python docs/bench/printed.py --fixtures [--kept] [--default] [NAME ...]
+    python docs/bench/printed.py EXAMPLES [--kept] [--float64] [--default] [NAME ...]
+    python docs/bench/printed.py --fixtures [--kept] [--float64] [--default] [NAME ...]
 
 EXAMPLES is a checkout of github.com/pytorch/examples, run on data that is made up; `--fixtures` are those of fixtures/train
 that have one process. Each script that needs nothing from the network, or whose data can be
 made up, runs twice to its end: as it is, its CUDA sent to the CPU as `verify` does, and migrated, on XLA:CPU. Times and
 rates are masked, progress bars and warnings left out. Prints a line for each: how many lines it printed, how many
 are the same to the last digit, how many but for one unit of the last digit that is printed, and the first that differs.
+`--float64` computes in float64 in both runs: what differs in float32 alone is rounding.
 `--kept` compares with the migrated script that reads where the original does (without XLA503), on XLA:CPU too: what
 differs there comes of reading later.
 
@@ -52,119 +53,18 @@ SCRIPTS = {
     "single_gpu": ("distributed/ddp-tutorial-series", "single_gpu.py", "2 1 --batch_size 256"),
     "multigpu": ("distributed/ddp-tutorial-series", "multigpu.py", "2 1 --batch_size 256"),
     "multigpu_torchrun": ("distributed/ddp-tutorial-series", "multigpu_torchrun.py", "2 1 --batch_size 256"),
+    "multinode": ("distributed/ddp-tutorial-series", "multinode.py", "2 1 --batch_size 256"),
     "ddp": ("distributed/ddp", "example.py", ""),
+    "mingpt": ("distributed/minGPT-ddp/mingpt", "main.py", ""),
+    "snli": ("legacy/snli", "train.py", "--epochs 2 --batch_size 8 --d_embed 16 --d_proj 16 --d_hidden 16 --log_every 2 --dev_every 4 --save_every 100 --word_vectors made-up --vector_cache vectors.pt"),
 }  # fmt: skip
 # Of scripts that train in several processes.
-PROCESSES = {"multigpu": 2, "multigpu_torchrun": 2, "ddp": 2}
-# Stands in for what the scripts would download; executed before them.
-SHIM = """
-import os, sys
-from unittest.mock import MagicMock
-import numpy as np, torch, torchvision
-from PIL import Image
-from torchvision import datasets, transforms
-
-class Digits(datasets.FakeData):
-    def __init__(self, root=None, train=True, transform=None, target_transform=None, download=False):
-        super().__init__(48 if train else 32, (1, 28, 28), 10, None, None)
-        made = torch.Generator().manual_seed(int(train))
-        self.data = torch.randint(0, 255, (self.size, 28, 28), generator=made, dtype=torch.uint8)
-        self.targets = torch.arange(self.size) % 10
-        self.made = transform
-    def __getitem__(self, index):
-        image = transforms.functional.to_pil_image(self.data[index])
-        return (self.made(image) if self.made else image), int(self.targets[index])
-
-datasets.MNIST = torchvision.datasets.mnist.MNIST = Digits
-fake = datasets.FakeData.__init__
-def small(self, size=1000, *args, **kwargs):
-    fake(self, min(size, 24), *args, **kwargs)
-datasets.FakeData.__init__ = small
-
-from torchvision import models
-if not hasattr(Image, "ANTIALIAS"):
-    Image.ANTIALIAS = Image.LANCZOS  # its name until Pillow 10
-vgg16 = models.vgg16
-models.vgg16 = lambda weights=None, **kwargs: vgg16(**kwargs)  # the weights would be downloaded
-
-made = np.random.RandomState(0)
-Image.fromarray(made.randint(0, 255, (40, 40, 3), "uint8")).save("style.png")
-for kind in ("train", "test", "valid"):
-    os.makedirs("words", exist_ok=True)
-    with open(f"words/{kind}.txt", "w") as file:
-        file.write(" ".join(f"word{k}" for k in made.randint(0, 40, 400)) + "\\n")
-    os.makedirs(f"dataset/BSDS300/images/{kind}", exist_ok=True)
-    for k in range(4):
-        Image.fromarray(made.randint(0, 255, (280, 280, 3), "uint8")).save(f"dataset/BSDS300/images/{kind}/{k}.png")
-os.makedirs("results", exist_ok=True)
-torch.save(np.sin(made.randint(-80, 80, (8, 1)) / 20 + np.arange(40) / 20), "traindata.pt")
-os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
-import io, tarfile
-nodes = 1700  # the script validates and tests on the first 1500
-lines = [" ".join([str(k), *made.choice(["0", "1"], 24), f"class{k % 4}"]) for k in range(nodes)]
-edges = [f"{a} {b}" for a, b in made.randint(0, nodes, (4000, 2))]
-packed = io.BytesIO()
-with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-    for name, rows in (("content", lines), ("cites", edges)):
-        data = "\\n".join(rows).encode()
-        member = tarfile.TarInfo(f"cora/cora.{name}")
-        member.size = len(data)
-        archive.addfile(member, io.BytesIO(data))
-class Answer:
-    def __init__(self):
-        self.raw = io.BytesIO(packed.getvalue())
-    def __enter__(self):
-        return self
-    def __exit__(self, *args):
-        pass
-def module(name, **names):
-    made = sys.modules[name] = type(sys)(name)
-    made.__dict__.update(names)
-    return made
-try:
-    import torchtext
-except ImportError:
-    class Words(dict):
-        def __call__(self, tokens):
-            return [self[token] for token in tokens]
-        def set_default_index(self, index):
-            pass
-    def vocabulary(texts, specials=(), **kwargs):
-        words = Words((word, k) for k, word in enumerate(specials))
-        for text in texts:
-            for word in text:
-                words.setdefault(word, len(words))
-        return words
-    def pairs(split, language_pair):
-        spoken = np.random.RandomState(len(split))
-        return [
-            tuple(" ".join(f"{end}{k % 9}" for k in spoken.randint(0, 9, 6)) for end in "ab")
-            for _ in range(32 if split == "train" else 16)
-        ]
-    for name in ("torchtext", "torchtext.data"):
-        module(name)
-    module("torchtext.data.utils", get_tokenizer=lambda *args: str.split)
-    module("torchtext.vocab", build_vocab_from_iterator=vocabulary)
-    multi30k = module("torchtext.datasets.multi30k", URL={})
-    module("torchtext.datasets", Multi30k=pairs, multi30k=multi30k)
-try:
-    import requests
-except ImportError:
-    requests = sys.modules["requests"] = type(sys)("requests")
-requests.get = lambda *args, **kwargs: Answer()
-try:
-    import six.moves
-except ImportError:
-    import urllib.request
-    sys.modules["six"] = sys.modules["six.moves"] = type(sys)("six")
-    sys.modules["six"].urllib = urllib
-try:
-    import matplotlib
-except ImportError:
-    sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
-"""
+PROCESSES = {"multigpu": 2, "multigpu_torchrun": 2, "multinode": 2, "ddp": 2, "mingpt": 2}
+# Stands in for what the scripts would download, and for packages that they import; executed before them.
+SHIM = Path(__file__).with_name("made_up_data.py")
+TIMEOUT = 1500  # seconds
 _CHANGING = re.compile(
-    r"redirected CUDA device \(CPU\)|XLA:CPU|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b|^\[\d+\]|'MASTER_PORT': '\d+'|\bbackend=\w+"
+    r"redirected CUDA device \(CPU\)|XLA:CPU|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|[\d.]+ MiB|(?:Time|Data) +[\d.]+ \( *[\d.]+\)|(?:Time|Speed)\s+[\d.]+|(?:\d+m )?\d+(?:\.\d+)? ?(?:s|sec|seconds|ms|it/s)\b|time: +[\d.]+s?|ms/(?:batch|window) +[\d.]+|\b(?:cuda|cpu|xla)(?::\d+)?\b|^\[\d+\]|^ +\d+(?= +\d+ +\d+ +\d+/)|'MASTER_PORT': '\d+'|\bbackend=\w+"
 )
 _BAR = re.compile(
     r".*\d%\|.*?\[\d\d:\d\d<[^\]]*\](?:\x1b\[A)?"
@@ -219,15 +119,13 @@ def by_default(words: list[str]) -> list[str]:
 
 
 def outputs(
-    folder: Path, script: str, words: list[str], place: Path, *, kept: bool, processes: int
+    folder: Path, script: str, words: list[str], place: Path, *, flags: set[str], processes: int
 ) -> tuple[list[str], list[str], list[int]]:
-    """What the script prints, as it is (`kept`: migrated, but for its reads) and migrated; the reads of its steps."""
+    """What the script prints, as it is (`--kept`: migrated, but for its reads) and migrated; the reads of its steps."""
     sides = {
-        "reference": migrated(folder, Options(ignore=("XLA503",))) if kept else None,
+        "reference": migrated(folder, Options(ignore=("XLA503",))) if "--kept" in flags else None,
         "target": migrated(folder, Options()),
     }
-    shim = place / "shim.py"
-    shim.write_text(SHIM)
     found = []
     for side, new in sides.items():
         written = (
@@ -240,8 +138,9 @@ def outputs(
             side="reference" if new is None else "target",
             steps=None,
             cwd=folder,
-            data_shim=shim,
-            timeout=600,
+            data_shim=SHIM,
+            timeout=TIMEOUT,
+            arithmetic="float64" if "--float64" in flags else "as it is",
             nproc=processes,
             replace=new,
             folder=place / side,
@@ -271,7 +170,7 @@ def chosen_scripts(words: list[str]) -> dict[str, tuple[Path, str, list[str]]]:
 
 def main() -> int:
     """The number of scripts of which a line differs."""
-    flags = {word for word in sys.argv[1:] if word in ("--kept", "--default")}
+    flags = {word for word in sys.argv[1:] if word in ("--kept", "--float64", "--default")}
     words = [word for word in sys.argv[1:] if word not in flags]
     differing = 0
     for name, (folder, script, arguments) in chosen_scripts(words).items():
@@ -284,7 +183,7 @@ def main() -> int:
                     script,
                     arguments,
                     Path(place),
-                    kept="--kept" in flags,
+                    flags=flags,
                     processes=PROCESSES.get(name, 1),
                 )
             except (RuntimeError, OSError) as error:
@@ -298,7 +197,7 @@ def main() -> int:
         differing += not fits
         print(
             f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} but for the last digit; "
-            f"{len(reads)} steps, reads a step: median {median(reads):g}, mean {mean(reads):.2f}",
+            f"{len(reads)} steps, reads a step: median {median(reads or [0]):g}, mean {mean(reads or [0]):.2f}",
             flush=True,
         )
         if other is not None:

@@ -11,9 +11,9 @@ is the median over the steps after warm-up; of several runs the best counts. Pri
 With `--rate` the scripts run without taps, on data of their own default sizes, for five times as many epochs, and what is compared is steps per second over the second half of the run,
 evaluations, log lines and files included, until the device has done all of it. A median step does not tell that of a script that
 launches steps behind its back: it is the host's time alone, and what the device takes appears at the epoch's end.
-With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes, all threads
-counted, evaluation included, from the third optimizer step to the last: on a machine that does other work, too, that is the same in each run to a few
-per cent, where the clock is not. It does not see what the host waits for.
+With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes in the thread
+that trains, evaluation included, over the second half of the run: on a machine that does other work, too, that is the same in each run to a few
+per cent, where the clock is not. It does not see what the host waits for. Both tell what a step launches, reads, uploads and compiles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
 
 from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
@@ -72,51 +71,44 @@ def per_step(seen: ObservedRun) -> tuple[float, float]:
     return seconds, mean(sum(step.host_reads for step in steps) for steps in iterations)
 
 
-# Runs a script, and prints how many passes backward it made, its seconds and processors' seconds for each of those behind the
-# first `START`, and the launches, reads and compilations of the same.
-_RATED = """
+# Runs a script, and prints how many steps it made, and for each of those behind the first `START` the seconds, the processors'
+# seconds of all threads and of the one that trains, and the launches, reads, uploads and compilations. A step is one of the
+# optimizer, or a pass backward where there is none.
+_COUNTED = """
 import atexit, json, os, runpy, sys, time
 import torch, torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-start, made, begun = int(os.environ["START"]), 0, None
-def now():
-    xm.wait_device_ops()
-    counts = [(met.metric_data(n) or [0])[0] for n in ("ExecuteTime", "TransferFromDeviceTime", "CompileTime")]
-    return [time.perf_counter(), time.process_time(), *counts]
-backward = torch.Tensor.backward
-def counted(*args, **kwargs):
-    global made, begun
-    if made == start:
-        begun = now()
-    made += 1
-    return backward(*args, **kwargs)
-torch.Tensor.backward = counted
-def told():
-    print("RATED", json.dumps([made, *((b - a) / (made - start) for a, b in zip(begun, now()))]))
-atexit.register(told)
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-# Runs a script, and prints its processors' seconds a step.
-_METERED = """
-import atexit, json, os, runpy, sys, time
 from torch.optim import optimizer
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
-at = []
-optimizer.register_optimizer_step_post_hook(lambda *_: at.append(time.process_time()))
+start, made, begun = int(os.environ["START"]), {"steps": 0, "passes": 0}, {}
+METRICS = "ExecuteTime", "TransferFromDeviceTime", "TransferToDeviceTime", "CompileTime"
+def now():
+    xm.wait_device_ops()
+    counts = [(met.metric_data(name) or [0])[0] for name in METRICS]
+    return [time.perf_counter(), time.process_time(), time.thread_time(), *counts]
+def count(kind):
+    if made[kind] == start:
+        begun[kind] = now()
+    made[kind] += 1
+backward = torch.Tensor.backward
+def counted(*args, **kwargs):
+    count("passes")
+    return backward(*args, **kwargs)
+torch.Tensor.backward = counted
+optimizer.register_optimizer_step_pre_hook(lambda *_: count("steps"))
 def told():
-    print("METERED", json.dumps((at[-1] - at[2]) / (len(at) - 3)))
+    kind = "steps" if made["steps"] else "passes"
+    steps = made[kind]
+    print("COUNTED", json.dumps([steps, *((b - a) / (steps - start) for a, b in zip(begun[kind], now()))]))
 atexit.register(told)
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def alone(fixture: Fixture, kind: str, program: str, words: list[str], start: int = 0) -> Any:
-    """What `program` tells of a run of the script, without taps; `words` may say where it writes as `{out}`."""
+def alone(fixture: Fixture, kind: str, words: list[str], start: int = 0) -> list[float]:
+    """What `_COUNTED` tells of a run of the script, without taps; `words` may say where it writes as `{out}`."""
     with tempfile.TemporaryDirectory() as place:
         script = fixture.hand
         if kind != "hand":
@@ -127,7 +119,7 @@ def alone(fixture: Fixture, kind: str, program: str, words: list[str], start: in
             [
                 sys.executable,
                 "-c",
-                program,
+                _COUNTED,
                 str(script),
                 *(w.replace("{out}", place) for w in words),
             ],
@@ -143,13 +135,9 @@ def alone(fixture: Fixture, kind: str, program: str, words: list[str], start: in
         )
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
-    found = next(line for line in done.stdout.splitlines() if line.startswith(("METERED", "RATED")))
-    return json.loads(found.partition(" ")[2])
-
-
-def processors(fixture: Fixture, kind: str) -> float:
-    """Seconds a step."""
-    return float(alone(fixture, kind, _METERED, arguments(fixture, Path("{out}"))))
+    told = next(line for line in done.stdout.splitlines() if line.startswith("COUNTED"))
+    found: list[float] = json.loads(told.partition(" ")[2])
+    return found
 
 
 # An option with a number, which has a default.
@@ -169,35 +157,29 @@ def longer(fixture: Fixture) -> list[str]:
     return words
 
 
-def compare_rates(fixture: Fixture) -> None:
-    """In turns; the fastest run of each counts. The first run counts the steps."""
-    words = longer(fixture)
+def compare_alone(fixture: Fixture) -> None:
+    """In turns; the least of each counts. The first run counts the steps."""
+    by_clock = "--rate" in sys.argv
+    words = longer(fixture) if by_clock else arguments(fixture, Path("{out}"))
     kinds = ("migrated", "hand")
-    starts = {kind: alone(fixture, kind, _RATED, words)[0] // 2 for kind in kinds}
+    starts = {kind: int(alone(fixture, kind, words)[0]) // 2 for kind in kinds}
     runs = [
-        {kind: alone(fixture, kind, _RATED, words, starts[kind])[1:] for kind in kinds}
+        {kind: alone(fixture, kind, words, starts[kind])[1:] for kind in kinds}
         for _ in range(ROUNDS)
     ]
-    found = {kind: min(each[kind] for each in runs) for kind in kinds}
+    column = 0 if by_clock else 2
+    found = {
+        kind: [min(values) for values in zip(*(each[kind] for each in runs))] for kind in kinds
+    }
     cells = [
-        f"{kind} {1000 * seconds:.1f} ms ({1000 * cpu:.1f} of processors), {launches:.2f} launches, {reads:.2f} reads,"
-        f" {compiled:.2f} compiled"
-        for kind, (seconds, cpu, launches, reads, compiled) in found.items()
+        f"{kind} {1000 * clock:.1f} ms ({1000 * thread:.1f} of the thread that trains, {1000 * cpu:.1f} of all),"
+        f" {launches:.2f} launches, {reads:.2f} reads, {uploads:.2f} uploads, {compiled:.2f} compiled"
+        for kind, (clock, cpu, thread, launches, reads, uploads, compiled) in found.items()
     ]
-    ratios = [each["hand"][0] / each["migrated"][0] for each in runs]
-    ratio = found["hand"][0] / found["migrated"][0]
+    ratios = [each["hand"][column] / each["migrated"][column] for each in runs]
+    ratio = found["hand"][column] / found["migrated"][column]
     seen = ", ".join(f"{r:.2f}" for r in ratios)
     print(f"{fixture.name:<14}", " | ".join(cells), f"| {ratio:.2f} ({seen})", flush=True)
-
-
-def compare_processors(fixture: Fixture) -> None:
-    """In turns; the least of each counts."""
-    kinds = ("migrated", "hand")
-    rounds = [{kind: processors(fixture, kind) for kind in kinds} for _ in range(ROUNDS)]
-    found = {kind: min(each[kind] for each in rounds) for kind in kinds}
-    cells = [f"{kind} {1000 * seconds:.1f} ms" for kind, seconds in found.items()]
-    ratio = found["hand"] / found["migrated"]
-    print(f"{fixture.name:<14}", " | ".join(cells), f"| {ratio:.2f}", flush=True)
 
 
 def main() -> None:
@@ -205,11 +187,8 @@ def main() -> None:
     for fixture in SINGLE:
         if (chosen and fixture.name not in chosen) or fixture.missing():
             continue
-        if "--rate" in sys.argv:
-            compare_rates(fixture)
-            continue
-        if "--processors" in sys.argv:
-            compare_processors(fixture)
+        if {"--rate", "--processors"} & set(sys.argv):
+            compare_alone(fixture)
             continue
         same = migrated(fixture) == migrated(fixture, unsafe=True)
         kinds = [kind for kind in KINDS if kind != "unsafe" or not same]

@@ -14,7 +14,7 @@ from xla_codemods import catalog
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.catalog import row as kinds
 from xla_codemods.catalog.families import is_cuda_only
-from xla_codemods.engine import Migration, Options, migrate
+from xla_codemods.engine import Migration, Options, check, migrate
 
 from .helpers import findings, migrated
 
@@ -212,3 +212,18 @@ def test_a_module_got_by_name_is_followed() -> None:
         """
     assert migrated(source).count("xla.is_available()") == 2
     assert migrated(source).count("xla.device_count()") == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@compute_type(nn.DataParallel)\ndef shape(module):\n    return module.module\n",
+        "@table.register(nn.DataParallel, 2)\nclass Wrapped:\n    pass\n",
+        "SHAPES = {nn.DataParallel: 1, nn.Linear: 2}\n",
+    ],
+)
+def test_a_type_by_which_something_is_chosen_is_a_note(source: str) -> None:
+    found = check(
+        f"import torch\nfrom torch import nn\nx = torch.ones(2).cuda()\n{source}".encode()
+    )
+    assert {f.severity for f in found if "DataParallel" in f.message} <= {"info"}

@@ -11,7 +11,12 @@ _ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "c
 # a name is asked behind them. One expression of all takes ten times as long, and one that begins with `\b` five times.
 _PERHAPS_ACCELERATED = (
     ("gpu", Pattern(r"gpu(?<!\wgpu)\b")),
-    (".to(", Pattern(r"\.to\(\s*(?:self\.|args\.|opt\.|cfg\.)?device")),
+    (
+        ".to(",
+        Pattern(
+            r"\.to\(\s*(?:self\.)?(?:\w*(?:args|opts?|cfg|conf(?:ig)?|params)\.(?:\w+\.)*)?device"
+        ),
+    ),
     ("device", Pattern(r"device(?<!\wdevice)\s*=")),
     (
         "torch.distributed",

@@ -61,7 +61,9 @@ def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
     }
     names = {text.rpartition(".")[2] for text, _ in found}
     others |= {unparsed(call.func) for name in names for call, _ in file.index.calls_of(name)}
-    return frozenset((text, _gone_through(file, node)) for text, node in found if text not in others)
+    return frozenset(
+        (text, _gone_through(file, node)) for text, node in found if text not in others
+    )
 
 
 def _called(file: ParsedFile) -> frozenset[str]:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from .devices.literals import DeviceLiterals
 from .devices.specs import Devices
+from .frameworks.hooks import called_in_steps
 from .parsed_file import ParsedFile
 from .training.training import Training
 
@@ -24,8 +25,8 @@ class Script(ParsedFile):
 
     @cached_property
     def is_trained(self) -> bool:
-        """True if this file trains, or a program that trains on an accelerator loads it."""
-        return self.trains or self._is_served
+        """True if this file trains, by itself or in a framework's loop, or a program that trains on an accelerator loads it."""
+        return self.trains or self._is_served or bool(called_in_steps(self))
 
     @property
     def devices(self) -> Devices:

@@ -53,10 +53,12 @@ class _Indented(cst.CSTTransformer):
         super().__init__()
         self.unit = unit
 
-    def leave_IndentedBlock(
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        return updated_node.with_changes(indent=updated_node.indent or self.unit)
+    def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
+        """A block that says nothing is indented by the unit."""
+        new = super().on_leave(original, updated)
+        if isinstance(new, cst.IndentedBlock) and new.indent is None:
+            return new.with_changes(indent=self.unit)
+        return new
 
 
 class Transformer(cst.CSTTransformer):

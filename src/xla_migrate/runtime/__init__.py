@@ -18,7 +18,7 @@ from . import patches
 from ._backend import uses_torch_xla
 from .checkpoints import clone_state, load, move_state, save
 from .compiling.cache_report import report_at_exit
-from .deferred.reading import arrived, computed, flush, item, later
+from .deferred.reading import arrived, computed, fill, flush, item, later
 from .devices import (
     device_count,
     device_index,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     )
     from .compat.deepspeed.optimizers import BoundedLamb
     from .compat.grad_scaler import GradScaler
+    from .compat.ignite import patch_ignite
     from .compat.lightning import patch_lightning
     from .compat.pretrained import save_lora, save_pretrained
     from .compat.timm import ModelEmaV3, NativeScaler, init_distributed_device
@@ -172,6 +173,7 @@ __all__ = [
     "device_name",
     "device_type",
     "distributed_checkpoint",
+    "fill",
     "flush",
     "fork_rng",
     "fsdp",
@@ -216,6 +218,7 @@ __all__ = [
     "on_cpu",
     "optimizer_step",
     "patch_accelerate",
+    "patch_ignite",
     "patch_lightning",
     "prepare_pippy",
     "profile",
@@ -264,6 +267,7 @@ _LAZY = {
     "compat.deepspeed.optimizers": "BoundedLamb",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
+    "compat.ignite": "patch_ignite",
     "compat.lightning": "patch_lightning",
     "compat.pretrained": "save_lora save_pretrained",
     "compiling.options": "compiler_options",

@@ -105,6 +105,13 @@ def test_a_block_that_comes_in_is_one_deeper(unit: str) -> None:
     at = next(k for k, text in enumerate(after) if "for state in" in text)
     loop, inside = after[at], after[at + 1]
     depth = len(loop) - len(loop.lstrip())
-    assert inside.startswith(loop[:depth]) and inside[depth] in " \t"
+    assert inside.startswith(loop[:depth])
+    assert inside[depth] in " \t"
     assert len(inside) - len(inside.lstrip()) - depth == (1 if unit == "\t" else 4)
     compile("\n".join(after), "after", "exec")
+
+
+def test_a_line_before_a_class_leaves_it_its_blank_lines() -> None:
+    before = "from pytorch_lightning import Trainer\n\n\nclass Mine(Trainer):\n    pass\n"
+    after = migrated(before)
+    assert "\n\n\nxla.patch_lightning()\n\n\nclass Mine(Trainer):\n" in after

@@ -260,6 +260,10 @@ def test_schedules(eager: None, kind: str, arguments: dict[str, Any], expected: 
         ({"train_batch_size": "auto"}, "`train_batch_size` is `auto`"),
         ({"optimizer": {"type": "Adam", "params": "auto"}}, "`optimizer` is `auto`"),
         ({"train_batch_size": 5}, "train_batch_size is 5"),
+        ({"gradient_allreduce_op": "SUM"}, "`gradient_allreduce_op` is not available"),
+        ({"managed_gradient_accumulation": False}, "`managed_gradient_accumulation` is not"),
+        ({"torch_autocast": {"enabled": True}}, "`torch_autocast` is not available"),
+        ({"compile": {"deepcompile": True}}, "`compile` is not available"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(
@@ -275,7 +279,20 @@ def test_model_parallelism_is_refused(eager: None) -> None:
 
 
 def test_what_is_switched_off_is_not_asked_for(eager: None) -> None:
-    _engine({**CONFIG, "flops_profiler": {"enabled": False}, "sparse_gradients": False})
+    off = {
+        "flops_profiler": {"enabled": False},
+        "sparse_gradients": False,
+        "gradient_allreduce_op": "mean",
+        "managed_gradient_accumulation": True,
+        "torch_autocast": {"enabled": False},
+        "compile": {"deepcompile": False},
+        "seq_parallel_comm_data_type": "bf16",
+    }
+    _engine({**CONFIG, **off})
+
+
+def test_zero_that_is_switched_on_is_its_first_stage() -> None:
+    assert configuration.read({**CONFIG, "zero_optimization": True}, replicas=1).stage == 1
 
 
 def test_nothing_is_offloaded(eager: None) -> None:
@@ -337,6 +354,7 @@ def test_the_lists_of_what_is_taken_agree() -> None:
     from xla_migrate.runtime.compat.deepspeed.schedules import OF_TORCH, SCHEDULES
 
     assert configuration.TAKEN == told.TAKEN
+    assert configuration.DEFAULTS == told.DEFAULTS
     assert configuration.OPTIMIZERS.keys() == told.OPTIMIZERS
     assert {*SCHEDULES, *OF_TORCH} == told.SCHEDULES
 

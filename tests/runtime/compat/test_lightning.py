@@ -163,6 +163,25 @@ class _Connector:
         self.devices = devices
 
 
+class _Loader:
+    """Fabric's: it moves batches to a device, where the strategy's own loader does not."""
+
+    def __init__(self, device: str | None) -> None:
+        self._device = torch.device(device) if device else None
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(3)
+
+
+class _Strategy:
+    """Of one device."""
+
+    def validation_step(self, batch: int) -> int:
+        return batch + 1
+
+    test_step = predict_step = validation_step
+
+
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
     """Modules of Lightning's names; the class that was patched."""
@@ -176,12 +195,17 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
     class Connector(_Connector):
         pass
 
+    class Loader(_Loader):
+        def __iter__(self) -> Iterator[int]:
+            return super().__iter__()
+
     names = ("lightning", "lightning.fabric", "lightning.fabric.accelerators")
     for name in (*names, "lightning.fabric.plugins", "lightning.fabric.plugins.precision"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     for name, found in (
         ("lightning.fabric.accelerators.xla", {"XLAAccelerator": Accelerator}),
         ("lightning.fabric.connector", {"_Connector": Connector}),
+        ("lightning.fabric.wrappers", {"_FabricDataLoader": Loader}),
         ("lightning.fabric.plugins.precision.half", {"HalfPrecision": _Half}),
         ("lightning.fabric.plugins.precision.xla", {"XLAPrecision": Precision}),
     ):
@@ -193,6 +217,85 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[_Accelerator]:
     monkeypatch.setattr("xla_migrate.runtime.compat.lightning.uses_torch_xla", lambda: True)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     return Accelerator
+
+
+@pytest.fixture
+def marks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """An entry for each step mark."""
+    found: list[None] = []
+    monkeypatch.setattr(lightning, "mark_step", lambda: found.append(None))
+    return found
+
+
+@pytest.mark.parametrize(("device", "expected"), [("xla", 3), ("cpu", 0), (None, 0)])
+def test_each_turn_over_fabrics_loader_is_marked(
+    stand_in: type[_Accelerator], marks: list[None], device: str | None, expected: int
+) -> None:
+    xla.patch_lightning()
+    xla.patch_lightning()
+    assert list(sys.modules["lightning.fabric.wrappers"]._FabricDataLoader(device)) == [0, 1, 2]
+    assert len(marks) == expected
+
+
+def test_each_batch_of_an_evaluation_is_marked(marks: list[None]) -> None:
+    class Strategy(_Strategy):
+        pass
+
+    lightning._marks_evaluations(Strategy)
+    strategy = Strategy()
+    assert [strategy.validation_step(1), strategy.test_step(2), strategy.predict_step(3)] == [
+        2,
+        3,
+        4,
+    ]
+    assert len(marks) == 3
+
+
+EVALUATED = """\
+import sys
+import torch
+import lightning as L
+import torch_xla.debug.metrics as metrics
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(8, 2)
+
+    def validation_step(self, batch, index):
+        self.log("loss", self.net(batch).square().mean())
+
+if sys.argv[1] == "patched":
+    xla.patch_lightning()
+kind = "auto" if sys.argv[1] == "patched" else L.pytorch.accelerators.XLAAccelerator()
+L.pytorch.accelerators.XLAAccelerator.is_available = staticmethod(lambda: True)
+L.fabric.accelerators.XLAAccelerator.auto_device_count = staticmethod(lambda: 1)
+trainer = L.Trainer(accelerator=kind, devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
+found = trainer.validate(Net(), DataLoader(torch.ones(48, 8), batch_size=4), verbose=False)
+print(metrics.metric_data("ExecuteTime")[0], found)
+"""
+
+
+@pytest.mark.e2e
+def test_an_evaluation_is_a_graph_for_each_batch(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    pytest.importorskip("torch_xla")
+    launches = []
+    for how in ("unpatched", "patched"):
+        done = subprocess.run(
+            [sys.executable, "-c", EVALUATED, how],
+            env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        launches.append(int(done.stdout.splitlines()[-1].split()[0]))
+    assert launches[0] < 12 <= launches[1]
 
 
 @pytest.mark.parametrize(("chips", "devices"), [(0, 1), (None, 1), (4, 4)])

@@ -15,7 +15,7 @@ import textwrap
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -491,3 +491,51 @@ def test_texts_are_made_in_other_threads_too(device: torch.device) -> None:
     thread.start()
     thread.join()
     assert made == ["2.0 at 2.0"]
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "waits"),
+    [
+        (lambda x: xla.item(x), float, True),
+        (lambda x: 2 * xla.item(x) + 1, float, False),
+        (lambda x: xla.item(x) * 3, float, True),
+        (lambda x: 0.5 + xla.item(x.int()), float, True),
+        (lambda x: xla.item((x > 0).sum()), int, True),
+        (lambda x: xla.item((x > 0).sum()) + 1, int, False),
+        (lambda x: xla.item(x > 0), bool, False),
+        (lambda x: xla.computed(lambda x=x: f"{x.item()}"), str, False),
+    ],
+)
+def test_a_number_is_of_the_type_that_it_will_have(
+    made: Callable[[torch.Tensor], Any], kind: type, waits: bool, device: torch.device
+) -> None:
+    number = made(torch.ones((), device=device))
+    assert isinstance(number, kind)
+    assert not isinstance(number, (torch.Tensor, list))
+    if waits and type(number) is Number:
+        assert number.waits  # still
+    assert type(xla.arrived(number)) is kind
+
+
+def test_numbers_of_numpy_leave_arithmetic_to_it(device: torch.device) -> None:
+    for made in (lambda n: n / np.log(10.0), lambda n: np.float64(3) * n, lambda n: 3 - n):
+        number = made(xla.item(torch.ones((), device=device)))
+        assert number == made(1.0)
+        assert type(xla.arrived(number)) is type(made(1.0))
+
+
+@pytest.mark.parametrize("made", [np.zeros, torch.zeros])
+def test_elements_of_arrays_are_filled_in_order(made: Any, device: torch.device) -> None:
+    curve = made(4)
+    for step in range(3):
+        xla.fill(curve, step, xla.item(torch.ones((), device=device) * step) / 2)
+        xla.fill(curve, 0, 5.0)
+        xla.fill(curve, 3, step)
+        xla.mark_step()
+    assert list(xla.arrived(curve)) == [5.0, 0.5, 1.0, 2.0]
+    xla.fill(curve, 0, xla.item(torch.ones((), device=device)))
+    seen: list[Any] = []
+    xla.later(lambda curve=curve: seen.append(curve[0]))
+    xla.flush()
+    assert seen == [1.0]
+    assert xla.arrived(curve) is curve

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from xla_migrate import runtime as xla
 
@@ -114,3 +115,24 @@ def test_parameters_on_the_cpu() -> None:
 def test_on_eager_devices_it_is_torchs(monkeypatch: pytest.MonkeyPatch, eager: None) -> None:
     monkeypatch.setenv("XLA_MIGRATE_BACKEND", "eager")
     assert xla.LBFGS is torch.optim.LBFGS
+
+
+class _Asked(TorchFunctionMode):
+    """As a default device is: it is asked before each operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_default_device_is_asked_by_the_closure_alone(device: torch.device) -> None:
+    model, x, y = problem(device)
+    optimizer = xla.LBFGS(model.parameters(), lr=0.5, max_iter=4)
+    with _Asked() as asked:
+        advance(model, optimizer, x, y, 2)
+    assert {"linear", "mse_loss", "backward"} <= asked.names
+    assert not {"dot", "neg", "abs"} & asked.names, "what is computed on the host"

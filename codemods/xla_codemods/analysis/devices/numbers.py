@@ -232,7 +232,7 @@ class Numbers:
         if found is None:
             return False
         home, bindings = found
-        if _is_made_where_named(node.id, [b.value for b in bindings]):
+        if _is_made_where_named(node.id, [b.value for b in bindings], home):
             bindings = [b for b in bindings if b.how != "assign"]
         reaching = flow.reaching(bindings, node, home, view.indexed.parents)
         return any(self._is_bound(node.id, b, home, view, depth) for b in reaching)
@@ -386,11 +386,22 @@ def _defined(index: Index) -> set[str]:
     return functions | {name for name, found in own if found[0].how in {"def", "class"}}
 
 
-def _is_made_where_named(name: str, values: list[ast.expr | None]) -> bool:
-    """True if what is called `name` may be the host, too: then its number becomes a device where it gets the name."""
-    return is_device_name(name) and any(
-        is_host(leaf) for value in values if value is not None for leaf in leaves(value)
-    )
+def _is_made_where_named(
+    name: str, values: list[ast.expr | None], scope: Scope | None = None
+) -> bool:
+    """True if what is called `name` may be the host, too: then its number becomes a device where it gets the name.
+
+    So it does where it is a tensor's, or None.
+    """
+    if not is_device_name(name):
+        return False
+    parts = [leaf for value in values if value is not None for leaf in leaves(value)]
+    if any(map(is_host, parts)):
+        return True
+    if scope is None:
+        return False
+    numbers = [p for p in parts if not (isinstance(p, ast.Constant) and p.value is None)]
+    return 0 < len(numbers) < len(parts) and all(is_index_of_tensor(p, scope) for p in numbers)
 
 
 def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from ..inference.values import CLASS, INSTANCE, STREAM
+from ..nodes import walk
+from ..syntax import is_elif
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -28,6 +31,7 @@ SETTERS = frozenset({"torch.cuda.set_stream", "torch.accelerator.set_stream"})
 # Methods whose names no other class of torch has; alone on a line they only order work.
 ORDERING = frozenset({"wait_stream", "wait_event", "record_stream"})
 _TAKING = frozenset({"wait_stream", "record_stream", "record", "wait"})
+_BLOCKING = re.compile(r"(?:, )?non_blocking=[\w.]+")
 _CALLED = frozenset({"wait_stream", "wait_event", "synchronize"})
 
 
@@ -41,11 +45,10 @@ def is_context(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _is_idle(script: ParsedFile, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and script.dotted(node.func) in {
-        "contextlib.nullcontext",
-        "contextlib.suppress",
-        "contextlib.ExitStack",
-    }
+    return isinstance(node, ast.Call) and script.dotted(node.func) in _IDLE
+
+
+_IDLE = frozenset({"contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack"})
 
 
 def is_ordering(script: ParsedFile, node: ast.AST) -> bool:
@@ -85,9 +88,71 @@ def goes(script: ParsedFile, use: ast.expr) -> bool:
         if is_context(script, parent) or binds_a_stream(script, parent):
             return True
         return isinstance(func, ast.Attribute) and func.attr in _TAKING
-    if isinstance(parent, ast.Compare):
-        return _guards_nothing(script, parent)
-    return _guards_nothing(script, use)
+    test = parent if isinstance(parent, (ast.Compare, ast.UnaryOp)) else use
+    return _guards_nothing(script, test)
+
+
+def same_both_ways(script: ParsedFile, node: ast.If) -> str:
+    """The branch that is left of `if stream is not None: ... else: ...`, where both are the same without streams; else ""."""
+    if not node.orelse or is_elif(node, script.parents):
+        return ""
+    match node.test:
+        case ast.Compare(left=asked, ops=[op], comparators=[ast.Constant(value=None)]):
+            kept = "body" if isinstance(op, (ast.Is, ast.Eq)) else "orelse"
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            kept = "body"
+        case asked:
+            kept = "orelse"
+    if STREAM not in script.value(asked).kinds:
+        return ""
+    one, other = (_without_streams(script, body) for body in (node.body, node.orelse))
+    return kept if one == other or _computed(one) == _computed(other) else ""
+
+
+def _without_streams(script: ParsedFile, body: list[ast.stmt]) -> list[str]:
+    """The statements, but for what streams do to them."""
+    left: list[str] = []
+    for statement in body:
+        match statement:
+            case ast.With(items=items, body=inner):
+                if all(is_context(script, item.context_expr) for item in items):
+                    left += _without_streams(script, inner)
+                    continue
+            case ast.Expr(value=call) if is_ordering(script, call) or _waits(script, call):
+                continue
+            case ast.Import(names=[ast.alias(name="contextlib")]):
+                continue
+            case ast.Assign(targets=[kept], value=value) if _is_entered_for_nothing(script, value):
+                left.append(f"{ast.unparse(kept)} = nothing")
+                continue
+            case ast.If(body=inner, orelse=[]) | ast.For(body=inner, orelse=[]):
+                if not _without_streams(script, inner):
+                    continue
+        left.append(_BLOCKING.sub("", ast.unparse(statement)))
+    return left
+
+
+def _is_entered_for_nothing(script: ParsedFile, node: ast.expr) -> bool:
+    """`torch.cuda.stream(s)`, `partial(torch.cuda.stream, s)`, and the contexts in their place that do nothing."""
+    if is_context(script, node) or binds_a_stream(script, node) or _is_idle(script, node):
+        return True
+    return script.dotted(node) in _IDLE
+
+
+def _waits(script: ParsedFile, node: ast.expr) -> bool:
+    """`stream.synchronize()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="synchronize", value=owner), args=[]):
+            return STREAM in script.value(owner).kinds
+    return False
+
+
+def _computed(statements: list[str]) -> list[str]:
+    """All that they call and compute, whatever they keep it in."""
+    nodes = (node for text in statements for node in walk(ast.parse(text)))
+    kinds = (ast.Call, ast.BinOp, ast.AugAssign, ast.Subscript)
+    found = sorted(ast.unparse(node) for node in nodes if isinstance(node, kinds))
+    return found or statements
 
 
 def is_default(script: ParsedFile, statement: ast.Assign, name: str) -> bool:
@@ -127,9 +192,12 @@ def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
     parent = script.parent(test)
     if isinstance(parent, ast.IfExp) and parent.test is test and is_context(script, parent):
         return True  # `torch.cuda.stream(s) if s else nullcontext()`
+    if isinstance(parent, ast.If) and parent.test is test and same_both_ways(script, parent):
+        return True
     return (
         isinstance(parent, ast.If)
         and parent.test is test
+        and not isinstance(test, ast.UnaryOp)
         and not parent.orelse
         and all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in parent.body)
     )

@@ -52,19 +52,25 @@ _LIGHTNINGS = frozenset(
 
 
 def has_a_trainer(script: ParsedFile) -> bool:
-    """True if the file makes a trainer of a framework's, or the arguments of one: it trains on whatever accelerator there is."""
+    """True if the file makes a trainer of a framework's, or makes or parses its arguments: it trains on whatever accelerator
+    there is.
+    """
     return script.cached(_makes_a_trainer)
 
 
 def _makes_a_trainer(script: ParsedFile) -> bool:
-    if not script.source.mentions("trainer", "trainingarguments", "trl"):
+    if not script.source.mentions("trainer", "trainingarguments", "trl", "argparser"):
         return False
     makers = TRAINERS | ARGUMENTS | _LIGHTNINGS
     names = {maker.rpartition(".")[2] for maker in makers}
     names |= {name for name in script.module.bindings if script.module.dotted(name) in makers}
+    calls = [(call, scope) for name in names for call, scope in script.index.calls_of(name)]
+    if any(script.dotted(call.func, scope) in makers for call, scope in calls):
+        return True
+    parsers = {parser.rpartition(".")[2] for parser in PARSERS}
     return any(
-        script.dotted(call.func, scope) in makers
-        for name in names
+        script.dotted(call.func, scope) in PARSERS and parses_arguments(script, call, scope)
+        for name in parsers
         for call, scope in script.index.calls_of(name)
     )
 

@@ -16,6 +16,7 @@ TAKEN = frozenset(
     "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
     "fp16 bf16 bfloat16 zero_optimization steps_per_print wall_clock_breakdown dump_state memory_breakdown "
     "prescale_gradients gradient_predivide_factor communication_data_type seq_parallel_communication_data_type "
+    "seq_parallel_comm_data_type vocabulary_size log_level disable_python_gc "
     "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint "
     "comms_logger disable_allgather fp32_allreduce graph_harvesting timers dataloader_drop_last "
     "load_universal_checkpoint".split()
@@ -33,6 +34,7 @@ SCHEDULES = frozenset(
 _MONITOR = (
     "the engine for XLA writes no logs of its own: leave it out, and log in the training loop"
 )
+_FILES = "the engine for XLA writes checkpoints itself, before it goes on: leave it out"
 _LENGTHS = (
     "XLA compiles once for each length of sequence: leave it out, and choose samples in the dataset"
 )
@@ -40,14 +42,22 @@ _WITHOUT = {
     "amp": "apex's mixed precision fails without CUDA: use `bf16`",
     "autotuning": "DeepSpeed tries settings on GPUs only: leave it out, and use `xla-migrate tune`",
     "comet": _MONITOR,
+    "compile": "DeepSpeed compiles for GPUs, and XLA by itself: leave it out",
     "compression_training": "DeepSpeed's compression is made of layers for CUDA: leave it out, and quantise behind the training",
     "csv_monitor": _MONITOR,
     "curriculum_learning": _LENGTHS,
     "data_efficiency": _LENGTHS,
+    "datastates": _FILES,
     "eigenvalue": "XLA has no engine that computes eigenvalues between steps: leave it out",
     "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: leave it out, and give the batch sizes",
+    "expert_parallel": "XLA has no engine that spreads experts over devices: leave it out",
     "flops_profiler": "DeepSpeed's profiler counts on CUDA only: leave it out, and use `xla-migrate profile`",
+    "gradient_allreduce_op": "the engine for XLA averages gradients over the devices: leave it out, and multiply the loss "
+    "by their number",
     "hybrid_engine": "DeepSpeed's inference kernels fail without CUDA: leave it out, and generate with the model",
+    "managed_gradient_accumulation": "the engine for XLA counts batches itself: leave it out, and say where an update is due by "
+    "`engine.set_gradient_accumulation_boundary`",
+    "nebula": _FILES,
     "progressive_layer_drop": "XLA compiles once for each choice of layers: leave it out",
     "quantize_training": "DeepSpeed's quantised training is made of CUDA kernels: leave it out, and train in `bf16`",
     "sparse_attention": "DeepSpeed's sparse attention is made of CUDA kernels: leave it out, and give "
@@ -55,12 +65,23 @@ _WITHOUT = {
     "sparse_gradients": "sparse gradients fail on XLA: leave it out, and gradients are dense",
     "tensor_parallel": "DeepSpeed splits layers over NCCL: leave it out, and shard by SPMD (`--parallel spmd`)",
     "tensorboard": _MONITOR,
+    "torch_autocast": "the engine for XLA has no autocast: leave it out, and switch `bf16` on",
     "wandb": _MONITOR,
+}
+# What DeepSpeed does where nothing is said: of some it is the other value that asks for something.
+DEFAULTS: dict[str, object] = {
+    "gradient_allreduce_op": "mean",
+    "managed_gradient_accumulation": True,
 }
 _ONE_BIT = {"onebitadam": "Adam", "zerooneadam": "Adam", "onebitlamb": "AdamW"}
 # What of ZeRO rounds what it sends.
 _ROUNDED = frozenset(
-    {"zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients"}
+    {
+        "zero_quantized_weights",
+        "zero_quantized_nontrainable_weights",
+        "zero_quantized_gradients",
+        "zeropp_loco_param",
+    }
 )
 
 
@@ -83,7 +104,7 @@ def is_configuration(table: object) -> bool:
 def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
     """What a configuration asks for and XLA has no counterpart of."""
     for name, value in table.items():
-        if name not in TAKEN and not _is_off(value):
+        if name not in TAKEN and not _is_off(name, value):
             unknown = f"the engine for XLA has no `{name}`: leave it out"
             yield Demand((name,), _WITHOUT.get(name, unknown))
     yield from _optimizer(table.get("optimizer"))
@@ -91,9 +112,13 @@ def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
     yield from _zero(table.get("zero_optimization"))
 
 
-def _is_off(value: object) -> bool:
+def _is_off(name: str, value: object) -> bool:
+    """True if `name` asks for nothing with this value."""
+    if name in DEFAULTS:
+        return (value.lower() if isinstance(value, str) else value) == DEFAULTS[name]
     if isinstance(value, Mapping):
-        return "enabled" in value and _is_off(value["enabled"])
+        switches = [value[key] for key in ("enabled", "deepcompile") if key in value]
+        return bool(switches) and not any(one is ... or one for one in switches)
     return value is not ... and not value
 
 
@@ -133,8 +158,11 @@ def _zero(table: object) -> Iterator[Demand]:
         if name.startswith(("offload_", "cpu_offload")) and _is_offloaded(value):
             told = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
             yield Demand(keys, told, is_refused=False)
-        elif name in _ROUNDED and value is True:
+        elif name in _ROUNDED and value:
             told = "XLA sends whole numbers, and this changes nothing: leave it out"
+            yield Demand(keys, told, is_refused=False)
+        elif name == "zenflow" and value:
+            told = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: leave it out"
             yield Demand(keys, told, is_refused=False)
 
 

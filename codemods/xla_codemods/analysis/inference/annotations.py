@@ -9,6 +9,7 @@ from typing import Protocol
 from ..bindings import ScopeNode
 from ..scopes import Scope, resolve
 from .values import (
+    ACCELERATOR,
     DATASET,
     DEVICE,
     LOADER,
@@ -65,6 +66,8 @@ def kinds_of(dotted: str) -> set[str]:
         return {SCALER}
     if last in {"LRScheduler", "_LRScheduler"}:
         return {SCHEDULER}
+    if dotted in {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}:
+        return {ACCELERATOR}
     return set()
 
 

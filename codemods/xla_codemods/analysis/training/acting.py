@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..frameworks.accelerator import uses_accelerate
+from ..nodes import walk
 from .parts import is_part_of_a_model
 from .steps import is_of_an_optimizer
 from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_loops
@@ -35,6 +36,41 @@ def _unmarked_evaluations(script: Script) -> list[Loop]:
     return [
         loop for loop in script.training.loops if loop.is_statement and _lacks_marks(script, loop)
     ]
+
+
+def is_an_action(script: Script, node: ast.AST, hands: int = 4) -> bool:
+    """True if `node` goes to an environment: `obs, reward, done, _ = env.step(action.item())`, also by names and functions."""
+    if hands == 0:
+        return False
+    child = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
+                return isinstance(child, (ast.expr, ast.keyword)) and _is_unpacked(script, ancestor)
+            case ast.Return() if (function := script.function(ancestor)) is not None:
+                calls = [call for call, _ in script.index.calls_of(function.name)]
+                return any(is_an_action(script, call, hands - 1) for call in calls)
+            case ast.Assign(targets=targets):
+                names = {n.id for t in targets for n in walk(t) if isinstance(n, ast.Name)}
+                return any(
+                    use.id in names
+                    and isinstance(use.ctx, ast.Load)
+                    and script.function(use) is script.function(ancestor)
+                    and is_an_action(script, use, hands - 1)
+                    for use, _ in script.index.of(ast.Name)
+                )
+            case ast.stmt():
+                return False
+        child = ancestor
+    return False
+
+
+def _is_unpacked(script: Script, call: ast.Call) -> bool:
+    """True if what `call` gives is taken apart, as an observation and a reward are: no optimizer or scheduler gives such."""
+    parent = script.parent(call)
+    return isinstance(parent, ast.Assign) and any(
+        isinstance(target, ast.Tuple) for target in parent.targets
+    )
 
 
 def _lacks_marks(script: Script, loop: Loop) -> bool:

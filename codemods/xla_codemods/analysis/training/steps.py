@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
-from ..inference.values import CLASS, FUNCTION, NONE, OPTIMIZER
+from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
 from ..nodes import walk
 from ..projects.derivation import derives
 from ..scopes import Scope
@@ -26,10 +26,18 @@ def takes_only_a_closure(
 
     `optimizer.step(loss)` is a class's own method, which computes the gradients itself.
     """
-    if script.value(optimizer).has(OPTIMIZER):
-        return True
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg)]
+    if script.value(optimizer).has(OPTIMIZER):
+        return not any(_is_no_closure(script, argument, scope) for argument in given)
     return all(_may_be_a_closure(script, argument, scope) for argument in given)
+
+
+def _is_no_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> bool:
+    """True for tensors, numbers and lists of them: what an optimizer of the project's own takes."""
+    value = script.value(argument, scope)
+    is_list = isinstance(argument, (ast.List, ast.ListComp, ast.Tuple))
+    is_list = is_list or value.items is not None or value.element is not None
+    return is_list or bool(value.kinds & {NUMBER, TENSOR})
 
 
 def _may_be_a_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> bool:
@@ -82,4 +90,7 @@ def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
 
 
 def _is_optimizer_class(dotted: str) -> bool:
-    return dotted.startswith("torch.optim.") and "lr_sched" not in dotted
+    """One of torch's, or what another package calls so: `accelerate.optimizer.AcceleratedOptimizer`."""
+    if dotted.startswith("torch.optim."):
+        return "lr_sched" not in dotted
+    return "." in dotted.strip(".") and dotted.endswith("Optimizer")

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..devices.specs import last_name
+from ..frameworks.hooks import called_in_steps
 from ..inference.values import NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
@@ -15,6 +17,7 @@ from ..projects.callers import handed_to
 from ..scopes import FunctionNode
 from ..syntax import walk_body
 from .acting import unmarked_evaluations
+from .each_turn import besides_each_turn
 from .tensors.computed import computing
 from .training import BACKWARD, STEP
 
@@ -40,8 +43,8 @@ class Turn(NamedTuple):
 
 
 def turns(script: Script) -> tuple[Turn, ...]:
-    """The innermost loops that step or compute gradients, the functions that do and are called from loops, and what
-    modules compute.
+    """The innermost loops that step or compute gradients, the functions that do and are called from loops, what
+    modules compute, and what frameworks call.
     """
     return script.cached(_turns)
 
@@ -55,7 +58,13 @@ def _turns(script: Script) -> tuple[Turn, ...]:
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
-    return tuple(found)
+    return (*found, *of_frameworks(script))
+
+
+def of_frameworks(script: Script) -> tuple[Turn, ...]:
+    """The functions that a framework's own loop calls."""
+    functions = called_in_steps(script)
+    return tuple(Turn(f, f.body) for f in sorted(functions, key=lambda f: f.lineno))
 
 
 def _stepping(script: Script) -> list[ast.FunctionDef]:
@@ -283,7 +292,17 @@ def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
     block = node.body if is_body else node.orelse
     if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
         return True
+    if _is_exceptional(node.test, is_body):
+        return True
     return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+
+
+def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
+    """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_body = test.operand, not is_body
+    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:
@@ -362,7 +381,7 @@ def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
 
 def _is_rare(script: Script, test: ast.expr) -> bool:
     """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
-    for node in walk(test):
+    for node in (n for part in besides_each_turn(script, test) for n in walk(part)):
         match node:
             case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
                 return True

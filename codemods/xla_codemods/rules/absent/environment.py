@@ -177,13 +177,11 @@ def _set(script: Script, node: ast.expr, name: str) -> Finding:
 def _hides_all(script: Script, node: ast.expr) -> bool:
     """True if the variable that `node` sets becomes "-1" or empty."""
     around = script.parent(node)
-    match node:
-        case ast.Call(args=[_, given, *_]):
-            pass
-        case _ if isinstance(around, ast.Dict) and node in around.keys:
-            given = around.values[around.keys.index(node)]
-        case _:  # an assignment, or the argument of a keyword
-            given = getattr(around, "value", None)
+    given: ast.AST | None = getattr(around, "value", None)  # of an assignment, of a keyword
+    if isinstance(node, ast.Call):
+        given = node.args[1] if len(node.args) > 1 else None
+    elif isinstance(around, ast.Dict) and node in around.keys:
+        given = around.values[around.keys.index(node)]
     return isinstance(given, ast.Constant) and given.value in {"", "-1"}
 
 

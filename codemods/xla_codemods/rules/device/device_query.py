@@ -360,7 +360,8 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
     if isinstance(parent, ast.Subscript):
         return parent.slice is call
     if isinstance(parent, ast.keyword):  # `add_argument("--gpu", type=int, default=...)`
-        return parent.arg == "default" and "type=int" in unparsed(script.parent(parent))
+        around = script.parent(parent)
+        return parent.arg == "default" and around is not None and "type=int" in unparsed(around)
     if isinstance(parent, ast.Dict):
         return call in parent.keys
     if isinstance(parent, (ast.List, ast.Set)):

@@ -234,8 +234,8 @@ def _followed(script: Script, given: ast.expr) -> Iterator[Finding]:
 @RULE.node(ast.Assign)
 def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]:
     """`device = rank` in one branch, `device = "cpu"` in the other."""
-    (target, *others) = assign.targets
-    if others or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
+    (target, *more) = assign.targets
+    if more or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
         return
     parts = leaves(assign.value)
     indices = [
@@ -243,9 +243,11 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
         for p in parts
         if (isinstance(p, _COUNTED) and script.devices.is_index(p)) or is_index_of_tensor(p, scope)
     ]
-    if indices and any(
-        is_host(part) for value in _given(script, target, scope) for part in leaves(value)
-    ):
+    others = [part for value in _given(script, target, scope) for part in leaves(value)]
+    on_host = any(map(is_host, others))
+    if any(isinstance(part, ast.Constant) and part.value is None for part in others):
+        on_host = on_host or all(is_index_of_tensor(index, scope) for index in indices)
+    if indices and on_host:  # without a device, for a tensor of the CPU, is the host, too
         for index in indices:
             if is_index_of_tensor(index, scope):
                 yield _of_tensor(script, index)

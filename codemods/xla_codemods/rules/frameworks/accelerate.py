@@ -136,10 +136,12 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import is_true, keyword_argument
 from ...analysis.frameworks.configurations import for_accelerator
+from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.passed_values import given
 from ...analysis.frameworks.sharding import PLUGINS, accelerator_shards, faults_of_plugin
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
+from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...analysis.training.ranks.guards import is_of_host, mentions_rank
 from ...analysis.training.ranks.names import rank_names
@@ -162,7 +164,10 @@ _PLUGINS = {
 }
 
 
-@RULE.call("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+
+
+@RULE.call(*_ACCELERATORS)
 def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     precision = keyword(call, "mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
@@ -182,6 +187,14 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
         )
         yield RULE.finding(script, cpu, message, severity=WARNING)
+
+
+@RULE.node(ast.ClassDef, mentions=("accelerator",))
+def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class Mine(Accelerator)`, whose objects and `super().__init__` are given the same."""
+    if derives(script, node, _ACCELERATORS.__contains__):
+        for call in makings(script, node):
+            yield from accelerator(script, call, scope)
 
 
 @RULE.call("accelerate.notebook_launcher", "accelerate.launchers.notebook_launcher")
@@ -252,9 +265,14 @@ def sharding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("save_state", "load_state", "save_model")
 def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
+    name = call.func.attr
+    if _is_of_super(script, call.func.value):
+        message = f"`{name}` fails on XLA: give this method another name, and call `xla.{name}(self)` in it"
+        yield RULE.finding(script, call, message, effort=MEDIUM)
     if not script.value(call.func.value, scope).has(ACCELERATOR):
         return
-    name = call.func.attr
+    if script.local_method(call.func, scope) is not None:
+        return  # a class that derives from Accelerator has its own
     shards = "FullyShardedDataParallelPlugin" in script.source.text
     left = any(script.index.calls_of(plugin) for plugin in _PLUGINS)
     if left or (shards and not accelerator_shards(script)):
@@ -271,6 +289,15 @@ def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     edit = Replace(call, f"{script.xla}.{name}({given})", tuple(holes))
     message = f"`{name}` fails on XLA: use `xla.{name}`"
     yield RULE.finding(script, call, message, edit, effort=MEDIUM)
+
+
+def _is_of_super(script: Script, node: ast.expr) -> bool:
+    """`super()` in a class that derives from Accelerator."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "super":
+        return False
+    around = (a for a in script.ancestors(node) if isinstance(a, ast.ClassDef))
+    owner = next(around, None)
+    return owner is not None and derives(script, owner, _ACCELERATORS.__contains__)
 
 
 @RULE.call("torch.save")

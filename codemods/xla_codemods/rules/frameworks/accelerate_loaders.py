@@ -55,6 +55,18 @@ Without the runtime, in one process, `GradientAccumulationPlugin(num_steps=4, sy
 `DataLoaderConfiguration(use_seedable_sampler=True)` train alike on CUDA and on XLA. The number of batches has to be a
 multiple of the window then, because the last, shorter window takes no step.
 
+Before a class of one's own it is called where another module makes its objects:
+
+```diff
+ from transformers import Trainer
++from xla_migrate import runtime as xla
+
++xla.patch_accelerate()
+ class MyTrainer(Trainer):
+     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+         return model(**inputs).loss
+```
+
 An Accelerator that is handed in is left to the file that makes it, and so are other classes of that name:
 
 ```python
@@ -73,6 +85,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.flow import has_run
 from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.frameworks.arguments import (
     ARGUMENTS,
@@ -81,6 +94,7 @@ from ...analysis.frameworks.arguments import (
     parses_arguments,
 )
 from ...analysis.frameworks.sharding import begins_with, trainer_shards
+from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -93,6 +107,8 @@ RULE = Rule("XLA814", "accelerate-loaders")
 
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
 _SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
+# What their names hold, by which classes derive from one.
+_BASES = ("trainer", "accelerator", "plugin")
 _PRINTS = (
     "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
     "`xla.patch_accelerate()` first"
@@ -111,23 +127,38 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield from _patched(script, call)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.node(ast.ClassDef, mentions=_BASES)
 def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
-    """Calls of a local class that derives from one of these."""
-    if any(script.dotted(base, scope) in MADE_WITH_ACCELERATE for base in node.bases):
-        for call, inner in script.index.calls_of(node.name):
-            if script.value(call.func, inner).definition is node:
-                yield from _patched(script, call)
+    """Calls of a class that derives from one of these; the class itself, where another module makes its objects."""
+    if not derives(script, node, MADE_WITH_ACCELERATE.__contains__):
+        return
+    calls = [
+        call
+        for call, inner in script.index.calls_of(node.name)
+        if script.value(call.func, inner).definition is node
+    ]
+    others = (c for c, _ in script.index.of(ast.ClassDef) if c is not node)
+    if not calls and not any(_comes_first(script, other, node) for other in others):
+        yield from _patched(script, node)
+    for call in calls:
+        yield from _patched(script, call)
 
 
-def _patched(script: Script, call: ast.Call) -> Iterator[Finding]:
+def _comes_first(script: Script, other: ast.ClassDef, node: ast.ClassDef) -> bool:
+    """True if `other` is a class that derives from one of these, and is there before `node`."""
+    return has_run(other, node, script.parents) and derives(
+        script, other, MADE_WITH_ACCELERATE.__contains__
+    )
+
+
+def _patched(script: Script, call: ast.Call | ast.ClassDef) -> Iterator[Finding]:
     made = MADE_WITH_ACCELERATE | PARSERS | ARGUMENTS
     edit = patched_before(script, call, "patch_accelerate", made, _is_left(script))
     if edit is None:
         return
     if trainer_shards(script):
         yield RULE.finding(script, call, _SHARDS, edit)
-    elif _accumulates(call):
+    elif isinstance(call, ast.Call) and _accumulates(call):
         yield RULE.finding(script, call, _STEPS, edit)
     else:
         yield RULE.finding(script, call, _PRINTS, edit, severity=WARNING)

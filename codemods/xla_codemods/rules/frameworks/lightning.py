@@ -168,7 +168,9 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
         return
     edits: list[RenameArgument | AddArgument | Replace] = [RenameArgument(call, gpus, "devices")]
     added = AddArgument(call, 'accelerator="auto"')
-    if isinstance(gpus.value, ast.IfExp):  # `gpus=0 if cpu else 2`: of any make there is at least one
+    if isinstance(
+        gpus.value, ast.IfExp
+    ):  # `gpus=0 if cpu else 2`: of any make there is at least one
         test, body, orelse = gpus.value.test, gpus.value.body, gpus.value.orelse
         edits += [Replace(part, '"auto"') for part in (body, orelse) if _is_off(part)]
         kinds = ["cpu" if _is_off(part) else "auto" for part in (body, orelse)]

@@ -43,6 +43,17 @@ Arguments that come from the command line keep what is given there; the default 
  arguments, = parser.parse_args_into_dataclasses()
 ```
 
+A parser without a name gets one:
+
+```diff
+ from transformers import HfArgumentParser, TrainingArguments
+
+-arguments, = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
++parser = HfArgumentParser((TrainingArguments,))
++parser.set_defaults(optim="adamw_torch")
++arguments, = parser.parse_args_into_dataclasses()
+```
+
 Activation checkpointing fails in torch's own function (1.101), which transformers has imported. The runtime's takes its
 place there (see XLA509):
 
@@ -326,6 +337,10 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
                 return
             edit = InsertAfter(statement, f'{name}.set_defaults(optim="adamw_torch")')
             yield RULE.finding(script, call, message, edit)
+        case ast.Attribute() if _may_be_named(script, call, scope):
+            lines = f'parser = {script.segment(call)}\nparser.set_defaults(optim="adamw_torch")'
+            edits = InsertBefore(script.statement(call), lines), Replace(call, "parser")
+            yield RULE.finding(script, call, message, *edits)
         case _:
             yield RULE.finding(
                 script,
@@ -333,6 +348,23 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
                 "the default optimizer is a fused AdamW, which fails on XLA: give `--optim adamw_torch`",
                 severity=WARNING,
             )
+
+
+def _may_be_named(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """`HfArgumentParser(A).parse_args_into_dataclasses()`, which is all that an assignment asks for, and no `parser` about."""
+    statement = script.statement(call)
+    found = scope.find("parser")
+    asked = getattr(statement, "value", None)
+    while isinstance(asked, ast.Subscript):  # `(...)[0]`
+        asked = asked.value
+    return (
+        isinstance(statement, (ast.Assign, ast.AnnAssign))
+        and isinstance(asked, ast.Call)
+        and isinstance(asked.func, ast.Attribute)
+        and asked.func.value is call
+        and found is None
+        and "\n" not in script.segment(call)
+    )
 
 
 def _takes_the_default(script: Script, kind: ast.expr, scope: Scope) -> bool:

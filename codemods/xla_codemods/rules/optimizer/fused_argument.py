@@ -86,6 +86,7 @@ RULE = Rule("XLA304", "fused-argument")
 
 _MESSAGE = "`fused=True` raises on XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
+_OPTIMIZER_NAME = Pattern(r"(?:torch\.optim\.)?(?:[NR]?Adam(?:W|ax)?|SGD|Adagrad)", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
 _MIGRATED = frozenset({f"{RUNTIME}.is_accelerator", f"{RUNTIME}.is_available"})
 _NAMES = 4  # one after the other
@@ -120,10 +121,28 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
 @RULE.node(ast.Dict, mentions=("fused",))
 def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
     """`{"fused": device.type == "cuda"}`, which goes to whoever; and `{"params": ..., "fused": True}`."""
-    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
     for key, value in zip(node.keys, node.values):
         if isinstance(key, ast.Constant) and key.value == "fused":
-            yield from (_found if "params" in keys else _kept_from_xla)(script, value, scope)
+            sure = _is_for_an_optimizer(script, node)
+            yield from (_found if sure else _kept_from_xla)(script, value, scope)
+
+
+def _is_for_an_optimizer(script: Script, node: ast.Dict) -> bool:
+    """A group of parameters, settings that name an optimizer (`"_target_": "torch.optim.AdamW"`) or stand under "optim"."""
+    for key, value in zip(node.keys, node.values):
+        if getattr(key, "value", None) == "params":
+            return True
+        if _names_one(value):
+            return True
+    match script.parent(node):
+        case ast.Dict() as outer:
+            of = next(k for k, v in zip(outer.keys, outer.values) if v is node)
+            name = getattr(of, "value", None)
+        case ast.keyword(arg=name):
+            pass
+        case _:
+            return False
+    return isinstance(name, str) and _OPTIMIZER_CLASS.search(name) is not None
 
 
 @RULE.node(ast.Assign, mentions=("fused",))
@@ -134,6 +153,11 @@ def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
             if target.slice.value == "fused":
                 of_group = _is_of_a_group(target.value, scope)
                 yield from (_found if of_group else _kept_from_xla)(script, node.value, scope)
+
+
+def _names_one(value: ast.expr) -> bool:
+    text = value.value if isinstance(value, ast.Constant) else None
+    return isinstance(text, str) and _OPTIMIZER_NAME.fullmatch(text) is not None
 
 
 def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
@@ -175,9 +199,9 @@ def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:
         return isinstance(owner, ast.ClassDef) and any(
             _is_of_an_optimizer(script, base, script.index.scope(owner)) for base in owner.bases
         )
-    if any(k.arg == "params" for k in call.keywords) and dotted is None:
-        if isinstance(func, ast.Name) and func.id == "dict":
-            return True  # a group of parameters
+    if isinstance(func, ast.Name) and func.id == "dict" and dotted is None:
+        if any(k.arg == "params" or _names_one(k.value) for k in call.keywords):
+            return True  # a group of parameters, `dict(type="AdamW", fused=True)`
     if dotted is not None or script.value(func, scope).definition is not None:
         return False
     return _is_of_an_optimizer(script, func, scope)

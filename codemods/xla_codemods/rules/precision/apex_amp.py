@@ -92,7 +92,9 @@ if TYPE_CHECKING:
 RULE = Rule("XLA206", "apex-amp", of_step="precision")
 
 _MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
-_STATE = "apex.amp fails without CUDA, and without loss scaling there is no state to keep: remove it"
+_STATE = (
+    "apex.amp fails without CUDA, and without loss scaling there is no state to keep: remove it"
+)
 _SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove this"
 
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.matmul_precision import ALLOW_TF32, precision
 from ...analysis.nodes import walk
-from ...edits import Replace, ReplaceStatement
+from ...edits import Replace, ReplaceStatement, remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -106,5 +106,18 @@ def _set(
     text: str,
     holes: tuple[ast.expr, ...],
 ) -> Finding:
+    if _is_said(script, statement, text):
+        return RULE.finding(script, node, _MESSAGE, remove(statement))
     new = f"{script.xla}.set_float32_matmul_precision({text})"
     return RULE.finding(script, node, _MESSAGE, ReplaceStatement(statement, new, holes))
+
+
+def _is_said(script: Script, statement: ast.stmt, text: str) -> bool:
+    """True if the same block calls `set_float32_matmul_precision` with the same text."""
+    for other in script.block(statement):
+        match other:
+            case ast.Expr(value=ast.Call(func=func, args=[ast.Constant(value=str(given))])):
+                dotted = script.dotted(func) or ""
+                if dotted.endswith(".set_float32_matmul_precision") and text == f'"{given}"':
+                    return True
+    return False

@@ -91,6 +91,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
@@ -125,6 +126,8 @@ _NEW = (
 _LIBRARIES = (
     "transformers.set_seed",
     "transformers.trainer_utils.set_seed",
+    "transformers.enable_full_determinism",
+    "transformers.trainer_utils.enable_full_determinism",
     "timm.utils.random_seed",
     "timm.utils.random.random_seed",
 )
@@ -177,7 +180,7 @@ def new_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def of_library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`set_seed(seed)` of transformers, `random_seed(seed, rank)` of timm."""
     seed = call.args[0] if call.args else keyword(call, "seed")
-    if seed is None or not (script.trains or script.runs_accelerated) or _in_worker(script, call):
+    if seed is None or not _is_trained_somewhere(script) or _in_worker(script, call):
         return
     text = script.segment(seed)
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
@@ -196,6 +199,10 @@ def of_library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield RULE.finding(
             script, call, "this does not seed XLA: call `xla.manual_seed(seed, device_only=True)`"
         )
+
+
+def _is_trained_somewhere(script: Script) -> bool:
+    return script.trains or script.runs_accelerated or has_a_trainer(script)
 
 
 @RULE.call("torch.cuda.initial_seed", "torch.cuda.random.initial_seed")

@@ -115,10 +115,12 @@ def count(batches, device):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
@@ -130,6 +132,7 @@ from ...analysis.training.shapes.padding import paddings
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -231,6 +234,27 @@ def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[
             call,
             "without `output_size` XLA reads the data to find the size of `repeat_interleave`: give `output_size`",
         )
+
+
+_JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.vstack")
+# What has other elements in each step.
+_DRAWN = Pattern(r"batch|sampl|transition|replay|memory|episode|traject|next_", re.IGNORECASE)
+
+
+@RULE.call(*_JOINING)
+def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`torch.cat([s for s in batch.next_state if s is not None])`."""
+    match call.args:
+        case [
+            ast.ListComp(generators=[walked]) | ast.GeneratorExp(generators=[walked]),
+            *_,
+        ] if walked.ifs and _DRAWN.search(ast.unparse(walked.iter)):
+            if _is_repeated(script, call):
+                message = (
+                    "how many tensors are joined depends on data, and XLA compiles again for every new number: join all, "
+                    "with zeros for what is left out, and mask what is computed of these"
+                )
+                yield RULE.finding(script, call, message)
 
 
 @RULE.file(mentions=IN_TRAINING)
@@ -402,7 +426,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
 @RULE.file(mentions=IN_TRAINING)
 def padded(script: Script) -> Iterator[Finding]:
     trained = script.is_trained or script.accelerated
-    if not (trained or "TrainingArguments" in script.source.text):
+    if not (trained or "TrainingArguments" in script.source.text or has_a_trainer(script)):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)

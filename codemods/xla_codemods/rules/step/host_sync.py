@@ -33,10 +33,10 @@ has come, in order with all other output. On CUDA both do at once what the scrip
 ```
 
 That is done where everything is known that becomes of the value: arithmetic, `min`, `max` and `math` (`xla.computed`), texts, names,
-lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
+elements of numpy arrays (`xla.fill`), lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
 what generators yield to loops of this file, meters and functions of this project (`losses.update(loss.item(), n)`); `print`,
-`logging`, tqdm, files that are opened in the same function, `accelerator.print`, and TensorBoard, wandb and mlflow in loops
-that a device loader ends. `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
+`logging`, tqdm, rich, files that are opened in the same function, `accelerator.print` and `accelerator.log`, TensorBoard, wandb and other trackers, and
+loggers of this project that only keep and write what they are told (`logger.log(...)`, with `to=logger`). `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
 
 ```diff
  import torch
@@ -132,6 +132,24 @@ def train(model, batches, optimizer):
             sys.exit(f"loss is {loss.item()} at step {step}")
 ```
 
+An environment on the host needs each action, whatever is done: that is a note.
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def play(policy, env, optimizer, device):
+    state, done = env.reset(), False
+    while not done:
+        values = policy(torch.as_tensor(state).to(device))
+        state, reward, done, _ = env.step(values.argmax().item())  # XLA503
+        loss = -values.max() * reward
+        optimizer.zero_grad()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
 What is read now and then is no finding, nor what is no tensor of the device:
 
 ```python
@@ -157,9 +175,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.nodes import walk
-from ...analysis.training.host_reads.fetching import reads_in_turns
-from ...finding import MEDIUM, WARNING, Finding
+from ...analysis.training.acting import is_an_action
+from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
+from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -179,6 +199,10 @@ RULE = Rule(
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
+_ACTION = (
+    ", since the environment needs the action, and XLA launches a graph for each: act for several environments at once, or "
+    "with a copy of the model on the CPU"
+)
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -190,6 +214,9 @@ _SIZED = frozenset(
 def host_sync(script: Script) -> Iterator[Finding]:
     for node, said, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle
+        if not edits and is_an_action(script, node):
+            yield RULE.finding(script, node, f"{said} in every turn{_ACTION}", severity=INFO)
+            continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
@@ -202,6 +229,10 @@ def host_sync(script: Script) -> Iterator[Finding]:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
+    if _is_a_list_of_tensors(script, node):
+        return "join them by `torch.stack`"
+    if _is_logged_by_lightning(script, node):
+        return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
@@ -216,6 +247,18 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if _is_asked_of(script, node):
         return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"
+
+
+def _is_a_list_of_tensors(script: Script, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and script.dotted(node.func) in LISTS_TO_TENSORS
+
+
+def _is_logged_by_lightning(script: Script, node: ast.AST) -> bool:
+    """`self.log("loss", loss.item())` of a LightningModule."""
+    match script.statement(node):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+            return name in {"log", "log_dict"} and is_lightnings(script, node)
+    return False
 
 
 def _is_for_numpy(script: Script, node: ast.AST) -> bool:

@@ -314,7 +314,11 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if any(_waits_for_the_device(script, statement) for statement in loop.body):
             continue
         if BACKWARD in effects:
-            cut = _at_start(script, loop) if _step_follows(script, loop) else _at_end(script, loop)
+            cut = (
+                _at_start(script, loop)
+                if _step_follows(script, loop)
+                else _before_read(script, loop, BACKWARD)
+            )
             yield RULE.finding(
                 script,
                 loop.node,

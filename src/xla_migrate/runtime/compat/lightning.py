@@ -45,6 +45,7 @@ def patch_lightning() -> None:
     - ``precision="bf16-mixed"`` is bfloat16 autocast, as on CUDA. Lightning raises on XLA.
     - ``precision="bf16-true"`` makes weights and inputs bfloat16, as on CUDA. Lightning sets ``XLA_USE_BF16``, with which
       nothing is computed in float32, whatever the script says.
+    - Each batch of an evaluation is a graph of its own. On one device Lightning marks the optimizer's steps alone.
     - Clipping that the script calls itself sees gradients that are averaged over the processes.
 
     Call it before the ``Trainer`` or ``Fabric`` is made. It changes nothing where torch_xla is not the backend, and
@@ -58,6 +59,7 @@ def patch_lightning() -> None:
     for package in _FABRICS:
         if package in sys.modules:
             _every_device(importlib.import_module(f"{package}.accelerators.xla").XLAAccelerator)
+            _marks_turns(importlib.import_module(f"{package}.wrappers")._FabricDataLoader)
             _as_on_cuda(importlib.import_module(f"{package}.connector")._Connector)
     for package in _TRAINERS:
         if package in sys.modules:
@@ -66,6 +68,8 @@ def patch_lightning() -> None:
             if not hasattr(connector._check_config_and_set_final_flags, "of_xla_migrate"):
                 trainer = importlib.import_module(f"{package}.trainer.trainer").Trainer
                 _samples_as_ddp(connector, trainer)
+                strategy = importlib.import_module(f"{package}.strategies.single_xla")
+                _marks_evaluations(strategy.SingleDeviceXLAStrategy)
             _as_on_cuda(connector)
     for package in (*_FABRICS, *_TRAINERS):
         if package in sys.modules:
@@ -140,6 +144,42 @@ def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
         warnings.warn(f"float16 is bfloat16 on XLA: {precision!r} is {_MIXED!r}", stacklevel=2)
         precision = _INSTEAD[precision]
     return {**given, "accelerator": accelerator, "strategy": strategy, "precision": precision}
+
+
+def _marks_evaluations(strategy: Any) -> None:
+    """On one device Lightning marks the optimizer's steps alone: all batches of an evaluation would be one graph."""
+    for name in ("validation_step", "test_step", "predict_step"):
+        setattr(strategy, name, _then_marked(getattr(strategy, name)))
+
+
+def _then_marked(step: Any) -> Any:
+    @functools.wraps(step)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = step(self, *args, **kwargs)
+        mark_step()
+        return result
+
+    return marked
+
+
+def _marks_turns(loader: Any) -> None:
+    """The same of the loops over Fabric's loaders, which the script writes."""
+    iterate = loader.__iter__
+    if hasattr(iterate, "of_xla_migrate"):
+        return
+
+    @functools.wraps(iterate)
+    def marked(self: Any) -> Iterator[Any]:
+        is_on_xla = (
+            getattr(self._device, "type", "") == "xla"
+        )  # None where the strategy's loader marks
+        for batch in iterate(self):
+            yield batch
+            if is_on_xla:
+                mark_step()
+
+    marked.of_xla_migrate = True  # type: ignore[attr-defined]
+    loader.__iter__ = marked
 
 
 def _samples_as_ddp(connector: Any, trainer: Any) -> None:

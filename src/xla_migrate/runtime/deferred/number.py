@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from .waiting import Snapshot, queue
 
 _THERE, _FAILED = -1, -2  # in place of the place of a number that waits
@@ -20,6 +22,7 @@ class Number:
     """A number on its way; see `reading.item`. To everything but arithmetic it is a Python number."""
 
     __slots__ = ("_operands", "_operation", "_place", "_source", "_value")
+    __array_priority__ = 1.0  # numpy's numbers leave arithmetic with it to it
 
     def __init__(
         self,
@@ -62,6 +65,11 @@ class Number:
                 self._value, place = error, _FAILED
         self._place = place  # before what it was made of goes, for other threads
         self._source, self._operation, self._operands = None, None, ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What the number will be: `isinstance(number, float)` does not wait for what is read of a tensor."""
+        return _kind(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # protocols that numbers have not
@@ -113,20 +121,42 @@ def _read_elsewhere(number: Number) -> Any:
     return found[id(number)]
 
 
+def _kind(number: Number) -> type:
+    """`float`, of `loss.item()` and of sums and products with it; else asked of the value."""
+    source, operands = number._source, number._operands
+    parts = operands if number._operation in _SUMS else (number,)
+    if any(type(part) is float or _is_of(part, torch.is_floating_point) for part in parts):
+        return float
+    if source is not None and source.device is not None and source.device.dtype in _INTEGERS:
+        return int
+    return type(number.wait())
+
+
+def _is_of(part: Any, test: Callable[[torch.Tensor], bool]) -> bool:
+    """True if `part` is read of a tensor that `test` holds for."""
+    source = part._source if type(part) is Number else None
+    device = source.device if source is not None else None
+    return device is not None and test(device)
+
+
+_SUMS = (operator.add, operator.sub, operator.mul)
+_INTEGERS = (torch.int64, torch.int32, torch.uint8)
+
+
 def _known(value: Any) -> Any:
     return value.wait() if type(value) is Number else value
 
 
 def compute(operation: Callable[..., Any], *operands: Any) -> Any:
     """`operation` on numbers of which one at least is on its way, when they are there; at once with other things."""
-    if all(type(operand) in _NUMBERS for operand in operands):
+    if all(isinstance(operand, _NUMBERS) for operand in operands):
         waiting = any(type(operand) is Number and operand.waits for operand in operands)
         if waiting and queue.is_ours():
             return Number(None, operation, operands)
     return operation(*map(_known, operands))
 
 
-_NUMBERS = (Number, int, float, bool, str)  # texts are joined by +
+_NUMBERS = (Number, int, float, str)  # texts are joined by +
 _BINARY = "add sub mul truediv floordiv mod pow".split()
 _UNARY = "neg pos abs".split()
 _ASKED = "lt le gt ge eq ne".split()

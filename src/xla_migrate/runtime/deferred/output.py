@@ -17,7 +17,7 @@ from typing import Any
 
 from .waiting import queue
 
-_WATCHED = "_xla_migrate_waits"
+WATCHED = "_xla_migrate_waits"
 _OF_STREAMS = ("write", "close", "getvalue")  # of files and StringIO that streams are redirected to
 _OF_PROCESSES = ("abort", "execv", "execve", "posix_spawn", "posix_spawnp", "system")
 _OF_FILES = ("write", "writelines", "close", "truncate", "seek", "detach")
@@ -32,7 +32,7 @@ def watch_file(file: Any, defer: Callable[[Callable[[], Any]], None]) -> bool:
     """The same of a file of the script's own, and before it is closed; a flush comes behind what waits (`defer`)."""
     if not isinstance(file, io.IOBase):
         return False
-    if getattr(getattr(file, "close", None), _WATCHED, False):
+    if getattr(getattr(file, "close", None), WATCHED, False):
         return True
     if not _watch(file, _OF_FILES):
         return False
@@ -51,23 +51,25 @@ def watch_file(file: Any, defer: Callable[[Callable[[], Any]], None]) -> bool:
 def _watch(stream: Any, names: tuple[str, ...]) -> bool:
     for name in names:
         method = getattr(stream, name, None)
-        if method is None or getattr(method, _WATCHED, False):
+        if method is None or getattr(method, WATCHED, False):
             continue
         try:
-            setattr(stream, name, _watched(method))
+            setattr(stream, name, watched(method))
         except AttributeError:
             return False
     return True
 
 
-def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+def watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    """`method`, before which what waits is done."""
+
     @functools.wraps(method)
-    def watched(*args: Any, **kwargs: Any) -> Any:
+    def behind(*args: Any, **kwargs: Any) -> Any:
         queue.before_output()
         return method(*args, **kwargs)
 
-    setattr(watched, _WATCHED, True)
-    return watched
+    setattr(behind, WATCHED, True)
+    return behind
 
 
 def _watch_logging() -> None:
@@ -113,9 +115,9 @@ def _watch_notebook() -> None:
     shell.events.register("post_run_cell", lambda _: queue.settle_all())
     _watch(shell, ("showtraceback",))
     _watch(shell.display_pub, ("publish",))
-    shell.display_trap.hook = watched = _watched(shell.displayhook)
+    shell.display_trap.hook = shown = watched(shell.displayhook)
     if sys.displayhook is shell.displayhook:  # a cell is running
-        sys.displayhook = watched
+        sys.displayhook = shown
 
 
 queue.at_first_use += [_watch_logging, _watch_processes, _watch_notebook]

@@ -32,8 +32,9 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from .number import Number, compute
+from .objects import watch_object
 from .output import watch, watch_file
-from .values import has_waiting, held, here, waits
+from .values import filling, has_waiting, held, here, waits
 from .waiting import queue
 
 T = TypeVar("T")
@@ -99,7 +100,8 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
     Args:
         call: ``lambda loss=loss, step=step: print(step, loss.item())``.
         to: The open file that the call writes to, if that is not the console: what waits is done
-            before the file is closed, or written to by others.
+            before the file is closed, or written to by others. Or the logger, tracker or other object
+            that the call tells something: what waits is done before anything else is asked of it.
 
     Example:
         >>> for step in range(2):
@@ -114,7 +116,7 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
         call()
         return
     known = all(watch(stream) for stream in (sys.stdout, sys.stderr) if stream is not None)
-    if not known or not (to is None or watch_file(to, _put)):
+    if not known or not (to is None or watch_file(to, _put) or watch_object(to)):
         queue.settle()
         call(*map(here, values))
         return
@@ -140,11 +142,52 @@ def _put(call: Callable[..., Any], values: tuple[Any, ...] = ()) -> None:
     queue.put(_Call(call, values))
 
 
+def fill(array: Any, index: Any, value: Any) -> None:
+    """``array[index] = value``, when the value has come.
+
+    Whoever looks at the array before asks for :func:`arrived` of it.
+
+    Args:
+        array: A numpy array, or a tensor of the host.
+        index: Of one element.
+        value: A number, which may be on its way.
+
+    Example:
+        >>> curve = torch.zeros(2)
+        >>> xla.fill(curve, 0, xla.item(model(x).sum() * 0 + 1))
+        >>> xla.arrived(curve)
+        tensor([1., 0.])
+    """
+    if has_waiting(value) or id(array) in filling:
+        queue.put(_Element(array, held(index), value))
+    else:
+        array[index] = value
+
+
+class _Element:
+    """An element of an array that waits for its value."""
+
+    __slots__ = ("array", "index", "value")
+
+    def __init__(self, array: Any, index: Any, value: Any) -> None:
+        self.array = array
+        self.index = index
+        self.value = value
+        filling[id(array)] = filling.get(id(array), 0) + 1
+
+    def arrive(self) -> None:
+        """The value has come."""
+        left = filling.pop(id(self.array)) - 1
+        if left:
+            filling[id(self.array)] = left
+        self.array[self.index] = here(self.value)
+
+
 def arrived(value: T) -> T:
     """`value` with the numbers that are on their way come in: Python's own numbers.
 
     Args:
-        value: A number, a list or dict of them, which is filled in, or a tuple.
+        value: A number, a list or dict of them, which is filled in, or a tuple; an array of :func:`fill`.
 
     Returns:
         The number, the list or dict itself, or a new tuple; anything else as it is.
@@ -202,4 +245,4 @@ def _flush_at_exit() -> None:
 
 queue.at_first_use.append(_flush_at_exit)
 
-__all__: Sequence[str] = ("arrived", "computed", "flush", "item", "later")
+__all__: Sequence[str] = ("arrived", "computed", "fill", "flush", "item", "later")

@@ -17,10 +17,14 @@ _CONTAINERS = (dict, list, set, bytearray, collections.deque)  # and what is der
 _DICTS = (dict, collections.defaultdict, collections.OrderedDict)
 
 
+filling: dict[int, int] = {}  # how many elements of an array are on their way
+
+
 def waits(value: Any) -> bool:
     """True if `value` is a tensor that can be read later."""
     return (
-        isinstance(value, torch.Tensor)
+        type(value) is not Number  # which would be asked what it is
+        and isinstance(value, torch.Tensor)
         and value.device.type == "xla"
         and uses_torch_xla()
         and queue.is_ours()
@@ -35,11 +39,15 @@ def has_waiting(value: Any) -> bool:
         return any(map(has_waiting, value))
     if type(value) in _DICTS:
         return any(map(has_waiting, value.values()))
-    return waits(value)
+    return waits(value) or id(value) in filling
 
 
 def held(value: Any) -> Any:
     """`value` as it is now: copies of what can be changed in place, snapshots of what is on the device."""
+    if type(value) is Number:
+        return value
+    if id(value) in filling:
+        queue.settle_at_once()
     if waits(value):
         return queue.snapshot(value)
     if type(value) in (list, tuple):

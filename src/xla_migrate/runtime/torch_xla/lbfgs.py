@@ -42,12 +42,16 @@ class LBFGS(torch.optim.LBFGS):
         first: list[Any] = []
 
         def evaluated() -> Any:
-            loss = closure()
+            with torch._C._EnableTorchFunction():
+                loss = closure()
             first.append(loss)
             return self._read(loss)
 
         try:
-            super().step(evaluated)  # type: ignore[no-untyped-call]
+            # What is computed on the host makes no tensor whose place a default device would say, and asking it takes
+            # as long as computing: `torch.set_default_device`.
+            with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+                super().step(evaluated)  # type: ignore[no-untyped-call]
         finally:
             self._gradient = None
         return first[0]

@@ -141,3 +141,94 @@ class Trainer:
 def test_a_method_that_another_one_is_handed_to_call(call: str) -> None:
     found = check(HELPED.format(call=call).encode())
     assert [f.line for f in found if f.code == "XLA503"] == [17]
+
+
+LIGHTNING = """import torch
+import lightning as L
+
+class Net(L.LightningModule):
+    def {method}(self, batch, index):
+        x, y = batch
+        loss = torch.nn.functional.mse_loss(self.net(x), y)
+        {use}
+        return loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "use", "found"),
+    [
+        ("training_step", "self.last = loss.item()", True),
+        ("training_step", 'self.log("loss", loss.item())', True),
+        ("training_step", "self.history.append(float(loss))", True),
+        ("training_step", 'self.log("loss", loss)', False),
+        ("training_step", "loss = self.criterion(y)\n        self.last = loss.item()", True),
+        ("validation_step", "self.last = loss.item()", False),
+    ],
+)
+def test_a_step_that_lightning_takes(method: str, use: str, found: bool) -> None:
+    """It is named, and left: Lightning marks the step."""
+    reads = [
+        f for f in check(LIGHTNING.format(method=method, use=use).encode()) if f.code == "XLA503"
+    ]
+    assert bool(reads) is found
+    assert not any(f.edits for f in reads)
+
+
+FAILED = """import torch
+
+def train(model, loader, optimizer):
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        {test}
+            {body}
+        {behind}
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "body", "behind", "found"),
+    [
+        ("if torch.isnan(loss):", "print(loss)\n            continue", "loss.backward()", [6]),
+        ("if loss.isinf() or torch.isnan(loss):", "print(loss)", "loss.backward()", [6]),
+        ("if not torch.isfinite(loss):", "print(loss)", "loss.backward()", [6]),
+        ("if not torch.isnan(loss):", "print(loss)", "loss.backward()", [6, 7]),
+        (
+            "if torch.isfinite(loss):",
+            "loss.backward()\n        else:\n            print(loss)",
+            "",
+            [6],
+        ),
+    ],
+)
+def test_what_is_done_where_a_step_fails_is_not_done_in_each(
+    test: str, body: str, behind: str, found: list[int]
+) -> None:
+    source = FAILED.format(test=test, body=body, behind=behind)
+    assert [f.line for f in check(source.encode()) if f.code == "XLA503"] == found
+
+
+@pytest.mark.parametrize(
+    ("device", "found"),
+    [
+        ("self.args.device", True),
+        ("args.device", True),
+        ("self.config.training.device", True),
+        ("model_args.device", True),
+        ("y.device", False),
+        ("self.weight.device", False),
+    ],
+)
+def test_a_device_of_options_is_one_to_compute_on(device: str, found: bool) -> None:
+    source = (
+        "import torch\n"
+        "class Trainer:\n"
+        "    def train(self, loader, args, y):\n"
+        "        for x in loader:\n"
+        f"            loss = self.model(x.to({device})).mean()\n"
+        "            self.meter.add(loss.item())\n"
+        "            loss.backward()\n"
+        "            self.optimizer.step()\n"
+    )
+    assert ("XLA503" in {f.code for f in check(source.encode())}) is found

@@ -131,6 +131,20 @@ def test_not_loaded_to_the_device(source: str) -> None:
     assert [f for f in check(source.encode()) if f.code in {"XLA702", "XLA706"}] == []
 
 
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("torch.device('cuda' if torch.cuda.is_available() else 'cpu')", True),
+        ("'cuda:0'\nif not torch.cuda.is_available():\n    where = 'cpu'", True),
+        ("'cpu'", False),
+        ("torch.device('cpu')", False),
+    ],
+)
+def test_names_that_a_class_elsewhere_hands_to_torch_load(where: str, named: bool) -> None:
+    source = f"{HEAD}where = {where}\nx = get().load_from_checkpoint(p, map_location=where)\n"
+    assert any(code == "XLA702" for _, code in findings(source)) is named
+
+
 def test_a_location_for_somebody_else_is_reported() -> None:
     source = HEAD + "x = Model.load_from_checkpoint(p, map_location='cuda')\n"
     assert (4, "XLA702") in findings(source)
@@ -434,3 +448,103 @@ def f(p, net, dev, i):
 )  # fmt: skip
 def test_modules_of_lightning(before: str, after: str) -> None:
     assert after in migrated(NET + before + "\n")
+
+
+@pytest.mark.parametrize(
+    ("saved", "is_of_the_device"),
+    [
+        ("opt.state_dict()", True),
+        ("self.opts.state_dict()", True),
+        ("opt", True),
+        ("args.optim.state_dict()", True),
+        ("opts", False),
+        ("self.opt", False),
+        ("vocab.state_dict()", False),
+        ("tokenizer", False),
+    ],
+)
+def test_opt_is_an_optimizer_where_it_has_a_state(saved: str, is_of_the_device: bool) -> None:
+    source = (
+        "import torch\n"
+        "def train(self, model, args, opts, vocab, tokenizer):\n"
+        "    model.cuda()\n"
+        "    opt = torch.optim.Adam(model.parameters())\n"
+        "    model(1).sum().backward()\n"
+        "    opt.step()\n"
+        f"    torch.save({saved}, 'o.pt')\n"
+    )
+    assert (f"xla.save({saved}, 'o.pt')" in migrated(source)) is is_of_the_device
+
+
+@pytest.mark.parametrize(
+    ("load", "becomes"),
+    [
+        ("torch.load('a.pt', map_location=device)", "xla.load('a.pt', map_location=device)"),
+        ("torch.load('a.pt', map_location='cuda')", "xla.load('a.pt', map_location=xla.xla_device())"),
+        ("torch.load('a.pt')", "torch.load('a.pt')"),
+        ("torch.load('a.pt', map_location='cpu')", "torch.load('a.pt', map_location='cpu')"),
+        ("torch.load('a.pt', None)", "torch.load('a.pt', None)"),
+    ],
+)  # fmt: skip
+def test_a_dataset_that_asks_for_the_device_gets_it(load: str, becomes: str) -> None:
+    source = (
+        "import torch\n"
+        "class Samples(torch.utils.data.Dataset):\n"
+        "    def __init__(self, device):\n"
+        f"        self.x = {load}\n"
+        "def train(model, opt, device):\n"
+        "    model.to(device)\n"
+        "    for x in torch.utils.data.DataLoader(Samples(device)):\n"
+        "        model(x.cuda()).sum().backward()\n"
+        "        opt.step()\n"
+    )
+    assert f"self.x = {becomes}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        ("pickle.dump(model.state_dict(), open('m.pkl', 'wb'))", True),
+        ("pickle.dump({'model': model.state_dict(), 'epoch': 1}, f)", True),
+        ("data = pickle.dumps(opt.state_dict())", True),
+        ("joblib.dump(model, 'm.joblib')", True),
+        ("pickle.dump(model.cpu().state_dict(), f)", False),
+        ("pickle.dump({k: v.cpu() for k, v in model.state_dict().items()}, f)", False),
+        ("pickle.dump(history, f)", False),
+        ("pickle.dump(vocab, f)", False),
+    ],
+)
+def test_a_pickle_of_weights(line: str, is_named: bool) -> None:
+    source = (
+        "import joblib, pickle\n"
+        "import torch\n"
+        "def train(history, vocab, f):\n"
+        "    model = torch.nn.Linear(2, 2).cuda()\n"
+        "    opt = torch.optim.Adam(model.parameters())\n"
+        "    model(1).sum().backward()\n"
+        "    opt.step()\n"
+        f"    {line}\n"
+    )
+    assert ("XLA701" in {code for _, code in findings(migrated(source))}) is is_named
+
+
+@pytest.mark.parametrize(
+    ("entries", "stays"),
+    [
+        ('{"step": step, "shape": tuple(p.shape), "tensor": p.detach().cpu()}', True),
+        ('{"name": f"{step}", "values": p.tolist(), "kind": "full"}', True),
+        ('{"step": step, "model": model.state_dict(), "tensor": p.cpu()}', False),
+        ('{"step": step, "loss": p.mean().item()}', False),
+        ('{"p": p, "q": p.cpu()}', False),
+        ('{**state, "q": p.cpu()}', False),
+    ],
+)
+def test_what_is_taken_off_the_device_before_it_is_saved(entries: str, stays: bool) -> None:
+    after = migrated(
+        "import torch\n"
+        "def save(step, model, state):\n"
+        '    p = torch.ones(2, device="cuda")\n'
+        "    p.sum().backward()\n"
+        f'    torch.save({entries}, "p.pt")\n'
+    )
+    assert ("    torch.save(" in after) is stays

@@ -216,3 +216,24 @@ def test_the_number_of_a_tensors_device_or_the_host(chosen: str) -> None:
 )
 def test_what_else_get_device_is(source: str) -> None:
     assert migrated(source) == source
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "    device = None\n    if x.is_cuda:\n        device = x.get_device()\n",
+        "    device = x.get_device() if x.is_cuda else None\n",
+        "    if x.is_cuda:\n        device = x.get_device()\n    else:\n        device = None\n",
+        "    device = None\n    if x.is_cuda:\n        device = x.device.index\n",
+    ],
+)
+def test_the_device_of_a_tensor_or_none_stays_none_for_the_host(chosen: str) -> None:
+    """`xla.xla_device(None)` would be the accelerator for a tensor of the CPU."""
+    after = migrated(
+        "import torch\n"
+        "def anchors(x, sizes):\n"
+        f"{chosen}"
+        "    return torch.tensor(sizes, device=device)\n"
+    )
+    assert "x.device" in after
+    assert "device=device)" in after

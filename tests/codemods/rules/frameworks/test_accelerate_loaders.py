@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import IMPORT, findings, migrated
 
@@ -104,3 +105,12 @@ def test_others_stay(source: str) -> None:
 )  # fmt: skip
 def test_it_is_patched_on_every_way_to_an_accelerator(source: str, calls: int) -> None:
     assert migrated(f"from accelerate import Accelerator\n\n{source}").count(PATCH) == calls
+
+
+def test_a_class_whose_objects_another_module_makes() -> None:
+    base = "from transformers import Trainer\n\nclass Base(Trainer):\n    pass\n"
+    text = "from base import Base\n\nclass MyTrainer(Base):\n    pass\n\nclass Other(MyTrainer):\n    pass\n"
+    files = {"base.py": base.encode(), "lib.py": text.encode()}
+    for path, data in files.items():
+        new = migrate(data, Options(), path, Project(Modules(files), path)).data.decode()
+        assert new.count("xla.patch_accelerate()") == 1, path

@@ -68,6 +68,10 @@ def test_the_engine_of_a_library_is_left() -> None:
         'c = {"zero_optimization": {"stage": 1}, "scheduler": {"type": "MyCycle"}}',
         'c = {"train_batch_size": 1, "optimizer": {"type": "Adam", "params": {"bias_correction": False}}}',
         'c = {"train_batch_size": 1, "tensor_parallel": {"autotp_size": 2}}',
+        'c = {"train_batch_size": 1, "gradient_allreduce_op": "sum"}',
+        'c = {"train_batch_size": 1, "managed_gradient_accumulation": False}',
+        'c = {"train_batch_size": 1, "torch_autocast": {"enabled": True, "dtype": "bfloat16"}}',
+        'c = {"train_batch_size": 1, "compile": {"deepcompile": True}}',
     ],
 )
 def test_more_than_the_runtime_has_is_left(line: str) -> None:
@@ -87,6 +91,9 @@ def test_more_than_the_runtime_has_is_left(line: str) -> None:
         '"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}',
         '"scheduler": {"type": "OneCycle", "params": {}}',
         '"scheduler": {"type": "StepLR", "params": {"step_size": 3}}',
+        '"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True',
+        '"torch_autocast": {"enabled": False}, "compile": {"deepcompile": False}',
+        '"seq_parallel_comm_data_type": "fp32", "zero_optimization": True',
     ],
 )
 def test_configurations_that_are_taken(entry: str) -> None:
@@ -308,3 +315,18 @@ def test_what_accelerate_is_to_be_told_without_deepspeed(given: str, said: str) 
     _, left = _with_files(text, {"run/ds.json": ZERO.replace("STAGE", "2")})
     (told,) = (f.message for f in left if "DeepSpeed does" in f.message)
     assert said in told
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ('"zenflow": {"topk_ratio": 0.05}', "ZenFlow makes most updates late"),
+        ('"zeropp_loco_param": {"err_beta": 0.8}', "XLA sends whole numbers"),
+    ],
+)
+def test_what_zero_does_otherwise_is_a_note(option: str, message: str) -> None:
+    text = (
+        f'import deepspeed\n\nconfig = {{"zero_optimization": {{"stage": 2, {option}}}}}\n{BUILD}'
+    )
+    notes = [f for f in check(text.encode()) if f.message.startswith(message)]
+    assert [str(f.severity) for f in notes] == ["info"]

@@ -104,3 +104,58 @@ def test_a_class_may_derive_through_one_of_another_module() -> None:
     text = migrate(own, Options(), "own.py", Project(modules, "own.py")).data.decode()
     assert 'Own(accelerator="auto", precision="bf16-mixed")' in text
     assert "xla.patch_lightning()" in text
+
+
+ACCELERATORS = """
+import accelerate
+from accelerate import Accelerator
+
+class Mine(Accelerator):
+    def __init__(self, **options):
+        super().__init__(mixed_precision="fp16", **options)
+
+class Plain(accelerate.Accelerator):
+    def note(self, loss):
+        self.print(loss.item())
+
+class Deep(Plain):
+    def __init__(self, amp):
+        Plain.__init__(self, mixed_precision="fp16" if amp else "no")
+
+class Saver(Accelerator):
+    def save_state(self, path):
+        return super().save_state(path)
+
+def main(model, optimizer, loader):
+    mine, plain, saver = Mine(), Plain(mixed_precision="fp16"), Saver()
+    model, optimizer, loader = mine.prepare(model, optimizer, loader)
+    for x in loader:
+        mine.backward(model(x).sum())
+        optimizer.step()
+    mine.save_state("a")
+    saver.save_state("b")
+
+def resume(accelerator: Accelerator):
+    accelerator.load_state("a")
+"""
+
+
+def test_classes_that_derive_from_accelerator() -> None:
+    new = migrated(ACCELERATORS)
+    assert '"fp16"' not in new
+    assert new.count('"bf16"') == 3
+    assert 'xla.save_state(mine, "a")' in new
+    assert 'saver.save_state("b")' in new  # its own
+    assert 'xla.load_state(accelerator, "a")' in new
+    assert "xla.optimizer_step" not in new
+    left = [line for line, code in findings(new) if code == "XLA802"]
+    assert [new.splitlines()[line - 1].strip() for line in left] == [
+        "return super().save_state(path)"
+    ]
+
+
+def test_a_class_of_that_name_is_none() -> None:
+    source = ACCELERATORS.replace("import accelerate\n", "").replace(
+        "from accelerate import Accelerator", "from mine import Accelerator, accelerate"
+    )
+    assert 'mixed_precision="fp16"' in migrated(source)

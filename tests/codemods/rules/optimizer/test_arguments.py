@@ -37,6 +37,11 @@ HEAD = "import torch\nfrom torch import optim\n"
         ('build(p, dict(fused=torch.cuda.is_available()))', 'build(p, dict(fused=xla.is_available() and xla.supports_fused()))'),
         ('d["fused"] = f and torch.cuda.is_available()', 'd["fused"] = (f and xla.is_available()) and xla.supports_fused()'),
         ('g = torch.cuda.is_available()\nd = {"fused": g}', 'g = xla.is_available()\nd = {"fused": g and xla.supports_fused()}'),
+        ('c = create({"optim": {"_target_": "torch.optim.AdamW", "fused": True}})', 'c = create({"optim": {"_target_": "torch.optim.AdamW", "fused": xla.supports_fused()}})'),
+        ('c = {"name": "adamw", "fused": True}', 'c = {"name": "adamw", "fused": xla.supports_fused()}'),
+        ('c = {"optimizer": {"lr": 1, "fused": True}}', 'c = {"optimizer": {"lr": 1, "fused": xla.supports_fused()}}'),
+        ('c = dict(optim={"fused": True})', 'c = dict(optim={"fused": xla.supports_fused()})'),
+        ('c = dict(type="SGD", lr=1, fused=True)', 'c = dict(type="SGD", lr=1, fused=xla.supports_fused())'),
         ("o = optimizer_class(p, fused=True)", "o = optimizer_class(p, fused=xla.supports_fused())"),
     ],
 )  # fmt: skip
@@ -53,6 +58,8 @@ def test_fused(before: str, after: str) -> None:
         "a = Attention(fused=True)",
         "a = nn.functional.attention(x, fused=True)",
         "d = {'fused': True}",
+        "d = {'attention': {'fused': True}, 'name': 'adaptive'}",
+        "d = dict(type='LayerNorm', fused=True)",
         "def adam(fused): ...\n\nadam(fused=True)",
     ],
 )

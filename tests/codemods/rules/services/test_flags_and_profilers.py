@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -126,3 +127,17 @@ def test_an_activity_in_a_list_that_grows_is_reported() -> None:
 )  # fmt: skip
 def test_columns_of_other_devices(before: str, after: str) -> None:
     assert line(before) == after
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ('torch.set_float32_matmul_precision("high")', "torch.backends.cuda.matmul.allow_tf32 = True", 1),
+        ("torch.backends.cuda.matmul.allow_tf32 = True", 'torch.set_float32_matmul_precision("high")', 1),
+        ('torch.set_float32_matmul_precision("medium")', "torch.backends.cuda.matmul.allow_tf32 = True", 2),
+        ("torch.set_float32_matmul_precision(args.precision)", "torch.backends.cuda.matmul.allow_tf32 = True", 2),
+    ],
+)  # fmt: skip
+def test_a_precision_is_set_once(first: str, second: str, count: int) -> None:
+    after = migrated(f"import torch\n{first}\n{second}\nx = torch.ones(2).cuda()\n")
+    assert after.count("xla.set_float32_matmul_precision(") == count

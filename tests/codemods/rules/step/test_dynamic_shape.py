@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 GENERATE = """import torch
@@ -322,6 +324,35 @@ def train(model, x, optimizer):
     assert ((8, "XLA504") in findings(source)) is found
 
 
+JOINED = """import torch
+
+def train(model, optimizer, memory, parts):
+    model.cuda()
+    for step in range(9):
+        batch = memory.sample(8)
+        {line}
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("x = torch.cat([s for s in batch.next_state if s is not None])", True),
+        ("x = torch.stack([s.x for s in batch if not s.done], dim=0)", True),
+        ("x = torch.cat(tuple(batch)) + torch.cat([t for t in memory.transitions if t.alive])", True),
+        ("x = torch.cat([s for s in batch.state])", False),
+        ("x = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])", False),
+        ("x = torch.cat([f for f in (parts.a, parts.b) if f is not None])", False),
+        ("x = torch.stack(list(batch))", False),
+    ],
+)  # fmt: skip
+def test_a_number_of_tensors_that_depends_on_data(line: str, is_found: bool) -> None:
+    assert found(JOINED.format(line=line)) == ([7] if is_found else [])
+
+
 @pytest.mark.parametrize(
     ("turns", "inside", "behind", "found"),
     [
@@ -350,3 +381,48 @@ def test_what_grows_within_a_step_is_one_graph(
         "        optimizer.step()\n"
     )
     assert ("XLA504" in {code for _, code in findings(source)}) is found
+
+
+TRAINER = """
+from transformers import AutoTokenizer, Trainer, TrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained("x")
+data = data.map(lambda rows: tokenizer(rows["text"], truncation=True{}))
+Trainer(model, TrainingArguments("out", optim="sgd"), train_dataset=data{}).train()
+"""
+GIVEN = ", processing_class=tokenizer"
+
+
+@pytest.mark.parametrize(
+    ("padding", "given", "expected"),
+    [
+        ("", GIVEN, True),
+        (", padding=False", ", tokenizer=tokenizer, data_collator=None", True),
+        (', padding="max_length"', GIVEN, False),
+        (", padding=padding", GIVEN, False),
+        ("", "", False),
+        ("", f"{GIVEN}, data_collator=mine", False),
+    ],
+)
+def test_what_a_trainer_pads_by_itself(padding: str, given: str, expected: bool) -> None:
+    found = check(TRAINER.format(padding, given).encode())
+    told = [f for f in found if "the Trainer's default collator" in f.message]
+    assert bool(told) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", True),
+        (", packing=False", True),
+        (", packing=True", False),
+        (", pad_to_multiple_of=512", False),
+        (", **more", False),
+    ],
+)
+def test_what_trl_pads_always(given: str, expected: bool) -> None:
+    text = (
+        f'import trl\n\ntrl.SFTTrainer(model, trl.SFTConfig("out", optim="sgd"{given})).train()\n'
+    )
+    told = [f for f in check(text.encode()) if "as trl does" in f.message]
+    assert bool(told) is expected

@@ -142,3 +142,28 @@ def test_what_is_filled_up_to_one_length(line: str, times: int) -> None:
     found = findings(COLLATE.replace("{line}", line))
     at = 1 + COLLATE.split("x = pad_sequence")[0].count("\n")
     assert found.count((at, "XLA504")) == times
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("v.item() if torch.is_tensor(v) else float(v)", 1),
+        ("float(v) if not isinstance(v, torch.Tensor) else v.item()", 1),
+        ("v.item() if torch.is_tensor(v) else float(v) if not torch.is_tensor(v) else 0.0", 1),
+        ("float(v) if isinstance(v, torch.Tensor) else v", 1),
+        ("float(v)", 1),
+    ],
+)
+def test_what_is_told_apart_from_tensors_is_none(value: str, found: int) -> None:
+    source = (
+        "import torch\n"
+        "def train(model, loader, optimizer, board):\n"
+        "    model.cuda()\n"
+        "    for x in loader:\n"
+        "        losses = model(x.cuda())\n"
+        "        loss = sum(losses.values())\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+        f"        board.write({{k: {value} for k, v in losses.items()}})\n"
+    )
+    assert [code for _, code in findings(source)].count("XLA503") == found

@@ -492,3 +492,56 @@ def test_an_engine_is_no_optimizer(used: str, steps: bool) -> None:
         "        self.part.step()\n"
     )
     assert ("optimizer_step" in migrated(source)) is steps
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ("losses", False),
+        ("[loss, loss]", False),
+        ("loss", False),
+        ("lambda: loss", True),
+        ("closure", True),
+        ("None", True),
+        ("", True),
+    ],
+)
+def test_an_optimizer_of_ones_own_that_takes_losses(given: str, steps: bool) -> None:
+    """It computes the gradients itself: averages before its step would be of others."""
+    after = migrated(
+        "import torch\n"
+        "class Balance(torch.optim.Optimizer):\n"
+        "    def step(self, losses):\n"
+        "        raise NotImplementedError\n"
+        "def train(model, x, closure):\n"
+        "    model.cuda()\n"
+        "    optimizer = Balance(model.parameters())\n"
+        "    loss = torch.ones(2, device='cuda').sum()\n"
+        "    losses = [loss, loss]\n"
+        f"    optimizer.step({given})\n"
+    )
+    assert ("xla.optimizer_step(optimizer" in after) is steps
+
+
+@pytest.mark.parametrize(
+    ("imported", "base"),
+    [
+        ("from accelerate.optimizer import AcceleratedOptimizer", "AcceleratedOptimizer"),
+        ("from lightning.pytorch.core.optimizer import LightningOptimizer", "LightningOptimizer"),
+        ("from torch.optim import Optimizer", "Optimizer"),
+    ],
+)
+def test_a_step_within_a_wrapper_of_another_package_is_part_of_one(
+    imported: str, base: str
+) -> None:
+    source = (
+        "import torch\n"
+        f"{imported}\n"
+        f"class Mine({base}):\n"
+        "    def step(self, closure=None):\n"
+        "        torch.cuda.synchronize()\n"
+        "        self.optimizer.step(closure=closure)\n"
+    )
+    after = migrated(source)
+    assert "self.optimizer.step(closure=closure)" in after
+    assert "mark_step" not in after

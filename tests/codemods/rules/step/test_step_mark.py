@@ -632,3 +632,26 @@ def test_a_turn_that_computes_nothing_is_not_marked(before: str, marked: bool) -
         "        optimizer.step()\n"
     )
     assert ("xla.mark_step()\n            continue" in after) is marked
+
+
+@pytest.mark.parametrize(
+    ("behind", "marked"),
+    [
+        (
+            "self.total.add(loss.item())",
+            "xla.mark_step()\n            self.total.add(loss.item())\n",
+        ),
+        ("self.total = loss", "self.total = loss\n            xla.mark_step()\n"),
+    ],
+)
+def test_gradients_of_several_parts_are_cut_before_they_are_read(behind: str, marked: str) -> None:
+    after = migrated(
+        "import torch\n"
+        "class Penalty:\n"
+        "    def accumulate(self, model, x):\n"
+        "        for i in range(4):\n"
+        "            loss = model(x.cuda() * i).mean()\n"
+        "            loss.backward()\n"
+        f"            {behind}\n"
+    )
+    assert marked in after

@@ -52,6 +52,11 @@ def test_a_script_without_cuda_has_nothing_to_migrate() -> None:
     assert found.detail == "the migrated script did not train on XLA but on cpu"
 
 
+def test_without_an_optimizer_what_is_launched_says_that_it_trains_on_xla() -> None:
+    found, _ = judge(run(LOSSES), target(devices=[]), None)
+    assert "device" not in {verdict.name for verdict in found}
+
+
 def test_too_few_steps_are_not_judged() -> None:
     few = run([1.0, 0.9], side="target")
     verdicts, _ = judge(run([1.0, 0.9]), few, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...nodes import children
@@ -62,7 +62,7 @@ class _Keys:
             return set()
         match table:
             case ast.Dict(keys=keys, values=values):
-                found = {key.value for key in keys if _is_text(key)}  # type: ignore[union-attr]
+                found = _texts(keys)
                 for key, value in zip(keys, values, strict=True):
                     if key is None:
                         found |= self.of(value, scope, depth - 1)
@@ -104,8 +104,9 @@ class _Keys:
         found = self._put(f".{text}")
         for statement, scope in self.index.of(ast.Assign):
             for target in statement.targets:
-                is_field = isinstance(target, ast.Name) and isinstance(scope.node, ast.ClassDef)
-                name = target.id if is_field else getattr(target, "attr", "")  # type: ignore[union-attr]
+                name = getattr(target, "attr", "")
+                if isinstance(target, ast.Name) and isinstance(scope.node, ast.ClassDef):
+                    name = target.id
                 if name == text:
                     found |= self.of(statement.value, scope, depth - 1) | self._put(text)
         return found or self._elsewhere(table, self.index.scope(table), depth)
@@ -125,8 +126,8 @@ class _Keys:
         written = self.script.cached(_Written)
         found: set[str] = set()
         for key, functions in written.keys.get(text, ()):
-            if _is_text(key):
-                found.add(key.value)  # type: ignore[attr-defined]
+            if _text(key):
+                found.add(_text(key))
             else:
                 found |= self._given(key.id, functions) if isinstance(key, ast.Name) else {_ANY}
         for call in written.calls.get("update", ()):
@@ -145,7 +146,7 @@ class _Keys:
         found: set[str] = set()
         for call in self.script.cached(_Written).calls.get(function.name, ()):
             given = argument_for(name, function, call, skip_self=own[-1].is_method)
-            found.add(given.value if _is_text(given) else _ANY)  # type: ignore[union-attr]
+            found.add(_text(given) or _ANY)
         if not found and self.script.project is not None:
             called = re.compile(rf"\b{re.escape(function.name)}\(\s*[\"'](\w+)[\"']")
             for text in self.script.project.program_texts:
@@ -179,7 +180,7 @@ class _Keys:
                         for part in parts
                         if isinstance(part, (ast.Tuple, ast.List)) and len(part.elts) > place
                     ]
-                return {part.value for part in parts if _is_text(part)}  # type: ignore[attr-defined]
+                return _texts(parts)
             case ast.Call(func=ast.Name(id="zip"), args=args) if place is not None:
                 return self._elements(args[place], scope, depth) if len(args) > place else set()
             case ast.Call(func=ast.Attribute(value=table, attr="items")) if place == 1:
@@ -204,13 +205,7 @@ class _Keys:
         """The texts that stand in a display of a dict."""
         found = scope.find(table.id) if isinstance(table, ast.Name) else None
         tables = [b.value for b in found[1]] if found is not None else [table]
-        return {
-            value.value  # type: ignore[attr-defined]
-            for one in tables
-            if isinstance(one, ast.Dict)
-            for value in one.values
-            if _is_text(value)
-        }
+        return _texts(v for one in tables if isinstance(one, ast.Dict) for v in one.values)
 
 
 class _Function(NamedTuple):
@@ -251,5 +246,10 @@ def _last(table: ast.expr) -> str:
     return f".{table.attr}" if isinstance(table, ast.Attribute) else ast.unparse(table)
 
 
-def _is_text(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _text(node: ast.AST | None) -> str:
+    """A text that is written out; nothing for all else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _texts(nodes: Iterable[ast.AST | None]) -> set[str]:
+    return {text for node in nodes if (text := _text(node))}

@@ -19,7 +19,8 @@ from .blocked import Blocked
 from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
 from .functions import is_caught
 from .lasting import is_bound_before, is_bound_once, is_stable, may_be_changed
-from .sinks import file_of
+from .sinks import file_of, is_tracked
+from .told.trackers import told
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -56,11 +57,17 @@ def computed_later(
 def tensor_of(number: ast.Call) -> ast.expr:
     """What `number` reads: `loss` of `loss.detach().cpu().item()` and of `float(loss)`."""
     operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
-    while isinstance(operand, ast.Call) and isinstance(operand.func, ast.Attribute):
-        if operand.func.attr not in _PASSING or operand.args:
-            break
-        operand = operand.func.value
-    return operand
+    while True:
+        match operand:
+            case ast.Attribute(attr="data", value=ast.Call(func=ast.Attribute(attr=name)) as call):
+                inner: ast.expr = call
+            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]):
+                pass
+            case _:
+                return operand
+        if name not in _PASSING:
+            return operand
+        operand = inner
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -104,13 +111,14 @@ class _Later:
     def _defaults(self) -> str:
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
             raise Blocked("the text of what is computed is shown with it")
-        return ", ".join(
+        defaults = ", ".join(
             f"{name}={text}"
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         )
+        return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
     def edits(self, call: Shown) -> list[Edit]:
-        file = None
+        file, owner = None, None
         self._refuse_caught()
         shown = call
         if isinstance(shown, ast.If):
@@ -121,6 +129,8 @@ class _Later:
             self._visit(shown.value)
         else:
             file = file_of(self.script, shown)
+            if not (file or is_tracked(self.script, shown)):
+                owner = told(self.script, shown)
             collects = getattr(shown.func, "attr", "") in {"append", "extend"}
             if not (file or collects):  # those are the same object for as long as the loop runs
                 self._callee(shown.func)
@@ -139,14 +149,19 @@ class _Later:
                 *inner,
                 ReplaceStatement(call, text, (condition_shows(call), call.test)),
             ]
-        to = f", to={file}" if file else ""
-        text = f"{self.script.xla}.later(lambda {defaults}: {{0}}{to})"
+        to = f", to={file or owner}" if file or owner else ""
+        given = f" {defaults}" if defaults else ""
+        text = f"{self.script.xla}.later(lambda{given}: {{0}}{to})"
         return [*inner, Replace(call, text, (call,))]
 
     def _callee(self, func: ast.expr) -> None:
-        """`print`, `logger.info`, `bar.set_postfix`: the object of now."""
-        while isinstance(func, ast.Attribute):
+        """`print`, `logger.info`, `bar.set_postfix`, `run["loss"].append`: the object of now."""
+        while isinstance(func, (ast.Attribute, ast.Subscript)):
+            if isinstance(func, ast.Subscript):
+                self._visit(func.slice)
             func = func.value
+            if isinstance(func, ast.Call) and not (func.args or func.keywords):
+                func = func.func  # `Logger.current_logger().report_scalar`
         if not isinstance(func, ast.Name):
             raise Blocked("whose it is that shows it is computed")
         if not is_bound_once(self.script, func):
@@ -160,6 +175,8 @@ class _Later:
         elif node in self.reads:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
+            if isinstance(operand, ast.Name) and operand.id in self.own:
+                return  # of what is gone through, which comes with its tensors
             if isinstance(operand, ast.Name):
                 self._bind(operand)
             else:
@@ -197,7 +214,7 @@ class _Later:
         """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""
         before, self.own = (self.is_conditional, self.own), set(self.own)
         for generator in node.generators:
-            self._visit(generator.iter)
+            self._walked(generator.iter)
             self.own.update(n.id for n in walk(generator.target) if isinstance(n, ast.Name))
             self.is_conditional = True
             for test in generator.ifs:
@@ -206,6 +223,20 @@ class _Later:
         for part in parts:
             self._visit(part)
         self.is_conditional, self.own = before
+
+    def _walked(self, iterable: ast.expr) -> None:
+        """What a comprehension goes through: `losses.items()` of a dict, of which `xla.later` keeps what is in it now."""
+        match iterable:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() as held, attr="items" | "values"), args=[]
+            ) if held not in self.kept and held.id not in self.own and self._is_held(held):
+                self._bind(held)
+            case _:
+                self._visit(iterable)
+
+    def _is_held(self, node: ast.Name) -> bool:
+        value = self.script.value(node)
+        return not (value.has(INSTANCE) or value.has(MODULE))
 
     def _is_later(self, node: ast.AST) -> bool:
         """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
@@ -263,7 +294,7 @@ class _Later:
         if self.is_conditional:
             raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
-        if "cuda" in text or "{" in text or any(self._is_rewritten(n) for n in walk(node)):
+        if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         value = self.script.value(node)
         if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
+from ...frameworks.hooks import called_in_steps
+from ...frameworks.lightning_modules import is_lightnings
+from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
-from ...syntax import keyword
+from ...syntax import keyword, unparsed
 from ..tensors.device_tensors import is_device_tensor, may_be_read
-from ..turns import evaluating, in_each_step, in_each_turn
+from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
 
 if TYPE_CHECKING:
@@ -33,6 +36,12 @@ _FETCHING = frozenset(
         for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
     }
 )
+# What makes a tensor of a list, and reads each tensor in it.
+LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
+
+
+_THEIRS = Outcome(obstacle="a framework calls this function, and marks its steps")
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
 
 
 class Fetch(NamedTuple):
@@ -50,14 +59,59 @@ def reads_in_turns(script: Script) -> list[Fetch]:
 
 
 def _reads_in_turns(script: Script) -> list[Fetch]:
-    if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
+    # A framework's own loop trains on whatever accelerator there is.
+    led = bool(called_in_steps(script))
+    if not (script.is_trained and (led or script.runs_accelerated or uses_accelerate(script))):
         return []
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
-    reads = [(node, said) for node in always for said in reads_of(script, node)]
-    planned = plan(script, dict(reads), always) if reads and script.reads_later else {}
+    reads = [
+        (node, said)
+        for node in always
+        for said in reads_of(script, node)
+        if not _is_no_tensor_there(script, node)
+    ]
+    theirs = dict(in_each_turn(script, of_frameworks(script)))
+    ours = {node: said for node, said in reads if node not in theirs}
+    planned = plan(script, ours, always) if ours and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
+    for node, _ in reads:
+        if node in theirs:
+            planned[node] = _LIGHTNINGS if is_lightnings(script, node) else _THEIRS
     return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+
+
+def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
+    """True for `float(v)` where `v` is no tensor: `v.item() if torch.is_tensor(v) else float(v)`."""
+    match node:
+        case ast.Call(func=ast.Name(), args=[given, *_]):
+            text = unparsed(given)
+        case _:
+            return False
+    child: ast.AST = node
+    for around in script.ancestors(node):
+        if isinstance(around, ast.stmt):
+            return False
+        if isinstance(around, ast.IfExp) and child is not around.test:
+            test, truth = around.test, child is around.body
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, truth = test.operand, not truth
+            if not truth and _asks_for_a_tensor(test, text):
+                return True
+        child = around
+    return False
+
+
+def _asks_for_a_tensor(test: ast.expr, text: str) -> bool:
+    """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`."""
+    match test:
+        case ast.Call(
+            func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]
+        ):
+            return unparsed(given) == text
+        case ast.Call(func=ast.Name(id="isinstance"), args=[given, kind]):
+            return unparsed(given) == text and "Tensor" in unparsed(kind)
+    return False
 
 
 def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
@@ -148,6 +202,10 @@ def _shown(right: ast.expr) -> list[ast.expr]:
     match right:
         case ast.Tuple(elts=values) | ast.Dict(values=values):
             return values
+        case ast.BinOp(op=ast.Add(), left=left, right=rest):
+            return [*_shown(left), *_shown(rest)]
+        case ast.Call(func=ast.Name(id="tuple"), args=[values_of]):
+            return [values_of]
     return [right]
 
 
@@ -178,6 +236,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         given = keyword(call, "error_if_nonfinite")
         if isinstance(given, ast.Constant) and given.value is True:
             yield "`error_if_nonfinite` reads the norm from the device"
+    elif dotted in LISTS_TO_TENSORS:
+        if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):
+            yield f"`{dotted}` of a list of tensors reads each of them from the device"
     elif dotted in _FETCHING and not _draws_on_the_device(dotted, call):
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
@@ -191,12 +252,28 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor reads it from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.local_method(func, scope) is not None
+            own = script.local_method(func, scope) is not None or _keeps(script, func)
             if not own and any(_shows(script, a) for a in _given(call)):
                 yield "logging a tensor reads it from the device"
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _keeps(script: Script, func: ast.Attribute) -> bool:
+    """`self.log("loss", loss)` of a LightningModule, which reads now and then."""
+    named = isinstance(func.value, ast.Name) and func.value.id == "self"
+    return named and func.attr in {"log", "log_dict"} and is_lightnings(script, func)
+
+
+def _elements(given: ast.expr) -> list[ast.expr]:
+    """`[a, b]`, `[x[i] for i in ...]`, and lists of such."""
+    match given:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [inner for part in parts for inner in (_elements(part) or [part])]
+        case ast.ListComp(elt=element):
+            return _elements(element) or [element]
+    return []
 
 
 def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...inference.values import ARRAY, TENSOR
-from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor
+from ..tensors.handed_tensors import is_tested
 from .blocked import Blocked
-from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
+from .filling import fill
 from .formatted import (
     is_a_number,
     is_formatted,
     is_only_formatted,
     is_text,
     leads_to,
-    made_by,
     said,
 )
 from .functions import (
     extreme,
     is_caught,
     is_function_of_numbers,
+    is_of_constants,
     is_own_method,
     is_property,
     parameter,
@@ -42,14 +42,14 @@ from .names import (
     calls_of,
     class_of,
     home,
+    is_asked_elsewhere,
     is_owner,
     loads,
     refuse_imported_class,
     refuse_listed_attributes,
-    refuse_shown_meter,
 )
 from .on_device import is_added_on_the_device
-from .showing import ask_later, is_host_value, show_tensors
+from .showing import ask_later, is_host_value, show_tensors, tell_later, telling_call
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
@@ -57,7 +57,9 @@ from .sinks import (
     shown_now_and_then,
 )
 from .texts import is_printed, text_around
-from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
+from .told.elsewhere import is_shown_elsewhere
+from .told.meters import metered
+from .trail import Arriving, Bound, HandedTo, Held, Measured, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
     pass
@@ -65,7 +67,6 @@ if TYPE_CHECKING:
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _BOUND = frozenset({"assign", "augment", "parameter"})
-_TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
 
 
 def _go(trail: Trail, ways: Iterable[Next]) -> None:
@@ -82,6 +83,10 @@ def _go(trail: Trail, ways: Iterable[Next]) -> None:
                 _returned(trail, origin, statement, held)
             case Used(origin, use):
                 _used(trail, origin, use)
+            case HandedTo(function, parameter):
+                _parameter(trail, function, parameter)
+            case Measured(place, attribute):
+                _attribute(trail, place, attribute)
 
 
 # A number.
@@ -115,17 +120,34 @@ def _of(trail: Trail) -> tuple[type[ast.operator], ...]:
 
 def _is_computed_later(trail: Trail, origin: ast.expr, call: ast.Call) -> bool:
     """True if `call`, a function of numbers, is kept as a number in every step: `best = min(best, loss.item())`."""
-    statement = trail.script.statement(call)
     return (
         origin in trail.always
         and not trail.is_text
-        and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+        and _is_kept(trail.script.statement(call))
         and is_function_of_numbers(trail.script, call)
     )
 
 
+def _is_kept(statement: ast.stmt) -> bool:
+    """True if `statement` keeps what it computes: in a name, in a list, for its function's caller."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append" | "update"))):
+            return True
+    return isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return))
+
+
 def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | None) -> None:
     """`node`, computed of `origin` by arithmetic alone, is used by `parent`."""
+    telling = telling_call(trail, origin)
+    if telling is None:
+        _goes_on(trail, origin, node, parent)
+    elif not trail.attempt(lambda: _goes_on(trail, origin, node, parent)):
+        if trail.is_text and not is_owner(origin, trail.script):
+            raise Blocked("it is told as it is read")  # as a number, then
+        tell_later(trail, telling, [origin])
+
+
+def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | None) -> None:
     match parent:
         case ast.Assign(targets=[target]) if parent.value is node:
             _stored(trail, origin, target)
@@ -148,9 +170,10 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
         ) if parent.args == [node] and is_owner(owner, trail.script):
             _go(trail, kept_in_lists_of(trail, owner))
         case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
-            _metered(trail, parent)
+            _go(trail, metered(trail, parent, _parameter))
         case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
-            if not (trail.script.dotted(kind) or "").startswith("torch."):
+            is_torchs = (trail.script.dotted(kind) or "").startswith("torch.")
+            if not is_torchs and (trail.is_text or trail.computed):  # a number knows what it is
                 raise Blocked("it is asked what it is")
         case ast.Return():
             _returned(trail, origin, parent)
@@ -176,6 +199,8 @@ def _used_by(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
 
 
 def _other_side(trail: Trail, node: ast.expr) -> None:
+    if is_of_constants(trail.script, node):
+        return
     value = trail.script.value(node)
     if value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(trail.script, node):
         raise Blocked("it is computed with a tensor or array")
@@ -186,9 +211,12 @@ def _stored(trail: Trail, origin: ast.expr, target: ast.expr) -> None:
         case ast.Name():
             _name(trail, target)
         case ast.Subscript(value=owner) if is_owner(owner, trail.script):
-            if trail.script.value(owner).kinds & {TENSOR, ARRAY}:
-                raise Blocked(f"it goes into the tensor `{ast.unparse(owner)}`")
-            _go(trail, kept_in(trail, owner))
+            if not trail.script.value(owner).kinds & {TENSOR, ARRAY}:
+                _go(trail, kept_in(trail, owner))
+            elif origin in trail.always and not trail.is_text:
+                fill(trail, target)
+            else:
+                trail.ask(origin, f"it goes into the array `{ast.unparse(owner)}`")
         case ast.Attribute(attr=name) if is_owner(target, trail.script):
             _attribute(trail, target, name)
         case _:
@@ -206,60 +234,19 @@ def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
     if not trail.is_new((scope, target.id, bound)):
         return
     numbers = [b for b in bindings if b.node is bound]
+    known = _BOUND | {"for"} if is_tested(trail.script, target) else _BOUND
     for load in loads(trail.script, scope, target.id):
         reaching = bindings
         if not is_shared:
             reaching = flow.reaching(bindings, load, scope, trail.script.parents)
         if not any(binding in numbers for binding in reaching):
             continue
-        if any(b.node is not loop and b.how not in _BOUND for b in reaching):
+        if any(b.node is not loop and b.how not in known for b in reaching):
             raise Blocked(f"`{target.id}` is other things, too")
         follow_number(trail, load)
 
 
-# Attributes: of meters.
-
-
-def _metered(trail: Trail, call: ast.Call) -> None:
-    """`losses.update(loss.item(), n)`."""
-    assert isinstance(call.func, ast.Attribute)
-    script, owner = trail.script, call.func.value
-    method = script.local_method(call.func, script.index.scope(call))
-    if method is None:
-        if made_by(script, owner) in _TIMM_METERS:
-            for name in ("val", "avg", "sum"):
-                _attribute(trail, owner, name)
-            refuse_shown_meter(trail.script, owner, trail.always)
-            return
-        if _is_metered_elsewhere(trail, call, owner):
-            return
-        raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known here")
-    names = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
-    if not names or isinstance(call.args[0], ast.Starred):
-        raise Blocked(f"`{ast.unparse(call.func)}` takes it in a list")
-    refuse_shown_meter(trail.script, owner, trail.always)
-    _parameter(trail, method, names[0])
-
-
-def _is_metered_elsewhere(trail: Trail, call: ast.Call, owner: ast.expr) -> bool:
-    """True if a meter's class of another module takes it: it is followed there, and through the meter's attributes."""
-    assert isinstance(call.func, ast.Attribute)
-    found = class_elsewhere(trail.script, made_by(trail.script, owner))
-    method = method_of(found[1], call.func.attr) if found is not None else None
-    if found is None or method is None or len(method.args.args) < 2:
-        return False
-    other = found[0]
-    inner = Trail(other, frozenset(walk(method)), importers_known=True)
-    _parameter(inner, method, method.args.args[1].arg)
-    if inner.wrapped or inner.later or inner.computed or inner.extremes or inner.on_device:
-        raise Blocked(f"`{other.path}` asks for Python's own number")
-    attributes = [name for name in inner.names if isinstance(name, str)]
-    if attributes:
-        no_others_use(trail.script, other.path, attributes)
-    for name in attributes:
-        _attribute(trail, owner, name)
-    refuse_shown_meter(trail.script, owner, trail.always)
-    return True
+# Parameters, and attributes: of meters.
 
 
 def _parameter(trail: Trail, function: FunctionNode, name: str) -> None:
@@ -376,7 +363,10 @@ def _returned(
     """It is returned, as it is or `held` in a tuple, a list or a dict."""
     function = trail.script.function(statement)
     if function is not None and is_property(function):
-        _attribute(trail, function, function.name)
+        if origin not in trail.always and is_asked_elsewhere(trail.script, function):
+            trail.wrapped.add(origin)
+        else:
+            _attribute(trail, function, function.name)
         return
     if origin not in trail.always:
         trail.wrapped.add(origin)

@@ -31,8 +31,41 @@ def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
         if func.id in _EXTREMES:
             return len(call.args) > 1
         return func.id in _OF_ONE and len(call.args) in (1, 2)
-    dotted = script.dotted(func) or ""
-    return dotted.startswith("math.") and dotted[len("math.") :] in _OF_MATH
+    return is_of_a_library(script, func) or _is_a_formula(script, func)
+
+
+def is_of_a_library(script: Script, func: ast.expr) -> bool:
+    """`math.exp`, `np.log10`: of one number."""
+    library, _, name = (script.dotted(func) or "").partition(".")
+    return library in {"math", "numpy"} and name in _OF_MATH
+
+
+def is_of_constants(script: Script, node: ast.expr) -> bool:
+    """`np.log(10.0)`, which is one number."""
+    return isinstance(node, ast.Call) and _is_computed_of(script, node, set())
+
+
+def _is_a_formula(script: Script, func: ast.expr) -> bool:
+    """`psnr`, which is `lambda mse: -10 * np.log10(mse)`, of what it is given alone."""
+    found = script.index.scope(func).find(func.id) if isinstance(func, ast.Name) else None
+    values = [b.value for b in found[1]] if found is not None else []
+    match values:
+        case [ast.Lambda(args=ast.arguments(args=given, defaults=[], vararg=None), body=body)]:
+            return _is_computed_of(script, body, {argument.arg for argument in given})
+    return False
+
+
+def _is_computed_of(script: Script, node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return all(_is_computed_of(script, part, names) for part in (left, right))
+        case ast.UnaryOp(operand=operand):
+            return _is_computed_of(script, operand, names)
+        case ast.Call(func=func, args=[given], keywords=[]):
+            return is_of_a_library(script, func) and _is_computed_of(script, given, names)
+        case ast.Name(id=name):
+            return name in names
+    return isinstance(node, ast.Constant)
 
 
 def _is_tried(script: Script, node: ast.AST) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
+from ... import flow
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
 from ..tensors.running_sums import part
@@ -93,9 +95,7 @@ def stores_and_loads(
 ) -> tuple[object, list[ast.expr | None], list[Owner]]:
     """A name of this function, or `self.losses` of a class: which it is, what it is bound to, and where it is read."""
     if isinstance(owner, ast.Name):
-        scope, bindings, _ = home(script, owner)
-        stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
-        return (scope, owner.id), stored, [*loads(script, scope, owner.id)]
+        return _name_stores_and_loads(script, owner)
     definition = class_of(script, owner)
     if definition is None:
         raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
@@ -103,6 +103,24 @@ def stores_and_loads(
         refuse_imported_class(script, definition, owner.attr)
     refuse_listed_attributes(script, definition)
     return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+
+
+def _name_stores_and_loads(
+    script: Script, owner: ast.Name
+) -> tuple[object, list[ast.expr | None], list[Owner]]:
+    """Of a name that is other things elsewhere, as in `losses = np.mean(losses)`, what it is where it is `owner`."""
+    scope, bindings, is_shared = home(script, owner)
+    read = loads(script, scope, owner.id)
+    key: object = (scope, owner.id)
+    if not is_shared:
+        reached = {load: flow.reaching(bindings, load, scope, script.parents) for load in read}
+        known = reached.get(owner) or flow.reaching(bindings, owner, scope, script.parents)
+        read = [load for load in read if any(b in known for b in reached[load])]
+        found = [b for b in bindings if b in known or any(b in reached[load] for load in read)]
+        if len(found) < len(bindings):
+            bindings, key = found, (scope, owner.id, *(b.node for b in found))
+    stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
+    return key, stored, [*read]
 
 
 def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
@@ -158,6 +176,72 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
     return found
 
 
+def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
+    """True if other modules ask for the property `function` of a class of this file."""
+    owner = script.parent(function)
+    if not isinstance(owner, ast.ClassDef) or script.project is None:
+        return False
+    return script.project.uses_attribute(function.name)
+
+
+def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> FunctionNode | None:
+    """The method of the class of this file that all entries of a dict are of: `self.meters[key].update`."""
+    holder = owner.value
+    if not (isinstance(holder, ast.Attribute) and class_of(script, holder)):
+        return None
+    definitions = {
+        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
+    }
+    definition = definitions.pop() if len(definitions) == 1 else None
+    if definition is None:
+        return None
+    for node, scope in script.index.of(ast.Subscript):
+        if isinstance(node.ctx, ast.Store) and getattr(node.value, "attr", "") == holder.attr:
+            statement = script.parent(node)
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            if value is None or not _is_made_of(script, value, scope, definition):
+                return None
+    found = script.inference.method(definition, name)
+    return found[0] if found else None
+
+
+def _class_of_entries(script: Script, made: ast.expr | None) -> ast.ClassDef | None:
+    """`Meter`, of `defaultdict(Meter)`."""
+    match made:
+        case ast.Call(
+            func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict"), args=[kind]
+        ):
+            definition = script.value(kind).definition
+            return definition if isinstance(definition, ast.ClassDef) else None
+    return None
+
+
+def _is_made_of(script: Script, value: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
+    """True if `value` is such an object, also as a parameter for which every caller of the project gives one."""
+    if script.value(value, scope).definition is definition:
+        return True
+    function = scope.node
+    if not isinstance(value, ast.Name) or not isinstance(
+        function, (ast.FunctionDef, ast.AsyncFunctionDef)
+    ):
+        return False
+    if [b.how for b in scope.bindings.get(value.id, ())] != ["parameter"]:
+        return False
+    return _is_called_with(script, function.name, definition.name)
+
+
+def _is_called_with(script: Script, method: str, made: str) -> bool:
+    """True if all calls of `method`, here and in the project, have `made(` in their line, or the one below."""
+    texts = [script.source.text]
+    if script.project is not None:
+        modules = script.project.modules
+        texts += [
+            modules.text(p) for p in modules.having((f".{method}",)) if p != script.project.path
+        ]
+    calls = [m for text in texts for m in re.finditer(rf"\.{method}\((?:[^\n]*\n?){{2}}", text)]
+    return bool(calls) and all(f"{made}(" in call.group() for call in calls)
+
+
 def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:
     """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
     if not script.is_imported_elsewhere(definition.name):
@@ -199,6 +283,10 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
     owner, name = script.parent(function), function.name
     if isinstance(owner, ast.Module) and not script.is_imported_elsewhere(name):
         return [n for n, _ in script.index.of(ast.Name) if n.id == name]
+    if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        scope = script.inference.scopes[owner]
+        if len(scope.bindings.get(name, ())) == 1:
+            return loads(script, scope, name)
     if isinstance(owner, ast.ClassDef) and _is_called_here(script, owner, name):
         return [a for a, _ in script.index.of(ast.Attribute) if a.attr == name]
     raise Blocked(f"`{name}` returns it, to callers that are not known here")

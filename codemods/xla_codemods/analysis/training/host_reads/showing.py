@@ -19,6 +19,7 @@ from .sinks import (
     is_written_to_a_file,
     shown_now_and_then,
 )
+from .told.trackers import told, told_in_each_step
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -40,9 +41,31 @@ def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
         or is_tracked(script, call)
         or is_written_to_a_file(script, call)
     ):
-        return False
+        if telling_call(trail, load) is None:
+            return False
+        tell_later(trail, call, [load])
+        return True
     trail.later.setdefault(call, set()).add(load)
     return True
+
+
+def telling_call(trail: Trail, node: ast.AST) -> ast.Call | None:
+    """The call around `node`, in every step, that tells a logger or tracker something."""
+    statement = trail.script.statement(node)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if node not in trail.always or not isinstance(call, ast.Call):
+        return None
+    return call if leads_to(trail.script, node, call) and told(trail.script, call) else None
+
+
+def tell_later(trail: Trail, call: ast.Call, shown: Iterable[ast.AST]) -> None:
+    """`call`, and all else that the same object is told in every step, is made later, in order."""
+    owner = told(trail.script, call)
+    assert owner is not None
+    trail.names.add(("told", owner))
+    for other in told_in_each_step(trail.script, owner, trail.always):
+        trail.later.setdefault(other, set())
+    trail.later.setdefault(call, set()).update(shown)
 
 
 def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -73,9 +96,12 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
     if not isinstance(call, ast.Call) or not leads_to(script, read, call):
         return False
     if is_host_value(read, script):
-        if not (is_shown_on_a_console(script, call) or is_tracked(script, call)):
+        if is_shown_on_a_console(script, call) or is_tracked(script, call):
+            trail.later.setdefault(call, set()).add(read)
+        elif telling_call(trail, read) is not None:
+            tell_later(trail, call, [read])
+        else:
             return False
-        trail.later.setdefault(call, set()).add(read)
         trail.read.add(read)
         return True
     if not tensors:

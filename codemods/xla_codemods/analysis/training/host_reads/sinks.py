@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
-from ...inference.values import ACCELERATOR
+from ...inference.makers import library_of, makers
 from ...nodes import walk
 from ...syntax import keyword, walk_body
 from .formatted import made_by
@@ -24,6 +24,8 @@ _READERS = frozenset(
     "Popen check_call check_output copyfile getsize loadtxt open run stat system".split()
 )
 STREAMS = frozenset({"sys.stdout", "sys.stderr"})
+# `console.print`, `fabric.print`: to `sys.stdout`.
+_PRINTING = frozenset({"accelerate", "lightning", "lightning_fabric", "rich"})
 _WRITES = frozenset(f"{stream}.write" for stream in STREAMS)
 
 
@@ -31,10 +33,11 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
     """`print`, `sys.stdout.write`, `logging`, tqdm, `accelerator.print`: the runtime keeps the order of what they write."""
     func = call.func
     scope = script.index.scope(call)
+    file = keyword(call, "file")
+    own = file is None or script.dotted(file) in STREAMS
     if isinstance(func, ast.Name):
-        file = keyword(call, "file")
-        own = file is None or script.dotted(file) in STREAMS
-        return func.id == "print" and scope.find("print") is None and own
+        is_print = func.id == "print" and scope.find("print") is None
+        return own and (is_print or script.dotted(func, scope) == "rich.print")
     if not isinstance(func, ast.Attribute) or script.local_method(func, scope) is not None:
         return False
     dotted = script.dotted(func, scope) or ""
@@ -47,8 +50,8 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
     if func.attr == "write":
         if dotted in _WRITES:
             return isinstance(script.parent(call), ast.Expr)  # nobody counts what was written
-        return _is_called(func.value, _BAR) and keyword(call, "file") is None
-    return func.attr == "print" and script.value(func.value, scope).has(ACCELERATOR)
+        return _is_called(func.value, _BAR) and own
+    return func.attr == "print" and library_of(makers(script, func.value)) in _PRINTING
 
 
 def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
@@ -177,7 +180,7 @@ def file_of(script: Script, call: ast.Call) -> str | None:
 def _opened(script: Script, file: ast.Name) -> str | None:
     """The name of `file`, if `open` has made it in this function, once, and nothing may read it back in the loop."""
     loop = script.training.loop_of(file)
-    if loop is not None and any(map(_may_read_files, walk(loop.node))):
+    if loop is not None and any(map(may_read_files, walk(loop.node))):
         return None
     match _made_once(script, file):
         case ast.Call(func=ast.Name(id="open")) | ast.Call(func=ast.Attribute(attr="open")):
@@ -185,7 +188,7 @@ def _opened(script: Script, file: ast.Name) -> str | None:
     return None
 
 
-def _may_read_files(node: ast.AST) -> bool:
+def may_read_files(node: ast.AST) -> bool:
     """`open(path)`, `path.read_text()`, `pd.read_csv(path)`, `subprocess.run(...)`."""
     if not isinstance(node, ast.Call):
         return False

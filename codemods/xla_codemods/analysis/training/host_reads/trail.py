@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..turns import Turn, in_each_turn
 from .blocked import Blocked
@@ -13,6 +13,7 @@ from .calls import Shown
 from .functions import Extreme
 
 if TYPE_CHECKING:
+    from ...scopes import FunctionNode
     from ...script import Script
 
 
@@ -31,6 +32,7 @@ class Trail:
         self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
         # Added to a tensor of the device, where they may stay.
         self.on_device: set[ast.expr] = set()
+        self.filled: dict[ast.Assign, str] = {}  # elements of arrays, and at which index
         self.read: set[ast.Call] = set()  # whole tensors, in calls made later
         # What is made later altogether, or not at all.
         self.together: set[ast.AST] = set()
@@ -59,6 +61,29 @@ class Trail:
         text = copy(self)
         text.is_text = True
         return text
+
+    def attempt(self, follow: Callable[[], None]) -> bool:
+        """True if `follow` finds nothing in the way; else nothing is known of what it has found out."""
+        before = self._found()
+        kept = [copy(part) for part in before]
+        shown = [({key: set(nodes) for key, nodes in part.items()}) for part in self._shown()]
+        always = self.always
+        try:
+            follow()
+        except Blocked:
+            for part, old in zip([*before, *self._shown()], [*kept, *shown], strict=True):
+                part.clear()
+                part.update(old)
+            self.always = always
+            return False
+        return True
+
+    def _found(self) -> list[Any]:
+        sets = (self.wrapped, self.computed, self.on_device, self.read, self.together, self.waited)
+        return [*sets, self.names, self.made, self._seen, self.extremes, self.filled]
+
+    def _shown(self) -> list[dict[Any, set[ast.AST]]]:
+        return [self.later, self.texts]
 
     def ask(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""
@@ -109,4 +134,18 @@ class Used(NamedTuple):
     node: ast.AST
 
 
-Next = Arriving | Bound | Stored | Returned | Used
+class HandedTo(NamedTuple):
+    """`function` is given it for its `parameter`."""
+
+    function: FunctionNode
+    parameter: str
+
+
+class Measured(NamedTuple):
+    """The object `place`, a meter, has it as an `attribute`."""
+
+    place: ast.expr
+    attribute: str
+
+
+Next = Arriving | Bound | Stored | Returned | Used | HandedTo | Measured

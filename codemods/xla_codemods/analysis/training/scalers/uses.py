@@ -282,9 +282,9 @@ class _Finder:
             case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(argument):
                 self.uses.changes.removed.add(statement)
                 self.fix(call, remove(statement))
-            case ast.Assign(targets=[ast.Name() as target]) if isinstance(
-                argument, ast.Name
-            ) and (used := self.only_use_behind(statement, target)):
+            case ast.Assign(targets=[ast.Name() as target]) if isinstance(argument, ast.Name) and (
+                used := self.only_use_behind(statement, target)
+            ):
                 self.uses.changes.removed.add(statement)
                 self.uses.changes.replaced[used] = argument
                 self.fix(call, remove(statement), Replace(used, argument.id))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...frameworks.accelerator import uses_accelerate
+from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
     ACCEL,
     ACCELERATOR,
@@ -29,7 +30,7 @@ from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
-from .losses import is_called_a_loss
+from .losses import is_called_a_loss, is_one_of_losses
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _TENSORS = frozenset(
     "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
 )
+_OF_OUTPUTS = _TENSORS - {"T", "mT", "data", "grad"}
 _PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
 _LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
 _OF_ONE = frozenset("abs all any detach isfinite isinf isnan max mean min norm sum".split())
@@ -87,19 +89,70 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             return may_be_read(script, inner)
         case ast.Attribute(value=inner, attr="data"):
             return may_be_read(script, inner)
+        case ast.Attribute(attr=name) if name in _OF_OUTPUTS:
+            return _is_backwarded(script, node) or (
+                not value.kinds and script.function(node) in called_in_steps(script)
+            )
         case ast.Name() | ast.Attribute():
             return (
                 _is_backwarded(script, node)
                 or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
                 or is_handed_a_tensor(script, node)
+                or _is_given_in_a_hook(script, node, value)
             )
+        case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
+            return script.function(node) in called_in_steps(script)
+        case ast.Call():
+            return not value.kinds & _OTHERS and _gives_its_loss(script, node)
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:
                 return False
             named = "loss" in key or key in _TENSORS
-            return _is_backwarded(script, node) or (named and _is_output(script, owner))
+            given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
+            if _is_backwarded(script, node) or (named and given):
+                return True
+            return is_one_of_losses(script, node) or (not value.kinds and _is_put(script, node))
+        case ast.Subscript():
+            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
+
+
+def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
+    """`loss = outputs.loss`, `loss = super().training_step(...)`, where a framework trains."""
+    if value.kinds or script.function(node) not in called_in_steps(script):
+        return False
+    reaching = script.reaching(node) if isinstance(node, ast.Name) else []
+    return bool(reaching) and all(
+        b.how == "assign" and not b.path and b.value is not None and may_be_read(script, b.value)
+        for b in reaching
+    )
+
+
+def _gives_its_loss(script: Script, call: ast.Call) -> bool:
+    """True if `call` is of a function of this file that gives back what it has called `backward` on."""
+    method = script.local_method(call.func, script.index.scope(call))
+    function = method or script.value(call.func).definition
+    if not isinstance(function, ast.FunctionDef) or function.body[0] not in script.parents:
+        return False
+    given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
+    return bool(given) and all(
+        isinstance(value, ast.Name) and _is_backwarded(script, value) for value in given
+    )
+
+
+def _is_put(script: Script, node: ast.expr) -> bool:
+    """True if the file puts a tensor of the device, and nothing else, where `node` takes it: `losses["d"] = loss`."""
+    text = unparsed(node)
+    given = [
+        statement.value
+        for statement, _ in script.index.of(ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Subscript) and unparsed(target) == text
+    ]
+    return bool(given) and all(
+        not isinstance(value, ast.Subscript) and may_be_read(script, value) for value in given
+    )
 
 
 def _is_of_a_list(script: Script, node: ast.expr) -> bool:
@@ -156,10 +209,14 @@ def _is_output(script: Script, node: ast.Name) -> bool:
 
 
 def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
-    """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains: on the
-    device of the model then.
+    """True if `node`, a tensor, is of a model that trains, or computed by a module of this file as it trains, or where a
+    framework trains: on the device of the model then.
     """
-    if value.kinds & {ACCEL, HOST} or not script.runs_accelerated:
+    if value.kinds & {ACCEL, HOST}:
+        return False
+    if script.function(node) in called_in_steps(script):
+        return True  # the framework has moved the module and its batches
+    if not script.runs_accelerated:
         return False
     if value.has(WEIGHT):
         return script.is_trained
@@ -257,6 +314,8 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 
 def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
+        return True
     if not (script.accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
@@ -293,6 +352,21 @@ def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
                 for value in returned
             )
     return False
+
+
+def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
+    """`return loss` of a `training_step` or `compute_loss`."""
+    function = script.function(node)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function.name in {"compute_loss", "training_step"}
+        and function in called_in_steps(script)
+        and any(
+            isinstance(returned.value, ast.Name) and returned.value.id == node.id
+            for returned in walk(function)
+            if isinstance(returned, ast.Return)
+        )
+    )
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:

@@ -20,10 +20,11 @@ def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
         return False
     owner = script.parent(function)
     name = owner.name if isinstance(owner, ast.ClassDef) else ""
-    return _is_tested(script, node) and callers.hand_tensors_in_steps(function, name)
+    return is_tested(script, node) and callers.hand_tensors_in_steps(function, name)
 
 
-def _is_tested(script: Script, node: ast.expr) -> bool:
+def is_tested(script: Script, node: ast.expr) -> bool:
+    """True if a test around `node` says that it is a tensor."""
     text = unparsed(node)
     child: ast.AST = node
     for ancestor in script.ancestors(node):

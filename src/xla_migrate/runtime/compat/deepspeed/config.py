@@ -13,7 +13,8 @@ from typing import Any
 # Concern how DeepSpeed does it: memory, buckets, logs, files.
 _WITHOUT_EFFECT = frozenset(
     "steps_per_print wall_clock_breakdown dump_state memory_breakdown prescale_gradients gradient_predivide_factor "
-    "communication_data_type seq_parallel_communication_data_type zero_allow_untested_optimizer "
+    "communication_data_type seq_parallel_communication_data_type seq_parallel_comm_data_type vocabulary_size log_level "
+    "disable_python_gc zero_allow_untested_optimizer "
     "zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint comms_logger disable_allgather "
     "fp32_allreduce graph_harvesting timers dataloader_drop_last load_universal_checkpoint".split()
 )
@@ -22,6 +23,11 @@ _HEARD = frozenset(
     "fp16 bf16 bfloat16 zero_optimization".split()
 )
 TAKEN = _HEARD | _WITHOUT_EFFECT
+# What DeepSpeed does where nothing is said: of some it is the other value that asks for something.
+DEFAULTS: dict[str, object] = {
+    "gradient_allreduce_op": "mean",
+    "managed_gradient_accumulation": True,
+}
 # Of torch, and of `optimizers`; in small letters.
 OPTIMIZERS = {
     name.lower(): name
@@ -72,7 +78,7 @@ def read(given: Any, replicas: int) -> Config:
         accumulation,
         _clipping(table),
         half,
-        int((table.get("zero_optimization") or {}).get("stage", 0)),
+        int(_zero(table).get("stage", 0)),
         _named(table.get("optimizer")),
         _named(table.get("scheduler")),
     )
@@ -138,12 +144,12 @@ def _check(table: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"deepspeed configuration: `{name}` is `auto`, which only Hugging Face's Trainer fills in"
             )
-        if name in TAKEN or not _enabled(value):
+        if name in TAKEN or _is_off(name, value):
             continue
         raise NotImplementedError(
             f"deepspeed configuration: `{name}` is not available on {_HERE}: leave it out"
         )
-    zero = table.get("zero_optimization") or {}
+    zero = _zero(table)
     offloaded = [name for name in zero if name.startswith(("offload_", "cpu_offload"))]
     if any(
         (zero[name] or {}) is True or (zero[name] or {}).get("device", "none") != "none"
@@ -152,8 +158,23 @@ def _check(table: Mapping[str, Any]) -> None:
         warnings.warn("deepspeed configuration: nothing is offloaded here", stacklevel=4)
 
 
+def _zero(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of ZeRO; `true` is stage 1."""
+    said = table.get("zero_optimization") or {}
+    return {"stage": 1} if said is True else said
+
+
 def _enabled(value: Any) -> bool:
     return bool(value.get("enabled", True) if isinstance(value, Mapping) else value)
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """True if `name` asks for nothing with this value."""
+    if name in DEFAULTS:
+        return bool((value.lower() if isinstance(value, str) else value) == DEFAULTS[name])
+    if name == "compile" and isinstance(value, Mapping):
+        return not value.get("deepcompile")
+    return not _enabled(value)
 
 
 def _batches(table: Mapping[str, Any], replicas: int) -> tuple[int, int]:

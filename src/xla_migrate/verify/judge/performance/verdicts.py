@@ -50,8 +50,12 @@ def _of_process(
     explained: ObservedRun | None,
 ) -> tuple[list[Judgement], StepFigures | None]:
     trace, theirs = target.traces[number], reference.traces[min(number, len(reference.traces) - 1)]
-    if "xla" not in trace.devices or not any(step.counts for step in trace.steps):
-        detail = f"the migrated script did not train on XLA but on {', '.join(trace.devices)}"
+    on_xla = (
+        "xla" in trace.devices or not trace.devices
+    )  # none is known where no optimizer has weights
+    if not (on_xla and any(step.counts for step in trace.steps)):
+        place = ", ".join(trace.devices) or "the CPU"
+        detail = f"the migrated script did not train on XLA but on {place}"
         if theirs.devices == ["cpu"]:
             detail = "the original trains on the CPU without CUDA: there is nothing to migrate"
         return [Judgement(Check.DEVICE, Status.FAILED, detail)], None

@@ -6,8 +6,8 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import migrated
-from .test_host_reads import SCRIPT
+from ....helpers import migrated
+from .scripts import SCRIPT
 
 
 def _script(line: str, last: str = "pass") -> str:

@@ -151,7 +151,7 @@ def get_logger():
 @pytest.mark.parametrize(
     ("made", "line", "later"),
     [
-        ("logger = Log()", "logger.info(f'{loss.item()}')", False),
+        ("logger = Log()", "logger.info(f'{loss.item()}')", True),
         ("logger = make_keeper()", "logger.info(f'{loss.item()}')", False),
         ("model.logger = Log('a')", "model.logger.info(f'{loss.item()}')", False),
         ("logger = model.get()", "logger.log(step, loss=loss.item())", False),

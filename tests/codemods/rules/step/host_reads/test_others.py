@@ -8,9 +8,10 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import migrated
+from ....helpers import migrated
 
 SCRIPT = """import torch
+from xla_migrate import runtime as xla
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
@@ -54,6 +55,9 @@ def _script(functions: str, before: str, line: str, last: str) -> str:
         ("def report(**stats):\n    for k, v in stats.items():\n        print(k, v)", "", "stats = {'loss': loss.item()}\nreport(**stats)", "", ["stats = {'loss': xla.item(loss)}", "xla.later(lambda k=k, v=v: print(k, v))"]),
         ("def report(stats):\n    print(f\"{stats['loss']:.3f}\")", "", "report({'loss': loss.item()})", "", ["report({'loss': xla.item(loss)})"]),
         ("class Log:\n    def __init__(self):\n        self.rows = {'loss': []}\n    def append(self, values):\n        for k, v in enumerate(values):\n            self.rows['loss'].append(v)", "log = Log()", "log.append([step, loss.item()])", "print(log.rows['loss'][-1])", ["log.append([step, xla.item(loss)])"]),
+        ("", "def step_loss(loss):\n    return loss.item()", "print(step_loss(loss))", "", ["return xla.item(loss)"]),
+        # asked for its value already
+        ("", "history = []", "history.append(loss.item())", "print(sum(xla.arrived(history)))", ["print(sum(xla.arrived(history)))"]),
         # properties
         ("class State:\n    def keep(self, output, y):\n        self.loss = F.cross_entropy(output, y)\n        self.loss.backward()\n    @property\n    def value(self):\n        return self.loss.item()", "state = State()", "state.keep(model(x), y)\nprint(state.value)", "", ["return xla.item(self.loss)", "xla.later(lambda value=state.value: print(value))"]),
         # dicts of sums

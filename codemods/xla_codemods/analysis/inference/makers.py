@@ -1,0 +1,157 @@
+"""What an object is made by, as dotted names of libraries: `wandb.init`, also through names, attributes and parameters."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..syntax import argument_for
+from .values import ACCELERATOR
+
+if TYPE_CHECKING:
+    from ..bindings import Binding
+    from ..scopes import FunctionNode, Scope
+    from ..script import Script
+
+_HOPS = 8
+_TENSORBOARD = "torch.utils.tensorboard"
+
+
+def library_of(made: set[str]) -> str:
+    """The library that all of `made` are names of."""
+    roots = {_root(dotted) for dotted in made}
+    return roots.pop() if len(roots) == 1 else ""
+
+
+def _root(dotted: str) -> str:
+    return _TENSORBOARD if dotted.startswith(_TENSORBOARD) else dotted.partition(".")[0]
+
+
+def makers(script: Script, node: ast.expr, hops: int = _HOPS) -> set[str]:
+    """What `node` is, or is made by, by dotted names; an empty one for what is not known. None of them for `None`."""
+    scope = script.index.scope(node)
+    dotted = script.dotted(node, scope)
+    if dotted is not None:
+        return {dotted}
+    if hops == 0:
+        return {""}
+    if isinstance(node, (ast.Name, ast.Attribute)) and script.value(node, scope).has(ACCELERATOR):
+        return {"accelerate.Accelerator"}
+    match node:
+        case ast.Constant(value=None):
+            return set()
+        case ast.Call(func=func):
+            return makers(script, func, hops - 1)
+        case ast.Subscript(value=owner):
+            return makers(script, owner, hops - 1)
+        case ast.IfExp(body=body, orelse=other):
+            return makers(script, body, hops - 1) | makers(script, other, hops - 1)
+        case ast.Attribute(attr=name, value=ast.Name(id="self")):
+            return _together(script, _stored(script, name), hops)
+        case ast.Attribute(value=owner):
+            return makers(script, owner, hops - 1)
+        case ast.Name():
+            found = scope.find(node.id)
+            return _together(script, _bound(script, node.id, found[0]) if found else [None], hops)
+    return {""}
+
+
+def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
+    """What `callback` is in turn, of `for callback in callbacks:`, where they are listed; None where `name` is no such."""
+    found = script.index.scope(name).find(name.id)
+    bindings = found[1] if found is not None else []
+    loops = [
+        b for b in bindings if b.how == "for" and isinstance(b.node, (ast.For, ast.comprehension))
+    ]
+    if not loops or len(loops) < len(bindings):
+        return None
+    listed = [_listed(script, b.node.iter) if isinstance(b.node, ast.For) else None for b in loops]
+    return _joined(listed) or []
+
+
+def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
+    """All of them; None where one is not known."""
+    joined: list[ast.expr] = []
+    for part in parts:
+        if part is None:
+            return None
+        joined += part
+    return joined if parts else None
+
+
+def _listed(script: Script, node: ast.expr, hops: int = _HOPS) -> list[ast.expr] | None:
+    """The parts of a list that is written out; None where more may come into it."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return None if any(isinstance(p, ast.Starred) for p in parts) else parts
+        case ast.Attribute(attr=name, value=ast.Name(id="self")) if not _grows(script, name):
+            values = _stored(script, name)
+        case ast.Name() if not _grows(script, node.id):
+            found = script.index.scope(node).find(node.id)
+            values = _bound(script, node.id, found[0]) if found is not None else [None]
+        case _:
+            return None
+    return _joined(
+        [_listed(script, v, hops - 1) if v is not None and hops else None for v in values]
+    )
+
+
+def _grows(script: Script, name: str) -> bool:
+    """`callbacks.append(...)`, of a name or an attribute."""
+    return any(
+        getattr(call.func, "attr", "") in {"append", "extend", "insert"}
+        and name in {getattr(owner, "id", ""), getattr(owner, "attr", "")}
+        for call, _ in script.index.of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and (owner := call.func.value)
+    )
+
+
+def _together(script: Script, values: list[ast.expr | None], hops: int) -> set[str]:
+    found = [makers(script, v, hops - 1) if v is not None else {""} for v in values]
+    return set().union(*found) if found else {""}
+
+
+def _stored(script: Script, name: str) -> list[ast.expr | None]:
+    """What `self.name` is set to in this file."""
+    return [
+        getattr(script.parent(node), "value", None)
+        for node, _ in script.index.of(ast.Attribute)
+        if node.attr == name and isinstance(node.ctx, ast.Store)
+    ]
+
+
+def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
+    """What `name` of `scope` is bound to; a parameter to what the calls in this file give."""
+    found: list[ast.expr | None] = []
+    for binding in scope.bindings.get(name, ()):
+        if binding.how == "parameter" and isinstance(
+            scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            found += _given(script, scope.node, name)
+        else:
+            found.append(_part(binding) if binding.how in {"assign", "with"} else None)
+    return found
+
+
+def _given(script: Script, function: FunctionNode, name: str) -> list[ast.expr | None]:
+    if script.is_imported_elsewhere(function.name):
+        return [None]
+    owner = script.parent(function)
+    is_made = function.name == "__init__" and isinstance(owner, ast.ClassDef)
+    called = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
+    return [
+        argument_for(
+            name, function, call, skip_self=is_made or isinstance(call.func, ast.Attribute)
+        )
+        for call, _ in script.index.calls_of(called)
+    ]
+
+
+def _part(binding: Binding) -> ast.expr | None:
+    """What is bound, of `a, b = make_a(), make_b()` too."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+            return None
+        value = value.elts[step]
+    return value

@@ -1,0 +1,135 @@
+"""Arrays of the host whose elements are read in every step: `curve[step] = loss.item()`, which is filled in later.
+
+The array is asked for by `xla.arrived(curve)` then. It must have no other name that it could be looked at by before that.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...inference.values import TENSOR
+from ...syntax import keyword
+from ..tensors.running_sums import part
+from .blocked import Blocked
+from .names import home, loads
+
+if TYPE_CHECKING:
+    from ...script import Script
+    from .trail import Trail
+
+_MAKES = frozenset(
+    f"{name}{like}" for name in ("empty", "full", "ones", "zeros") for like in ("", "_like")
+)
+_LIBRARIES = frozenset({"numpy", "torch"})
+_FACTS = frozenset({"dtype", "ndim", "shape", "size"})
+# What gives another name to the same elements.
+_VIEWS = frozenset("T flat numpy ravel reshape squeeze transpose view".split())
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SIMPLE = (
+    ast.Name,
+    ast.Constant,
+    ast.BinOp,
+    ast.Attribute,
+    ast.Tuple,
+    ast.expr_context,
+    ast.operator,
+)
+
+
+def fill(trail: Trail, target: ast.Subscript) -> None:
+    """An element of an array is set to a number on its way."""
+    script, array = trail.script, target.value
+    statement = script.parent(target)
+    if not isinstance(array, ast.Name) or not isinstance(statement, ast.Assign):
+        kind = "tensor" if script.value(array).has(TENSOR) else "array"
+        raise Blocked(f"it goes into the {kind} `{ast.unparse(array)}`")
+    _index(script, target)
+    scope, bindings, is_shared = home(script, array)
+    if is_shared or script.index.scope(array) is not scope:
+        raise Blocked(f"`{array.id}`, an array, is filled by another function")
+    if not all(b.how == "assign" and _is_made(script, part(b)) for b in bindings):
+        raise Blocked(f"`{array.id}` is not known to be an array of its own")
+    if not trail.is_new((scope, array.id, "filled")):
+        return
+    loop = _outermost(script, target)
+    for load in loads(script, scope, array.id):
+        if (element := _element(script, load)) is not None and load in trail.always:
+            trail.filled[element[0]] = _index(script, element[1])
+        elif not _is_a_fact(script, load):
+            if load in trail.always:
+                raise Blocked(f"`{array.id}`, which it goes into, is asked for in every step")
+            is_behind = load.lineno > (loop.end_lineno or 0)
+            if load.lineno < loop.lineno or not (is_behind or _is_used_up(script, load)):
+                raise Blocked(f"`{array.id}`, an array, has other names")
+            trail.wrapped.add(load)
+
+
+def _index(script: Script, target: ast.Subscript) -> str:
+    if not all(isinstance(node, _SIMPLE) for node in ast.walk(target.slice)):
+        raise Blocked(f"`{ast.unparse(target)}` is not one element")
+    text = script.segment(target.slice)
+    return f"({text})" if isinstance(target.slice, ast.Tuple) and text[:1] != "(" else text
+
+
+def _is_made(script: Script, made: ast.expr | None) -> bool:
+    """`np.zeros(n)`, `torch.zeros(n)` on the host."""
+    if not isinstance(made, ast.Call):
+        return False
+    library, _, name = (script.dotted(made.func) or "").partition(".")
+    if library == "torch" and (
+        keyword(made, "device") or "set_default_device" in script.source.text
+    ):
+        return False
+    return library in _LIBRARIES and name in _MAKES
+
+
+def _outermost(script: Script, node: ast.AST) -> ast.stmt:
+    """The outermost loop of the function around `node`."""
+    found = None
+    for ancestor in script.ancestors(node):
+        if found is None and isinstance(ancestor, ast.Try):
+            raise Blocked("what an array raises is caught")
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            break
+        if isinstance(ancestor, _LOOPS):
+            found = ancestor
+    if found is None:
+        raise Blocked("the array is filled outside of a loop")
+    return found
+
+
+def _element(script: Script, load: ast.Name) -> tuple[ast.Assign, ast.Subscript] | None:
+    """`curve[step] = ...`, whose order is to be kept, and `curve[step]`."""
+    element = script.parent(load)
+    match script.parent(element) if element is not None else None:
+        case ast.Assign(targets=[ast.Subscript() as target]) as statement if target is element:
+            return statement, target
+    return None
+
+
+def _is_a_fact(script: Script, load: ast.Name) -> bool:
+    """`len(curve)`, `curve.shape`."""
+    parent = script.parent(load)
+    match parent:
+        case ast.Attribute(attr=name):
+            return name in _FACTS
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+    return False
+
+
+def _is_used_up(script: Script, node: ast.expr) -> bool:
+    """True if what is made of the array at once is something else: `curve[:n].mean()`, `print(curve)`."""
+    parent = script.parent(node)
+    match parent:
+        case ast.Attribute(attr=name):
+            call = script.parent(parent)
+            return name not in _VIEWS and isinstance(call, ast.Call) and call.func is parent
+        case ast.Subscript():
+            if isinstance(parent.ctx, ast.Store) and parent.value is node:
+                return True
+            return parent.slice is node or _is_used_up(script, parent)
+        case ast.Call() | ast.keyword() | ast.FormattedValue() | ast.BinOp() | ast.Compare():
+            return True
+    return False

@@ -1,0 +1,137 @@
+"""Methods of loggers that only keep, write or show what they are given: it makes no difference when they are called."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ....inference.makers import library_of, makers
+from ....inference.values import INSTANCE
+from ....nodes import walk
+from ..names import attributes_read, refuse_listed_attributes
+from .elsewhere import no_others_use
+
+if TYPE_CHECKING:
+    from ....script import Script
+
+TRACKERS = frozenset(
+    "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard trackio visdom wandb".split()
+)
+_STATEMENTS = (
+    *(ast.Expr, ast.If, ast.For, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.With, ast.Pass),
+    *(ast.Continue, ast.Break, ast.Return),
+)
+_MOVING = (ast.Lambda, ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+_FUNCTIONS = frozenset(
+    "abs bool dict enumerate float format getattr hasattr int isinstance len list max min open print range repr round set sorted str sum tuple zip".split()
+)
+_LIBRARIES = ("csv.", "json.", "logging.", "math.", "numpy.", "os.path.", "statistics.", "sys.std")
+_BASES = frozenset({"object", "SummaryWriter"})
+# What lists, files, texts, loggers and writers of others are asked.
+_METHODS = frozenset(
+    "add add_scalar add_scalars append center copy critical debug error extend flush format get info item items join keys ljust lower"
+    " popleft replace rjust setdefault split strip title update upper values warning write writelines writeheader writerow writerows".split()
+)
+
+
+def only_records(script: Script, other: Script, definition: ast.ClassDef, method: str) -> bool:
+    """True if `method` of the class, which stands in `other`, changes what belongs to its object alone, and nobody looks
+    at that but through its methods.
+
+    Raises `Blocked` where another module may.
+    """
+    lineage = list(other.inference.lineage(definition))
+    for owner in lineage:
+        known = [b for b in owner.bases if other.value(b).definition not in lineage]
+        if not all(ast.unparse(base).rpartition(".")[2] in _BASES for base in known):
+            return False
+        if owner.keywords or owner.decorator_list:
+            return False
+    seen: set[str] = set()
+    if not _records(other, definition, method, seen):
+        return False
+    if any(name in seen for name in ("__getattr__", "__setattr__", "__getattribute__")):
+        return False
+    refuse_listed_attributes(other, definition)
+    changed = sorted(name for name in seen if other.inference.method(definition, name) is None)
+    for name in changed:
+        for node in attributes_read(other, name):
+            if not any(owner in other.ancestors(node) for owner in lineage):
+                return False
+        if other is not script and attributes_read(script, name):
+            return False
+    if changed and script.project is not None:
+        no_others_use(script, other.path, changed)
+    return True
+
+
+def _records(other: Script, definition: ast.ClassDef, name: str, seen: set[str]) -> bool:
+    """`seen` has the attributes that the method, and those which it calls, have to do with."""
+    method = other.inference.method(definition, name)
+    function = method[0] if method is not None else None
+    if not isinstance(function, ast.FunctionDef) or name in seen:
+        return name in seen
+    if function.decorator_list:
+        return False
+    seen.add(name)
+    given = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
+    for statement in function.body:
+        for node in walk(statement):
+            if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
+                return False
+            if isinstance(node, _MOVING) or _stores_elsewhere(node):
+                return False
+            if isinstance(node, ast.Name) and node.id not in given and _may_change(other, node):
+                return False
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+                seen.add(node.attr)
+            if isinstance(node, ast.Call) and not _is_plain(other, definition, node, seen):
+                return False
+    return True
+
+
+def _stores_elsewhere(node: ast.AST) -> bool:
+    """`state.loss = loss`, of what is not its own."""
+    if not isinstance(node, (ast.Attribute, ast.Subscript)) or isinstance(node.ctx, ast.Load):
+        return False
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    return isinstance(node, ast.Attribute) and getattr(root, "id", "") != "self"
+
+
+def _may_change(other: Script, node: ast.Name) -> bool:
+    """True if `node` is a name of the module that is bound again and again, or of things that methods change."""
+    found = other.index.scope(node).find(node.id)
+    if found is None or not isinstance(found[0].node, ast.Module):
+        return False
+    if all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
+        return False
+    made = found[1][0].value
+    if isinstance(made, ast.Call):
+        made = made.func
+        return len(found[1]) != 1 or not (other.dotted(made) or "").startswith("logging.")
+    return len(found[1]) != 1 or not isinstance(made, ast.Constant)
+
+
+def _is_plain(other: Script, definition: ast.ClassDef, call: ast.Call, seen: set[str]) -> bool:
+    func = call.func
+    dotted = other.dotted(func)
+    if dotted is not None:
+        return dotted.startswith(_LIBRARIES)
+    match func:
+        case ast.Name(id=name):
+            return name in _FUNCTIONS
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if other.inference.method(
+            definition, name
+        ):
+            return _records(other, definition, name, seen)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name.startswith("add_") and bool(definition.bases)  # of a SummaryWriter
+        case ast.Attribute(value=owner) if library_of(makers(other, owner)) in TRACKERS:
+            return True
+        case ast.Attribute(value=owner, attr=name):
+            value = other.value(owner)
+            is_known = isinstance(value.definition, ast.ClassDef) or value.kinds & {INSTANCE}
+            return name in _METHODS and not is_known
+    return False

@@ -1,0 +1,125 @@
+"""Objects that are told values, and keep or show them: trackers of libraries, and loggers of the project's own.
+
+What tells one something is made later, and names it (`to=logger`): what waits is done before anything else is asked of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ....inference.makers import elements, library_of, makers
+from ....nodes import walk
+from ....syntax import unparsed
+from ..blocked import Blocked
+from ..sinks import may_read_files
+from .elsewhere import class_elsewhere
+from .recording import TRACKERS, only_records
+
+if TYPE_CHECKING:
+    from ....script import Script
+
+# Of these an object does much else.
+_TELLING = {
+    "accelerate": frozenset({"log", "log_images"}),
+    "lightning": frozenset({"log", "log_dict"}),
+    "lightning_fabric": frozenset({"log", "log_dict"}),
+}
+_ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"})
+
+
+def told(script: Script, call: ast.Call) -> str | None:
+    """What `call`, a statement, tells something, as it is written: `logger`, `self.writer`; None where it does more."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr in _ENDING:
+        return None
+    if not isinstance(script.parent(call), ast.Expr):
+        return None
+    owner = _named(func.value)
+    if owner is None:
+        return None
+    made = makers(script, owner)
+    library = library_of(made)
+    if library in _TELLING:
+        return unparsed(owner) if func.attr in _TELLING[library] else None
+    if library in TRACKERS:
+        return unparsed(owner)
+    loop = script.training.loop_of(call)
+    if loop is None or any(map(may_read_files, walk(loop.node))):
+        return None
+    if owner is func.value and _is_own_recorder(script, owner, func.attr, made):
+        return unparsed(owner)
+    return None
+
+
+def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -> list[ast.Call]:
+    """All that `owner` is told in every step.
+
+    Raises `Blocked` where it is asked for something there: it would have to wait for what it has been told.
+    """
+    found: list[ast.Call] = []
+    for node in always:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or unparsed(node) != owner:
+            continue
+        if not isinstance(node.ctx, ast.Load):
+            continue
+        statement = script.statement(node)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and told(script, call) == owner:
+            found.append(call)
+        elif library_of(makers(script, node)) in _TELLING:
+            continue
+        elif not _is_there_asked(script.parent(node)):
+            raise Blocked(f"`{owner}` is asked for more in every step")
+    return found
+
+
+def _named(node: ast.expr) -> ast.expr | None:
+    """`run` of `run["loss"]`, `self.logger`; what is computed anew has no name, but for `Logger.current_logger()`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    inner = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return node if isinstance(inner, ast.Name) else None
+
+
+def _is_there_asked(parent: ast.AST | None) -> bool:
+    """`if writer is not None:`, `if writer:`."""
+    match parent:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.UnaryOp(op=ast.Not()) | ast.If():
+            return True
+    return False
+
+
+def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str]) -> bool:
+    """True if `owner` is of a class of the project, whose `method` keeps and shows what it is told, and does nothing else."""
+    try:
+        classes = _classes_of(script, owner, made)
+        return bool(classes) and all(
+            found is not None and only_records(script, *found, method) for found in classes
+        )
+    except Blocked:
+        return False
+
+
+def _classes_of(
+    script: Script, owner: ast.expr, made: set[str]
+) -> list[tuple[Script, ast.ClassDef] | None]:
+    """The class of `logger`, and those of all `callbacks` in `for callback in callbacks:`."""
+    each = elements(script, owner) if isinstance(owner, ast.Name) else None
+    if each is None:
+        return [_class_of(script, owner, made)]
+    return [_class_of(script, one, makers(script, one)) for one in each]
+
+
+def _class_of(
+    script: Script, owner: ast.expr, made: set[str]
+) -> tuple[Script, ast.ClassDef] | None:
+    value = script.value(owner)
+    if isinstance(value.definition, ast.ClassDef):
+        return script, value.definition
+    if len(made) != 1:
+        return None
+    return class_elsewhere(script, next(iter(made)))

@@ -1,0 +1,174 @@
+"""What decides stays where it is, but for clipping, which the device does."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ....helpers import migrated
+from .scripts import SCRIPT, migrated_lines
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "why"),
+    [
+        ("if loss.item() < best: names.append(step)", "pass", "the script decides on it"),
+        ("print('{} {:.4f}'.format(loss, step))", "pass", "a tensor is shown as it is"),
+        ("print('{0:.4f} {0}'.format(loss))", "pass", "a tensor is shown as it is"),
+        ("print('{:{}}'.format(loss, step))", "pass", "a tensor is shown as it is"),
+        ("print('%f %s' % (step, loss))", "pass", "a tensor is shown as it is"),
+        ("print('%f %f' % tuple(output.mean(1)))", "pass", "a tensor is shown as it is"),
+        ("other.log({'loss': loss})", "pass", "what `other.log` does with it is not known"),
+        ("history += [loss.item()]\nhistory += args.more", "pass", "is not known to be a list or dict of its own"),
+        ("value = loss.item()\nif not math.isfinite(value): sys.exit(1)", "pass", "decides on it whether it goes on"),
+        ("best = min(best, loss.item())\nif best < 0.1: sys.exit()", "pass", "the script decides on it"),
+        ("value = loss.item()\nif value > best:\n    best = value\n    torch.save(model, 'best')", "pass", "decides on it"),
+        ("try:\n    best = math.exp(loss.item())\nexcept OverflowError: pass", "pass", "`math.exp` does with it"),
+        ("names.extend(output.detach().cpu().numpy())\nprint(names)", "pass", "`names` is looked at in the loop"),
+        ("names.extend(output.detach().cpu().numpy())\nnames.append(step)", "pass", "is added to the same list at once"),
+        ("names.append(output.cpu())", "pass", "gradients go through it"),
+        ("names.extend(output.detach().cpu())\nif step > 3: break", "pass", "the loop may end before"),
+        ("scheduler.step(loss.item())", "pass", "`scheduler.step` does with it"),
+        ("total += loss.item()\nif total > 3: names.append(step)", "pass", "the script decides on it"),
+        ("other.update(loss.item())", "pass", "not known here"),
+        ("meter.update(loss.item()); names.append(str(meter))", "pass", "asked for more in every step"),
+        ("out.write(f'{loss.item()}')", "pass", "what `out.write` does with it is not known"),
+        ("csv.writer(out).writerow([step, loss.item()])", "pass", "not read later here"),
+        ("print(loss.item(), file=out)", "pass", "`print` does with it"),
+        ("print(loss.item(), meter)", "pass", "may change until then"),
+        ("kept['a'].append(loss.item())\nmean = np.mean(kept['a'])\nprint(mean)", "pass", "`kept['a']` is asked for in every step"),
+        ("history.append(loss.item())\nprint(np.percentile(history, 9))", "pass", "`np.percentile` is called with it"),
+        ("row = {'a': loss.item()}\nother.log(row)", "pass", "`row` is asked for in every step"),
+        ("row = {'a': loss.item(), 'b': output}\nprint(row)", "pass", "`row` holds tensors, too"),
+        ("row = {'a': loss.item()}\nprint([f(v) for v in row.values()])", "pass", "`f` is called with it"),
+        ("row = {'a': loss.item()}\nfor k, v in row.items():\n    if v > 3: names.append(k)", "pass", "the script decides on it"),
+        ("row = {'a': loss.item()}\nrow = get()\nprint(row)", "pass", "`row` is not known to be a list or dict"),
+        ("a, *b = loss.item(), step\nprint(a)", "pass", "not read later here"),
+        ("kept['b'] = names\nkept['a'].append(loss.item())", "pass", "`kept` is not known to hold lists"),
+        ("kept['a'].append(loss.item())", "lists = kept['a']; return lists", "`kept['a']` is kept elsewhere"),
+        ("kept['a'].append(loss.item())", "return lambda: kept['a']", "is kept elsewhere"),
+        ("args.step = step\nprint(loss.item(), args)", "pass", "may change until then"),
+        ("print(loss.item(), type(loss.item()).__name__)", "pass", "`type(loss.item()).__name__` is shown with it"),
+        ("print(loss)", "pass", "a tensor is shown as it is"),
+        ("print('%s' % loss)", "pass", "a tensor is shown as it is"),
+        ("history.append(loss.item())", "args.history = history", "kept elsewhere"),
+        ("names = history; history.append(loss.item())", "return names", "asked for in every step"),
+        ("args.loss = loss.item()", "pass", "it is kept in `args.loss`"),
+        ("output[0, 0] += loss.item()", "pass", "goes into the tensor"),
+        ("total += loss.item() * output.mean()", "pass", "computed with a tensor"),
+        ("try:\n    print(loss.item(), 1 / (step - 3))\nexcept ZeroDivisionError: pass", "pass", "what it raises is caught"),
+        ("try:\n    print(math.exp(loss.item()))\nexcept (KeyError, OverflowError): pass", "pass", "what it raises is caught"),
+        ("try:\n    print('%d' % loss.item())\nexcept: pass", "pass", "what it raises is caught"),
+        ("with contextlib.suppress(ValueError):\n    print(int(loss.item()))", "pass", "what it raises is caught"),
+        ("try:\n    total = step / loss.item()\nexcept ZeroDivisionError: pass", "print(total)", "what its arithmetic raises"),
+        ("try:\n    total += loss.item() ** 2\nexcept OverflowError: pass", "print(total)", "what its arithmetic raises"),
+        ("logger.info('%f', loss.item(), stacklevel=2)", "pass", "`logger.info` does with it"),
+        ("logger.error('%f', loss.item(), exc_info=True)", "pass", "`logger.error` does with it"),
+    ],
+)  # fmt: skip
+def test_stays(line: str, last: str, why: str) -> None:
+    source = SCRIPT.format(line=line.replace("\n", "\n        "), last=last)
+    after = migrated(source)
+    for spelled in ("xla.item", "xla.later", "xla.arrived"):
+        assert spelled not in after
+    said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert any(why in message for message in said), said
+
+
+CLIPPED = """
+    import torch
+    import torch.nn.functional as F
+    from torch.utils.data import DataLoader
+
+    def train(model, batches: DataLoader, optimizer, device):
+        for x, y in batches:
+            F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+            norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+            coef = 1.0 / (norm + 1e-6)
+            {clip}
+            optimizer.step()
+
+    train(model.cuda(), batches, optimizer, torch.device("cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "if coef < 1:\n                for p in model.parameters():\n                    p.grad.mul_(coef)",
+        "if coef < 1.0:\n                for p in model.parameters():\n                    p.grad.data.mul_(coef)",
+        "if 1 > coef:\n                for p in model.parameters():\n                    p.grad *= coef",
+        "if coef <= 1:\n                for p in model.parameters():\n                    if p.grad is not None:\n"
+        "                        p.grad.detach().mul_(coef)",
+        "if coef < 1:\n                with torch.no_grad():\n                    for p in model.parameters():\n"
+        "                        p.grad.mul_(coef)",
+    ],
+)
+def test_clipping_by_hand_is_decided_on_the_device(clip: str) -> None:
+    after = migrated(CLIPPED.format(clip=clip))
+    condition = clip.partition(":")[0].removeprefix("if ")
+    assert f"coef = torch.where({condition}, coef, torch.ones_like(coef))" in after
+    assert f"if {condition}" not in after
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("if torch.isnan(loss): raise ValueError", "whether it goes on"),
+        ("if not math.isfinite(loss.item()):\n    print(1)\n    sys.exit(1)", "whether it goes on"),
+        ("assert not torch.isnan(loss)", "whether it goes on"),
+        ("if torch.isnan(loss): continue", "whether the weights change"),
+        ("if torch.isfinite(loss): optimizer.step()", "whether the weights change"),
+    ],
+)
+def test_what_is_decided_is_said(line: str, said: str) -> None:
+    (message,) = [
+        f.message for f in check("\n".join(migrated_lines(line)).encode()) if f.code == "XLA503"
+    ]
+    assert f"the script decides on it {said}" in message
+    assert ("torch.where" in message) == (said == "whether the weights change")
+
+
+@pytest.mark.parametrize(
+    ("condition", "scale"),
+    [
+        ("norm > 1.0", "1.0 / (norm + 1e-6)"),
+        ("norm > args.limit", "args.limit / norm"),
+        ("limit < norm", "limit / (norm + args.eps)"),
+        ("norm >= 5", "5 / norm * 0.5"),
+    ],
+)
+def test_gradients_scaled_where_the_norm_is_large(condition: str, scale: str) -> None:
+    clip = (
+        f"if {condition}:\n                by = {scale}\n"
+        "                for p in model.parameters():\n                    p.grad.mul_(by)"
+    )
+    after = migrated(CLIPPED.format(clip=clip))
+    assert f"by = torch.where({condition}, {scale}, torch.ones_like(norm))" in after
+    assert f"if {condition}" not in after
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "if norm > 1:\n                by = limit(norm)\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.data.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.add_(by)",
+        "if norm > 1:\n                by = by / norm\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)\n"
+        "            print(by.size())",
+        "if norm > 1:\n                by = 1 / norm\n                count += 1\n"
+        "                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm > get(1):\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if norm == 1:\n                by = 1 / norm\n                for p in model.parameters(): p.grad.mul_(by)",
+        "if coef < 2:\n                for p in model.parameters(): p.grad.mul_(coef)",
+        "if coef > 1:\n                for p in model.parameters(): p.grad.mul_(coef)",
+        "if coef < 1:\n                for p in model.parameters(): p.grad.mul_(coef)\n            print(coef.size())",
+        "if coef < 1:\n                for p in model.parameters(): p.grad.mul_(coef)\n            else: norm += 1",
+        "if coef < 1:\n                for p in model.parameters(): p.grad.mul_(coef); count += 1",
+        "if coef < 1:\n                for p in model.parameters(): p.grad.mul_(norm)",
+    ],
+)
+def test_what_more_than_multiplies_stays_decided(clip: str) -> None:
+    assert "torch.where" not in migrated(CLIPPED.format(clip=clip))

@@ -1,0 +1,249 @@
+"""Trackers, and loggers of the project's own, are told later; what is asked of them comes behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
+SCRIPT = """
+import logging, sys, time
+import torch
+import torch.nn.functional as F
+import aim, clearml, comet_ml, mlflow, neptune, wandb
+from accelerate import Accelerator
+from lightning.fabric import Fabric
+from loguru import logger as log
+from rich import print as show
+from rich.console import Console
+from torch.utils.tensorboard import SummaryWriter
+{head}
+
+def train(model, batches, optimizer, step=0):
+    device = torch.device("cuda")
+    {made}
+    while True:
+        x, y = next(batches)
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+        step += 1
+        if step > 9: break
+    {last}
+"""
+
+
+def _migrated(
+    head: str, made: str, line: str, last: str = "pass", more: dict[str, str] | None = None
+) -> str:
+    line = line.replace("\n", "\n        ")
+    files = {"train.py": SCRIPT.format(head=head, made=made, line=line, last=last), **(more or {})}
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    done = migrate(modules.files["train.py"], Options(), "train.py", Project(modules, "train.py"))
+    return done.data.decode()
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "to"),
+    [
+        ("run = wandb.init()", "run.log({'a': loss.item()}, step=step)", "run"),
+        ("pass", "wandb.log({'a': loss.item()}, step=step)", "wandb"),
+        ("pass", "mlflow.log_metric('a', loss.item(), step=step)", "mlflow"),
+        ("run = neptune.init_run()", "run['train/a'].append(loss.item())", "run"),
+        ("run = comet_ml.Experiment()", "run.log_metric('a', loss.item(), step=step)", "run"),
+        ("run = aim.Run()", "run.track(loss.item(), name='a')", "run"),
+        ("task = clearml.Task.init(); to = task.get_logger()", "to.report_scalar('a', 'b', loss.item(), step)", "to"),
+        ("writer = SummaryWriter()", "writer.add_scalar('a', loss.item(), step)", "writer"),
+        ("acc = Accelerator()", "acc.log({'a': loss.item()}, step=step)", "acc"),
+        ("fabric = Fabric()", "fabric.log('a', loss.item())", "fabric"),
+        ("pass", "log.info('{:.3f}', loss.item())", "log"),
+    ],
+)  # fmt: skip
+def test_trackers_are_told_later(made: str, line: str, to: str) -> None:
+    after = _migrated("", made, line)
+    assert f": {line}, to={to})" in after
+    assert ".item()" not in after.replace(line, "")
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ("acc = Accelerator()", "acc.print(loss.item())"),
+        ("fabric = Fabric()", "fabric.print(f'{loss.item():.3f}')"),
+        ("to = Console()", "to.print(f'{loss.item():.3f}')"),
+        ("pass", "show(round(loss.item(), 3))"),
+    ],
+)
+def test_other_consoles(made: str, line: str) -> None:
+    assert f"xla.later(lambda loss=loss: {line})" in _migrated("", made, line)
+
+
+def test_all_that_a_tracker_is_told_in_every_step_keeps_its_order() -> None:
+    line = "run.log({'step': step})\nrun.log({'a': loss.item()})\nif step % 9 == 0: run.log({'b': step})"
+    after = _migrated("", "run = wandb.init()", line)
+    assert "xla.later(lambda step=step: run.log({'step': step}), to=run)" in after
+    assert "xla.later(lambda loss=loss: run.log({'a': loss.item()}), to=run)" in after
+    assert "if step % 9 == 0: run.log({'b': step})" in after
+
+
+OWN = """
+import csv, json, logging, sys, time, wandb
+class Log:
+    def __init__(self, path):
+        self.rows, self.file, self.count = [], open(path, "w"), 0
+        self.writer = csv.writer(self.file)
+
+    {method}
+
+    def close(self):
+        self.file.close()
+"""
+METHODS = [
+    "def tell(self, step, loss): self.rows.append((step, loss))",
+    "def tell(self, step, loss): self.file.write(f'{step} {loss:.4f}')",
+    "def tell(self, step, loss):\n        self.writer.writerow([step, loss])\n        self.file.flush()",
+    "def tell(self, step, loss):\n        self.count += 1\n        if self.count % 2: print(step, loss, file=self.file)",
+    "def tell(self, step, loss):\n        with open('a', 'a') as f: f.write(json.dumps({'a': loss}))",
+    "def tell(self, step, loss): self.run.log({'a': loss})\n    import wandb\n    run = wandb.init()\n    def start(self): self.run = wandb.init()",
+    "def tell(self, step, loss): self._write(f'{step} {loss}')\n    def _write(self, text): sys.stdout.write(text)",
+]
+OTHERS = [
+    "def tell(self, step, loss): self.rows.append((time.time(), loss))",
+    "def tell(self, step, loss):\n        if loss > 9: raise ValueError",
+    "def tell(self, step, loss):\n        if loss > 9: sys.exit(1)",
+    "def tell(self, step, loss): send(loss)",
+    "def tell(self, step, loss): step.loss = loss",
+    "def tell(self, step, loss): self.other.tell(loss)",
+    "def tell(self, step, loss):\n        yield loss",
+    "def tell(self, step, loss):\n        global last\n        last = loss",
+]
+TOLD = "log.tell(step, loss.item())"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_logger_of_another_module(method: str) -> None:
+    more = {"logs.py": OWN.format(method=method)}
+    after = _migrated("from logs import Log", "log = Log('a')", TOLD, "log.close()", more)
+    assert f"xla.later(lambda step=step, loss=loss: {TOLD}, to=log)" in after
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_logger_of_the_file(method: str) -> None:
+    after = _migrated(OWN.format(method=method), "log = Log('a')", TOLD, "log.close()")
+    assert ".item()" not in after.replace(f"{TOLD}, to=log)", "")
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_loggers_that_do_more(method: str) -> None:
+    more = {"logs.py": OWN.format(method=method)}
+    after = _migrated("from logs import Log", "log = Log('a')", TOLD, "log.close()", more)
+    assert TOLD in after
+    assert "xla.later" not in after
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        (TOLD, "print(log.rows)"),  # looked at from outside, not by a method
+        (f"{TOLD}\nlast = log.close()", "pass"),  # asked for more in every step
+        (f"{TOLD}\nif log.close(): continue", "pass"),
+        (f"{TOLD}\nprint(open('a').read())", "pass"),  # what it writes is read
+        ("value = log.tell(step, loss.item())", "pass"),
+    ],
+)
+def test_loggers_that_are_looked_at(line: str, last: str) -> None:
+    more = {"logs.py": OWN.format(method=METHODS[0])}
+    after = _migrated("from logs import Log", "log = Log('a')", line, last, more)
+    assert line.partition("\n")[0] in after
+    assert "xla.later" not in after
+
+
+def test_a_logger_that_derives_of_a_list_is_looked_at_without_its_methods() -> None:
+    more = {"logs.py": OWN.replace("class Log", "class Log(list)", 1).format(method=METHODS[0])}
+    assert "xla.later" not in _migrated("from logs import Log", "log = Log('a')", TOLD, more=more)
+
+
+LOGGED = """
+from accelerate import Accelerator
+
+accelerator = Accelerator(log_with="all")
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for step, x in enumerate(loader):
+    loss = model(x).mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.log({"loss": loss.item()}, step=step)
+    if step > 4:
+        break
+accelerator.end_training()
+"""
+
+
+def test_accelerates_trackers_are_patched_to_wait() -> None:
+    new = migrate(LOGGED.encode()).data.decode()
+    told = 'accelerator.log({"loss": loss.item()}, step=step), to=accelerator)'
+    assert f"xla.later(lambda loss=loss, step=step: {told}" in new
+    assert "xla.patch_accelerate()" in new
+
+
+CALLBACKS = """
+class Callback:
+    def on_step(self, step, loss):
+        pass
+
+class Show(Callback):
+    def on_step(self, step, loss):
+        print(f"{step} {loss:.4f}")
+
+class Keep(Callback):
+    def __init__(self):
+        self.losses = []
+
+    def on_step(self, step, loss):
+        self.losses.append(loss)
+
+    def on_end(self):
+        print(sum(self.losses))
+
+class Stop(Callback):
+    def on_step(self, step, loss):
+        if loss > 9:
+            raise SystemExit
+"""
+CALLED = "for cb in callbacks: cb.on_step(step, loss.item())"
+
+
+@pytest.mark.parametrize(
+    ("made", "later"),
+    [
+        ("callbacks = [Show(), Keep()]", True),
+        ("callbacks = (Keep(),)", True),
+        ("callbacks = [Show(), Stop()]", False),
+        ("callbacks = [Show(), optimizer.callback]", False),
+        ("callbacks = [Show()]; callbacks.append(step)", False),
+        ("callbacks = model.callbacks", False),
+    ],
+)
+def test_callbacks_of_another_module(made: str, later: bool) -> None:
+    head, more = "from callbacks import Keep, Show, Stop", {"callbacks.py": CALLBACKS}
+    after = _migrated(head, made, CALLED, "for cb in callbacks: cb.on_end()", more)
+    told = "for cb in callbacks: xla.later(lambda cb=cb, step=step, loss=loss: cb.on_step(step, loss.item()), to=cb)"
+    assert (told in after) is later
+    assert (CALLED in after) is not later
+
+
+@pytest.mark.parametrize(
+    ("made", "later"),
+    [
+        ("callbacks = [Show(), Keep()]", True),
+        ("callbacks = [Show(), Stop()]", False),
+        ("callbacks = model.callbacks", False),
+    ],
+)
+def test_callbacks_of_the_file(made: str, later: bool) -> None:
+    after = _migrated(CALLBACKS, made, CALLED, "for cb in callbacks: cb.on_end()")
+    assert (CALLED in after) is not later

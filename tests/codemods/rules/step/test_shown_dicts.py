@@ -1,0 +1,118 @@
+"""Dicts of losses that comprehensions go through are shown later, with the tensors that they hold now."""
+
+from __future__ import annotations
+
+from tests.each import each
+
+from ...helpers import findings, migrated
+
+SCRIPT = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+def losses_of(model, x, y):
+    out = model(x)
+    return {{"ce": F.cross_entropy(out, y), "l2": out.pow(2).mean()}}
+
+def train(model, optimizer, batches: DataLoader, device, held):
+    for step, (x, y) in enumerate(batches):
+        losses = losses_of(model, x.to(device), y.to(device))
+        loss = sum(value for value in losses.values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+
+
+@each(
+    "line",
+    [
+        "print(step, {k: round(v.item(), 4) for k, v in losses.items()})",
+        'print(" ".join(f"{k}: {v.item():.3f}" for k, v in losses.items()))',
+        "print(sum(v.item() for v in losses.values()))",
+        'print(["%.3f" % v.item() for v in losses.values()], step)',
+        'print({k: v.item() for k, v in losses.items()}, optimizer.param_groups[0]["lr"])',
+        "print([float(v.item()) for v in losses.values() if step > 2])",
+    ],
+)
+def test_shown_later(line: str) -> None:
+    result = migrated(SCRIPT.format(line=line))
+    assert "xla.later(lambda" in result
+    assert "losses=losses" in result
+    assert "XLA503" not in {code for _, code in findings(result)}
+
+
+@each(
+    "line",
+    [
+        "print({k: v.item() for k, v in model.items()})",
+        "held.add({k: v.item() for k, v in losses.items()})",
+    ],
+)
+def test_what_may_be_another_then_stays(line: str) -> None:
+    assert f"        {line}\n" in migrated(SCRIPT.format(line=line))
+
+
+PUT = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+def train(model, optimizer, batches: DataLoader, device, args):
+    losses, rows = {{}}, {{}}
+    for step, (x, y) in enumerate(batches):
+        out = model(x.to(device))
+        loss = F.cross_entropy(out, y.to(device))
+        losses["ce"] = loss
+        losses["l2"] = out.pow(2).mean()
+        rows["n"], rows["name"] = len(x), args.name
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+
+
+@each(
+    "line",
+    [
+        "print(f\"{losses['ce'].item():.4f} {losses['l2'].mean().item():.3f}\", step)",
+        'print("%.3f" % losses["l2"].detach().cpu().item())',
+        'print(losses["ce"].item(), rows["n"])',
+    ],
+)
+def test_what_is_put_into_a_dict_is_known(line: str) -> None:
+    result = migrated(PUT.format(line=line))
+    assert "xla.later(lambda" in result
+    assert "XLA503" not in {code for _, code in findings(result)}
+
+
+@each("line", ['print(rows["name"].item())', 'print(args.losses["ce"].item())'])
+def test_what_is_no_tensor_is_not_read(line: str) -> None:
+    assert f"        {line}\n" in migrated(PUT.format(line=line))
+
+
+STEP = """import torch
+import torch.nn.functional as F
+import batches
+from torch.utils.data import DataLoader
+
+def step(model, optimizer, batch, device):
+    x, y = batch
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return {given}
+
+def train(model, optimizer, loader: DataLoader, device):
+    for batch in loader:
+        print(step(model, optimizer, batches.of(batch), device).item())
+"""
+
+
+@each("given, is_read", [("loss", True), ("batches.count()", False)])
+def test_a_step_gives_its_loss_whatever_it_is_given(given: str, is_read: bool) -> None:
+    source = STEP.format(given=given)
+    assert ("XLA503" in {code for _, code in findings(source)}) is is_read
+    assert ("print(step.item())" in migrated(source)) is is_read
