@@ -56,6 +56,56 @@ def makers(script: Script, node: ast.expr, hops: int = _HOPS) -> set[str]:
     return {""}
 
 
+def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
+    """What `callback` is in turn, of `for callback in callbacks:`, where they are listed; None where `name` is no such."""
+    found = script.index.scope(name).find(name.id)
+    bindings = found[1] if found is not None else []
+    loops = [
+        b for b in bindings if b.how == "for" and isinstance(b.node, (ast.For, ast.comprehension))
+    ]
+    if not loops or len(loops) < len(bindings):
+        return None
+    listed = [_listed(script, b.node.iter) if isinstance(b.node, ast.For) else None for b in loops]
+    return _joined(listed) or []
+
+
+def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
+    """All of them; None where one is not known."""
+    joined: list[ast.expr] = []
+    for part in parts:
+        if part is None:
+            return None
+        joined += part
+    return joined if parts else None
+
+
+def _listed(script: Script, node: ast.expr, hops: int = _HOPS) -> list[ast.expr] | None:
+    """The parts of a list that is written out; None where more may come into it."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return None if any(isinstance(p, ast.Starred) for p in parts) else parts
+        case ast.Attribute(attr=name, value=ast.Name(id="self")) if not _grows(script, name):
+            values = _stored(script, name)
+        case ast.Name() if not _grows(script, node.id):
+            found = script.index.scope(node).find(node.id)
+            values = _bound(script, node.id, found[0]) if found is not None else [None]
+        case _:
+            return None
+    return _joined(
+        [_listed(script, v, hops - 1) if v is not None and hops else None for v in values]
+    )
+
+
+def _grows(script: Script, name: str) -> bool:
+    """`callbacks.append(...)`, of a name or an attribute."""
+    return any(
+        getattr(call.func, "attr", "") in {"append", "extend", "insert"}
+        and name in {getattr(owner, "id", ""), getattr(owner, "attr", "")}
+        for call, _ in script.index.of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and (owner := call.func.value)
+    )
+
+
 def _together(script: Script, values: list[ast.expr | None], hops: int) -> set[str]:
     found = [makers(script, v, hops - 1) if v is not None else {""} for v in values]
     return set().union(*found) if found else {""}

@@ -57,11 +57,17 @@ def computed_later(
 def tensor_of(number: ast.Call) -> ast.expr:
     """What `number` reads: `loss` of `loss.detach().cpu().item()` and of `float(loss)`."""
     operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
-    while isinstance(operand, ast.Call) and isinstance(operand.func, ast.Attribute):
-        if operand.func.attr not in _PASSING or operand.args:
-            break
-        operand = operand.func.value
-    return operand
+    while True:
+        match operand:
+            case ast.Attribute(attr="data", value=ast.Call(func=ast.Attribute(attr=name)) as call):
+                inner: ast.expr = call
+            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]):
+                pass
+            case _:
+                return operand
+        if name not in _PASSING:
+            return operand
+        operand = inner
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...inference.values import ARRAY, TENSOR
-from ...nodes import walk
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.handed_tensors import is_tested
 from .blocked import Blocked
-from .elsewhere import class_elsewhere, is_shown_elsewhere, method_of, no_others_use
 from .filling import fill
 from .formatted import (
     is_a_number,
@@ -26,7 +24,6 @@ from .formatted import (
     is_only_formatted,
     is_text,
     leads_to,
-    made_by,
     said,
 )
 from .functions import (
@@ -48,10 +45,8 @@ from .names import (
     is_asked_elsewhere,
     is_owner,
     loads,
-    method_of_entries,
     refuse_imported_class,
     refuse_listed_attributes,
-    refuse_shown_meter,
 )
 from .on_device import is_added_on_the_device
 from .showing import ask_later, is_host_value, show_tensors, tell_later, telling_call
@@ -62,7 +57,9 @@ from .sinks import (
     shown_now_and_then,
 )
 from .texts import is_printed, text_around
-from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
+from .told.elsewhere import is_shown_elsewhere
+from .told.meters import metered
+from .trail import Arriving, Bound, HandedTo, Held, Measured, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
     pass
@@ -70,7 +67,6 @@ if TYPE_CHECKING:
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _BOUND = frozenset({"assign", "augment", "parameter"})
-_TIMM_METERS = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
 
 
 def _go(trail: Trail, ways: Iterable[Next]) -> None:
@@ -87,6 +83,10 @@ def _go(trail: Trail, ways: Iterable[Next]) -> None:
                 _returned(trail, origin, statement, held)
             case Used(origin, use):
                 _used(trail, origin, use)
+            case HandedTo(function, parameter):
+                _parameter(trail, function, parameter)
+            case Measured(place, attribute):
+                _attribute(trail, place, attribute)
 
 
 # A number.
@@ -170,7 +170,7 @@ def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
         ) if parent.args == [node] and is_owner(owner, trail.script):
             _go(trail, kept_in_lists_of(trail, owner))
         case ast.Call(func=ast.Attribute(attr="update"), args=[first, *_]) if first is node:
-            _metered(trail, parent)
+            _go(trail, metered(trail, parent, _parameter))
         case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
             is_torchs = (trail.script.dotted(kind) or "").startswith("torch.")
             if not is_torchs and (trail.is_text or trail.computed):  # a number knows what it is
@@ -246,51 +246,7 @@ def _name(trail: Trail, target: ast.Name, loop: ast.For | None = None) -> None:
         follow_number(trail, load)
 
 
-# Attributes: of meters.
-
-
-def _metered(trail: Trail, call: ast.Call) -> None:
-    """`losses.update(loss.item(), n)`."""
-    assert isinstance(call.func, ast.Attribute)
-    script, owner = trail.script, call.func.value
-    method = script.local_method(call.func, script.index.scope(call))
-    if method is None and isinstance(owner, ast.Subscript):
-        method = method_of_entries(script, owner, call.func.attr)
-    if method is None:
-        if made_by(script, owner) in _TIMM_METERS:
-            for name in ("val", "avg", "sum"):
-                _attribute(trail, owner, name)
-            refuse_shown_meter(trail.script, owner, trail.always)
-            return
-        if _is_metered_elsewhere(trail, call, owner):
-            return
-        raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known here")
-    names = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
-    if not names or isinstance(call.args[0], ast.Starred):
-        raise Blocked(f"`{ast.unparse(call.func)}` takes it in a list")
-    refuse_shown_meter(trail.script, owner, trail.always)
-    _parameter(trail, method, names[0])
-
-
-def _is_metered_elsewhere(trail: Trail, call: ast.Call, owner: ast.expr) -> bool:
-    """True if a meter's class of another module takes it: it is followed there, and through the meter's attributes."""
-    assert isinstance(call.func, ast.Attribute)
-    found = class_elsewhere(trail.script, made_by(trail.script, owner))
-    method = method_of(found[1], call.func.attr) if found is not None else None
-    if found is None or method is None or len(method.args.args) < 2:
-        return False
-    other = found[0]
-    inner = Trail(other, frozenset(walk(method)), importers_known=True)
-    _parameter(inner, method, method.args.args[1].arg)
-    if inner.wrapped or inner.later or inner.computed or inner.extremes or inner.on_device:
-        raise Blocked(f"`{other.path}` asks for Python's own number")
-    attributes = [name for name in inner.names if isinstance(name, str)]
-    if attributes:
-        no_others_use(trail.script, other.path, attributes)
-    for name in attributes:
-        _attribute(trail, owner, name)
-    refuse_shown_meter(trail.script, owner, trail.always)
-    return True
+# Parameters, and attributes: of meters.
 
 
 def _parameter(trail: Trail, function: FunctionNode, name: str) -> None:

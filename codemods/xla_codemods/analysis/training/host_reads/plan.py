@@ -11,12 +11,13 @@ from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
 from ..acting import unmarked_evaluations
-from ..tensors.device_tensors import is_device_tensor, losses
+from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .calls import Shown, computed_later, is_unknown_item, made_later, tensor_of
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
 from .functions import Extreme, is_property
+from .read_numbers import number_of, number_of_numpy
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_PASSING = frozenset({"cpu", "detach", "numpy"})
-_OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
-_OF_REALS = frozenset({"torch.exp", "torch.log", "torch.sqrt"})
 _REPEATING = (
     *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -48,7 +46,7 @@ def plan(
 ) -> dict[ast.AST, Outcome]:
     """What becomes of each of `reads`. Those that go into the same sums or calls have the same edits."""
     reads = list(reads)
-    numbers = {read: number for read in reads if (number := _number(script, read)) is not None}
+    numbers = {read: number for read in reads if (number := number_of(script, read)) is not None}
     trails: dict[ast.AST, Trail] = {}
     outcome: dict[ast.AST, Outcome] = {}
     for read, number in numbers.items():
@@ -71,7 +69,8 @@ def plan(
             _is_marked(script, read)
             trails[read] = trail
         except Blocked as blocked:
-            outcome[read] = Outcome(obstacle=str(blocked))
+            if not _follow_array(script, read, always, numbers, trails):
+                outcome[read] = Outcome(obstacle=str(blocked))
     _together_with_conditions(script, trails.values())
     for group in _groups(trails, numbers):
         try:
@@ -85,72 +84,25 @@ def plan(
     return outcome
 
 
-def _number(script: Script, read: ast.AST) -> ast.Call | None:
-    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too; `float(loss)` and `loss.tolist()` of a loss."""
-    match read:
-        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
-            return read
-        case ast.Call(func=ast.Attribute(attr="tolist", value=owner), args=[]):
-            return read if _is_of_a_loss(script, owner) else None
-        case ast.Call(func=ast.Attribute(attr="cpu")):
-            return _number_around(script, read)
-        case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
-            return read if _is_a_count(counted) else None
-        case ast.Call(func=ast.Name(id="float"), args=[shown], keywords=[]):
-            return read if _is_of_a_loss(script, shown) else None
-    return None
-
-
-def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
-    """`loss.cpu().numpy().item()` or `float(loss.detach().cpu().numpy())`, whose `.cpu()` is `read`."""
-    node = read
-    while True:
-        match parent := script.parent(node):
-            case ast.Call(func=ast.Name(id="float") as func, args=[_], keywords=[]):
-                is_pythons = script.index.scope(func).find("float") is None
-                return parent if is_pythons and parent.args == [node] else None
-            case ast.Attribute(attr=name):
-                call = script.parent(parent)
-                if not isinstance(call, ast.Call) or call.func is not parent or call.args:
-                    return None
-                if name == "item" or (name == "tolist" and _is_of_a_loss(script, call.func.value)):
-                    return call
-                if name not in _PASSING:
-                    return None
-                node = call
-            case _:
-                return None
-
-
-def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
-    while True:
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[]):
-                if name not in _OF_A_LOSS:
-                    return False
-                node = owner
-            case ast.Attribute(attr="data", value=owner):
-                node = owner
-            case ast.Call(func=func, args=[given], keywords=[]) if script.dotted(func) in _OF_REALS:
-                node = given
-            case _:
-                break
-    function = script.function(node)
-    return isinstance(node, ast.Name) and any(
-        isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
-        for loss in losses(script)
-    )
-
-
-def _is_a_count(node: ast.Call) -> bool:
-    """`(pred == y).sum()`, `pred.eq(y).sum()`: an integer, whoever asks for it."""
-    match node.func:
-        case ast.Attribute(attr="sum", value=ast.Compare(ops=[_])):
-            return not node.args and not node.keywords
-        case ast.Attribute(attr="sum", value=ast.Call(func=ast.Attribute(attr="eq" | "ne"))):
-            return not node.args and not node.keywords
-    return False
+def _follow_array(
+    script: Script,
+    read: ast.AST,
+    always: Collection[ast.AST],
+    numbers: dict[ast.AST, ast.Call],
+    trails: dict[ast.AST, Trail],
+) -> bool:
+    """True if `read` gives an array of one number that can be followed as one: `total += loss.cpu().numpy()`."""
+    array = number_of_numpy(script, read)
+    if array is None:
+        return False
+    trail = Trail(script, always)
+    try:
+        follow_number(trail, array)
+        _is_marked(script, array)
+    except Blocked:
+        return False
+    numbers[read], trails[read] = array, trail
+    return True
 
 
 def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
@@ -330,6 +282,10 @@ def _is_there_already(script: Script, load: ast.expr) -> bool:
 def _item(script: Script, number: ast.expr) -> Edit:
     assert isinstance(number, ast.Call)
     operand = tensor_of(number)
+    if isinstance(number.func, ast.Attribute) and number.func.attr == "numpy":  # whose type it has
+        name = operand.id if isinstance(operand, ast.Name) else "value"
+        spelled = f"{script.xla}.computed(lambda {name}={{0}}: {name}.cpu().numpy())"
+        return Replace(number, spelled, (operand,))
     return Replace(number, f"{script.xla}.item({{0}})", (operand,))
 
 

@@ -13,6 +13,7 @@ from .calls import Shown
 from .functions import Extreme
 
 if TYPE_CHECKING:
+    from ...scopes import FunctionNode
     from ...script import Script
 
 
@@ -133,4 +134,18 @@ class Used(NamedTuple):
     node: ast.AST
 
 
-Next = Arriving | Bound | Stored | Returned | Used
+class HandedTo(NamedTuple):
+    """`function` is given it for its `parameter`."""
+
+    function: FunctionNode
+    parameter: str
+
+
+class Measured(NamedTuple):
+    """The object `place`, a meter, has it as an `attribute`."""
+
+    place: ast.expr
+    attribute: str
+
+
+Next = Arriving | Bound | Stored | Returned | Used | HandedTo | Measured

@@ -164,3 +164,86 @@ def test_loggers_that_are_looked_at(line: str, last: str) -> None:
 def test_a_logger_that_derives_of_a_list_is_looked_at_without_its_methods() -> None:
     more = {"logs.py": OWN.replace("class Log", "class Log(list)", 1).format(method=METHODS[0])}
     assert "xla.later" not in _migrated("from logs import Log", "log = Log('a')", TOLD, more=more)
+
+
+LOGGED = """
+from accelerate import Accelerator
+
+accelerator = Accelerator(log_with="all")
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for step, x in enumerate(loader):
+    loss = model(x).mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.log({"loss": loss.item()}, step=step)
+    if step > 4:
+        break
+accelerator.end_training()
+"""
+
+
+def test_accelerates_trackers_are_patched_to_wait() -> None:
+    new = migrate(LOGGED.encode()).data.decode()
+    told = 'accelerator.log({"loss": loss.item()}, step=step), to=accelerator)'
+    assert f"xla.later(lambda loss=loss, step=step: {told}" in new
+    assert "xla.patch_accelerate()" in new
+
+
+CALLBACKS = """
+class Callback:
+    def on_step(self, step, loss):
+        pass
+
+class Show(Callback):
+    def on_step(self, step, loss):
+        print(f"{step} {loss:.4f}")
+
+class Keep(Callback):
+    def __init__(self):
+        self.losses = []
+
+    def on_step(self, step, loss):
+        self.losses.append(loss)
+
+    def on_end(self):
+        print(sum(self.losses))
+
+class Stop(Callback):
+    def on_step(self, step, loss):
+        if loss > 9:
+            raise SystemExit
+"""
+CALLED = "for cb in callbacks: cb.on_step(step, loss.item())"
+
+
+@pytest.mark.parametrize(
+    ("made", "later"),
+    [
+        ("callbacks = [Show(), Keep()]", True),
+        ("callbacks = (Keep(),)", True),
+        ("callbacks = [Show(), Stop()]", False),
+        ("callbacks = [Show(), optimizer.callback]", False),
+        ("callbacks = [Show()]; callbacks.append(step)", False),
+        ("callbacks = model.callbacks", False),
+    ],
+)
+def test_callbacks_of_another_module(made: str, later: bool) -> None:
+    head, more = "from callbacks import Keep, Show, Stop", {"callbacks.py": CALLBACKS}
+    after = _migrated(head, made, CALLED, "for cb in callbacks: cb.on_end()", more)
+    told = "for cb in callbacks: xla.later(lambda cb=cb, step=step, loss=loss: cb.on_step(step, loss.item()), to=cb)"
+    assert (told in after) is later
+    assert (CALLED in after) is not later
+
+
+@pytest.mark.parametrize(
+    ("made", "later"),
+    [
+        ("callbacks = [Show(), Keep()]", True),
+        ("callbacks = [Show(), Stop()]", False),
+        ("callbacks = model.callbacks", False),
+    ],
+)
+def test_callbacks_of_the_file(made: str, later: bool) -> None:
+    after = _migrated(CALLBACKS, made, CALLED, "for cb in callbacks: cb.on_end()")
+    assert (CALLED in after) is not later

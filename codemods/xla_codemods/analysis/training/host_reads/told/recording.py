@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
-from ..elsewhere import method_of, no_others_use
 from ..names import attributes_read, refuse_listed_attributes
+from .elsewhere import no_others_use
 
 if TYPE_CHECKING:
     from ....script import Script
@@ -40,20 +40,24 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
 
     Raises `Blocked` where another module may.
     """
-    if not all(ast.unparse(base).rpartition(".")[2] in _BASES for base in definition.bases):
-        return False
-    if definition.keywords or definition.decorator_list:
-        return False
+    lineage = list(other.inference.lineage(definition))
+    for owner in lineage:
+        known = [b for b in owner.bases if other.value(b).definition not in lineage]
+        if not all(ast.unparse(base).rpartition(".")[2] in _BASES for base in known):
+            return False
+        if owner.keywords or owner.decorator_list:
+            return False
     seen: set[str] = set()
     if not _records(other, definition, method, seen):
         return False
     if any(name in seen for name in ("__getattr__", "__setattr__", "__getattribute__")):
         return False
     refuse_listed_attributes(other, definition)
-    changed = sorted(seen - {f.name for f in definition.body if isinstance(f, ast.FunctionDef)})
+    changed = sorted(name for name in seen if other.inference.method(definition, name) is None)
     for name in changed:
-        if any(definition not in other.ancestors(node) for node in attributes_read(other, name)):
-            return False
+        for node in attributes_read(other, name):
+            if not any(owner in other.ancestors(node) for owner in lineage):
+                return False
         if other is not script and attributes_read(script, name):
             return False
     if changed and script.project is not None:
@@ -63,9 +67,12 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
 
 def _records(other: Script, definition: ast.ClassDef, name: str, seen: set[str]) -> bool:
     """`seen` has the attributes that the method, and those which it calls, have to do with."""
-    function = method_of(definition, name)
-    if function is None or name in seen:
+    method = other.inference.method(definition, name)
+    function = method[0] if method is not None else None
+    if not isinstance(function, ast.FunctionDef) or name in seen:
         return name in seen
+    if function.decorator_list:
+        return False
     seen.add(name)
     given = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
     for statement in function.body:
@@ -115,7 +122,9 @@ def _is_plain(other: Script, definition: ast.ClassDef, call: ast.Call, seen: set
     match func:
         case ast.Name(id=name):
             return name in _FUNCTIONS
-        case ast.Attribute(value=ast.Name(id="self"), attr=name) if method_of(definition, name):
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if other.inference.method(
+            definition, name
+        ):
             return _records(other, definition, name, seen)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return name.startswith("add_") and bool(definition.bases)  # of a SummaryWriter

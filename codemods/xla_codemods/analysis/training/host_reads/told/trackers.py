@@ -9,12 +9,12 @@ import ast
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ....inference.makers import library_of, makers
+from ....inference.makers import elements, library_of, makers
 from ....nodes import walk
 from ....syntax import unparsed
 from ..blocked import Blocked
-from ..elsewhere import class_elsewhere
 from ..sinks import may_read_files
+from .elsewhere import class_elsewhere
 from .recording import TRACKERS, only_records
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -
     for node in always:
         if not isinstance(node, (ast.Name, ast.Attribute)) or unparsed(node) != owner:
             continue
+        if not isinstance(node.ctx, ast.Load):
+            continue
         statement = script.statement(node)
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and told(script, call) == owner:
@@ -93,11 +95,23 @@ def _is_there_asked(parent: ast.AST | None) -> bool:
 
 def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str]) -> bool:
     """True if `owner` is of a class of the project, whose `method` keeps and shows what it is told, and does nothing else."""
-    found = _class_of(script, owner, made)
     try:
-        return found is not None and only_records(script, *found, method)
+        classes = _classes_of(script, owner, made)
+        return bool(classes) and all(
+            found is not None and only_records(script, *found, method) for found in classes
+        )
     except Blocked:
         return False
+
+
+def _classes_of(
+    script: Script, owner: ast.expr, made: set[str]
+) -> list[tuple[Script, ast.ClassDef] | None]:
+    """The class of `logger`, and those of all `callbacks` in `for callback in callbacks:`."""
+    each = elements(script, owner) if isinstance(owner, ast.Name) else None
+    if each is None:
+        return [_class_of(script, owner, made)]
+    return [_class_of(script, one, makers(script, one)) for one in each]
 
 
 def _class_of(

@@ -6,14 +6,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ....patterns import Pattern
-from ....source import Source
-from ...nodes import walk
-from ...projects.project import Project
-from .blocked import Blocked
+from .....patterns import Pattern
+from .....source import Source
+from ....nodes import walk
+from ....projects.project import Project
+from ..blocked import Blocked
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 _LEVELS = frozenset("debug info warning error critical".split())
 _LOGGER = Pattern(r"log(?:ger|ging)?$")
@@ -30,9 +30,14 @@ def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] 
     if project is None or found is None or not isinstance(found[0], ast.ClassDef):
         return None
     modules, path = project.modules, found[1]
-    other = type(script)(
-        Source(modules.files[path]), path, parallel="spmd", project=Project(modules, path)
-    )
+    kind = type(script)
+
+    def whole() -> Script:
+        return kind(
+            Source(modules.files[path]), path, parallel="spmd", project=Project(modules, path)
+        )
+
+    other = modules.remembered(("script", path), whole)
     for statement in other.tree.body:
         if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
             return other, statement

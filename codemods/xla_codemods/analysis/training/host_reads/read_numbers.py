@@ -1,0 +1,122 @@
+"""Which number a read gives: `loss.item()`, `float(loss)`, `loss.cpu().numpy()`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..tensors.device_tensors import losses
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_PASSING = frozenset({"cpu", "detach", "numpy"})
+_OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
+_OF_REALS = frozenset({"torch.exp", "torch.log", "torch.sqrt"})
+_REDUCING = frozenset({"mean", "sum"})
+
+
+def number_of(script: Script, read: ast.AST) -> ast.Call | None:
+    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too; `float(loss)` and `loss.tolist()` of a loss."""
+    match read:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
+            return read
+        case ast.Call(func=ast.Attribute(attr="tolist", value=owner), args=[]):
+            return read if _is_of_a_loss(script, owner) else None
+        case ast.Call(func=ast.Attribute(attr="cpu")):
+            return _number_around(script, read)
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
+            return read if _is_a_count(counted) else None
+        case ast.Call(func=ast.Name(id="float"), args=[shown], keywords=[]):
+            return read if _is_of_a_loss(script, shown) else None
+    return None
+
+
+def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
+    """`loss.cpu().numpy().item()` or `float(loss.detach().cpu().numpy())`, whose `.cpu()` is `read`."""
+    node = read
+    while True:
+        match parent := script.parent(node):
+            case ast.Call(func=ast.Name(id="float") as func, args=[_], keywords=[]):
+                is_pythons = script.index.scope(func).find("float") is None
+                return parent if is_pythons and parent.args == [node] else None
+            case ast.Attribute(attr=name):
+                call = script.parent(parent)
+                if not isinstance(call, ast.Call) or call.func is not parent or call.args:
+                    return None
+                if name == "item" or (name == "tolist" and _is_of_a_loss(script, call.func.value)):
+                    return call
+                if name not in _PASSING:
+                    return None
+                node = call
+            case _:
+                return None
+
+
+def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
+    """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[]):
+                if name not in _OF_A_LOSS:
+                    return False
+                node = owner
+            case ast.Attribute(attr="data", value=owner):
+                node = owner
+            case ast.Call(func=func, args=[given], keywords=[]) if script.dotted(func) in _OF_REALS:
+                node = given
+            case _:
+                break
+    function = script.function(node)
+    return isinstance(node, ast.Name) and any(
+        isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
+        for loss in losses(script)
+    )
+
+
+def _is_a_count(node: ast.Call) -> bool:
+    """`(pred == y).sum()`, `pred.eq(y).sum()`: an integer, whoever asks for it."""
+    match node.func:
+        case ast.Attribute(attr="sum", value=ast.Compare(ops=[_])):
+            return not node.args and not node.keywords
+        case ast.Attribute(attr="sum", value=ast.Call(func=ast.Attribute(attr="eq" | "ne"))):
+            return not node.args and not node.keywords
+    return False
+
+
+def number_of_numpy(script: Script, read: ast.AST) -> ast.Call | None:
+    """`loss.data.cpu().numpy()`, whose `.cpu()` is `read`, of a loss, a mean or a sum: an array of one number."""
+    node = read
+    while True:
+        parent = script.parent(node)
+        call = script.parent(parent) if isinstance(parent, ast.Attribute) else None
+        if not isinstance(parent, ast.Attribute) or not isinstance(read, ast.Call):
+            return None
+        if parent.attr == "data":
+            node = parent
+        elif not isinstance(call, ast.Call) or call.args or call.func is not parent:
+            return None
+        elif parent.attr == "numpy":
+            return call if _is_of_one(script, read.func) else None
+        elif parent.attr in _PASSING:
+            node = call
+        else:
+            return None
+
+
+def _is_of_one(script: Script, read: ast.expr) -> bool:
+    node = read.value if isinstance(read, ast.Attribute) else read
+    if _is_of_a_loss(script, node):
+        return True
+    while isinstance(node, ast.Attribute) or (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {*_PASSING, "float"}
+    ):
+        node = node.value if isinstance(node, ast.Attribute) else node.func.value  # type: ignore[attr-defined]
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _REDUCING
+        and not (node.args or node.keywords)
+    )
