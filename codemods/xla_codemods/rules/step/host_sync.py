@@ -230,6 +230,10 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    if obstacle.endswith("is opened in every step"):
+        return "open the file once, before the loop"
+    if obstacle.endswith("would read the tensor itself"):
+        return "hand it the tensor (`update(loss=loss)`), and it is read there"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
