@@ -3,20 +3,22 @@ table of docs/frameworks.md.
 
     PJRT_DEVICE=CPU python docs/bench/frameworks.py > docs/frameworks.md
 
-Each case runs in a process of its own and prints a line; one that raises is told by its error.
+Each case runs in a process of its own, forked from one that has imported the framework, and prints a line; one that
+raises is told by its error.
 """
 
 from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
-LIMIT = 180  # seconds of one case
+LIMIT = 600  # seconds of one case
 PACKAGES = (
     "torch",
     "torch_xla",
@@ -539,30 +541,87 @@ CASES = [
 ]
 
 
+# What a process has imported that forks one for each case of a kind, by a word of the case's code.
+KINDS = (
+    ("subprocess.run", ""),  # starts programs of its own
+    ("device_map={'': 0}", ""),  # CUDA tells of the fork
+    ("diffusers", "torch torch_xla transformers peft diffusers"),
+    ("lightning", "torch torch_xla lightning lightning.pytorch.cli lightning.fabric"),
+    ("transformers", "torch torch_xla transformers.trainer accelerate peft"),
+    ("accelerate", "torch torch_xla accelerate"),
+    ("timm", "torch torch_xla timm"),
+    ("", "torch torch_xla"),
+)
+FORKING = """
+import json, os, signal, sys, time, traceback
+for name in sys.argv[1].split():
+    __import__(name)
+def run(code, folder, env):
+    os.setsid()
+    os.chdir(folder)
+    os.environ.update(env)
+    for number, name in ((1, "stdout.txt"), (2, "stderr.txt")):
+        os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY), number)
+    sys.argv = ["-c"]
+    status = 1
+    try:
+        exec(compile(code, "<case>", "exec"), vars(sys.modules["__main__"]))
+        status = 0
+    except SystemExit as end:
+        status = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+for line in sys.stdin:
+    case = json.loads(line)
+    child = os.fork()
+    if not child:
+        run(case["code"], case["folder"], case["env"])
+    ends, done = time.monotonic() + case["limit"], (0, 0)
+    while not done[0] and time.monotonic() < ends:
+        done = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.05)
+    if not done[0]:
+        os.killpg(child, signal.SIGKILL)  # with what it has started
+        os.waitpid(child, 0)
+    print(json.dumps(os.waitstatus_to_exitcode(done[1]) if done[0] else None), flush=True)
+"""
+_forking: dict[str, subprocess.Popen[str]] = {}
+
+
+def forking(code: str) -> subprocess.Popen[str]:
+    """The process that has imported what the code needs."""
+    imported = next(names for word, names in KINDS if word in code)
+    if imported not in _forking:
+        env = {**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "LOCAL_RANK": "0"}
+        _forking[imported] = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", FORKING, imported],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+    return _forking[imported]
+
+
 def outcome(code: str, devices: int) -> str:
     """The last line that the code prints, or its error."""
-    env = {**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "LOCAL_RANK": "0"}
-    if devices > 1:
-        env["CPU_NUM_DEVICES"] = str(devices)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", code],
-            cwd=folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as done,
-    ):
-        try:
-            out, errors = done.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(done.pid, signal.SIGKILL)  # with what it has started
+    process = forking(code)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    env = {"CPU_NUM_DEVICES": str(devices)} if devices > 1 else {}
+    with tempfile.TemporaryDirectory() as folder:
+        case = {"code": code, "folder": folder, "env": env, "limit": LIMIT}
+        print(json.dumps(case), file=process.stdin, flush=True)
+        status = json.loads(process.stdout.readline())
+        if status is None:
             return f"hangs: not over after {LIMIT} s"
-    if done.returncode == 0:
-        return out.splitlines()[-1]
+        if status == 0:
+            return Path(folder, "stdout.txt").read_text().splitlines()[-1]
+        errors = Path(folder, "stderr.txt").read_text()
     lines = [line for line in errors.splitlines() if line[:1].isalpha() and ": " in line]
     kind, _, text = (lines or ["?: "])[-1].partition(": ")
     return f"raises {kind.rpartition('.')[2]}: {text[:90].rstrip()}"

@@ -16,7 +16,7 @@ from ..each import each
 NAMES = sorted({*_DISPATCH.calls, *_DISPATCH.references})
 # Of these the arguments decide, which hold a word themselves (commands, paths, variables' names), or what their workers do.
 OF_PYTHON = set(
-    "asyncio concurrent ctypes functools importlib multiprocessing operator os pathlib safetensors shutil subprocess".split()
+    "asyncio cloudpickle concurrent ctypes dill functools importlib invoke joblib multiprocessing operator os pathlib pexpect pickle safetensors shutil subprocess".split()
 )
 
 

@@ -122,3 +122,68 @@ def test_fact_1_101_models_of_transformers_checkpoint_with_the_runtime_s_functio
         assert models.checkpoint is becomes  # type: ignore[attr-defined]
     monkeypatch.delitem(sys.modules, "transformers")
     accelerate._patch_checkpointing()
+
+
+LOGGED = """\
+import json
+import torch
+import torch_xla
+from accelerate import Accelerator
+from accelerate.tracking import GeneralTracker
+from torch.utils.data import DataLoader
+from xla_migrate import runtime as xla
+
+class Tracker(GeneralTracker):
+    name, requires_logging_directory, tracker = "mine", False, None
+    rows = []
+
+    def store_init_configuration(self, values):
+        pass
+
+    def log(self, values, step=None, **kwargs):
+        self.rows.append([type(v).__name__ for v in values.values()] + [step])
+
+    def finish(self):
+        self.rows.append("closed")
+
+xla.patch_accelerate()
+accelerator = Accelerator(log_with=Tracker())
+accelerator.init_trackers("p")
+model = torch.nn.Linear(1, 1)
+model, optimizer, loader = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), lr=0.1), DataLoader(torch.ones(24, 1), batch_size=4)
+)
+early = []
+for step, x in enumerate(loader):
+    loss = model(x).sum()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.log({"number": xla.item(loss)}, step=step)
+    xla.later(lambda loss=loss, step=step: accelerator.log({"item": loss.item()}, step=step))
+    accelerator.log({"lr": 1}, step=step)
+    early.append(len(Tracker.rows))
+    if step == 3:
+        break
+accelerator.end_training()
+print(json.dumps([early, Tracker.rows]))
+"""
+
+
+@pytest.mark.e2e
+def test_trackers_get_what_waits_in_order_and_before_they_are_closed(tmp_path: Path) -> None:
+    pytest.importorskip("torch_xla")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOGGED],
+        env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    early, rows = json.loads(done.stdout.splitlines()[-1])
+    assert early[0] == 0  # nothing was waited for
+    expected = [[kind, step] for step in range(4) for kind in ("float", "float", "int")]
+    assert rows == [*expected, "closed"]

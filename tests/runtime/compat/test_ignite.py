@@ -84,7 +84,7 @@ def _loss() -> float:
         optimizer.zero_grad()
         loss_fn(model(x[part]), y[part]).backward()
         optimizer.step()
-    return float(loss_fn(model(x), y))
+    return float(loss_fn(model(x), y).detach())
 
 
 @pytest.mark.e2e

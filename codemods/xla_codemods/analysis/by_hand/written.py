@@ -73,11 +73,9 @@ def _undecided(script: Script) -> list[ast.Attribute | ast.Name]:
         return []
     homes = _imports(walk(script.tree))
     found: dict[str, ast.Attribute | ast.Name] = {}
-    for kind in (ast.Attribute, ast.Name):
-        for node, scope in script.index.of(kind):
-            name = _dotted(node, homes)
-            if name in _NAMES and script.dotted(node, scope) is None:
-                found.setdefault(_root(node), node)
+    for node, scope in (*script.index.of(ast.Attribute), *script.index.of(ast.Name)):
+        if _dotted(node, homes) in _NAMES and script.dotted(node, scope) is None:
+            found.setdefault(_root(node), node)
     return list(found.values())
 
 

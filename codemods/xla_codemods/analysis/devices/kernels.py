@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)(?<!require)(?<!requires)(?<!check)(?<!ensure)(?<!assert)(?<!need)(?<!needs)_cuda\w*\("
-    r"|get_device_capability|get_arch_list|is_current_stream_capturing|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
+    r"|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']",
@@ -89,6 +89,9 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
                 child is ancestor.test and _REFUSED.search(script.segment(ancestor.msg)) is not None
             )
         if isinstance(ancestor, ast.If) and child is ancestor.test and answers_no(ancestor):
+            function = script.function(ancestor)
+            if function is not None and _FEATURES.search(function.name):
+                return True
             block = script.block(ancestor)
             place = block.index(ancestor)
             before = [s.test for s in block[: place + 1] if isinstance(s, ast.If)]
@@ -285,7 +288,8 @@ def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:
                 found = modules.locate(binding.dotted, path) if binding.node is node else None
                 if found is not None and found[0] != path:
                     script.project.asked = True
-                    if _LOADED.search(modules.text(found[0])):
+                    text = modules.text(found[0])
+                    if _LOADED.search(text) or _DEFINED.search(text):
                         return True
     return False
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
 from ..scopes import resolve
 from ..syntax import keyword
-from ..training.lightning import own_device
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile

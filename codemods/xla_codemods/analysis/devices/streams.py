@@ -45,11 +45,10 @@ def is_context(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _is_idle(script: ParsedFile, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and script.dotted(node.func) in {
-        "contextlib.nullcontext",
-        "contextlib.suppress",
-        "contextlib.ExitStack",
-    }
+    return isinstance(node, ast.Call) and script.dotted(node.func) in _IDLE
+
+
+_IDLE = frozenset({"contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack"})
 
 
 def is_ordering(script: ParsedFile, node: ast.AST) -> bool:
@@ -121,11 +120,23 @@ def _without_streams(script: ParsedFile, body: list[ast.stmt]) -> list[str]:
                     continue
             case ast.Expr(value=call) if is_ordering(script, call) or _waits(script, call):
                 continue
+            case ast.Import(names=[ast.alias(name="contextlib")]):
+                continue
+            case ast.Assign(targets=[kept], value=value) if _is_entered_for_nothing(script, value):
+                left.append(f"{ast.unparse(kept)} = nothing")
+                continue
             case ast.If(body=inner, orelse=[]) | ast.For(body=inner, orelse=[]):
                 if not _without_streams(script, inner):
                     continue
         left.append(_BLOCKING.sub("", ast.unparse(statement)))
     return left
+
+
+def _is_entered_for_nothing(script: ParsedFile, node: ast.expr) -> bool:
+    """`torch.cuda.stream(s)`, `partial(torch.cuda.stream, s)`, and the contexts in their place that do nothing."""
+    if is_context(script, node) or binds_a_stream(script, node) or _is_idle(script, node):
+        return True
+    return script.dotted(node) in _IDLE
 
 
 def _waits(script: ParsedFile, node: ast.expr) -> bool:

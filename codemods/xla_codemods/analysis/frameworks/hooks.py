@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..nodes import walk
 from ..projects.derivation import derives
-from ..training.lightning import is_its_module
 from .arguments import TRAINERS
+from .lightning_modules import is_its_module
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile

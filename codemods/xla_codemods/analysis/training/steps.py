@@ -90,4 +90,7 @@ def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
 
 
 def _is_optimizer_class(dotted: str) -> bool:
-    return dotted.startswith("torch.optim.") and "lr_sched" not in dotted
+    """One of torch's, or what another package calls so: `accelerate.optimizer.AcceleratedOptimizer`."""
+    if dotted.startswith("torch.optim."):
+        return "lr_sched" not in dotted
+    return "." in dotted.strip(".") and dotted.endswith("Optimizer")

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
+from ..frameworks.lightning_modules import is_lightnings
 from ..inference import library_types
 from ..inference.values import ACCELERATOR, INSTANCE, MODULE, SCALER, TENSOR
 from ..loops import (
@@ -33,7 +34,6 @@ from ..optimizers import is_optimizer, is_scaler, is_scaling_step
 from ..scopes import FunctionNode, Scope
 from ..syntax import keyword
 from .batches import Batches
-from .lightning import is_lightnings
 from .loaders import Driver, Feeding
 from .steps import is_element_of, is_marked_elsewhere, takes_only_a_closure
 

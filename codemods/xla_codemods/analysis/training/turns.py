@@ -17,6 +17,7 @@ from ..projects.callers import handed_to
 from ..scopes import FunctionNode
 from ..syntax import walk_body
 from .acting import unmarked_evaluations
+from .each_turn import besides_each_turn
 from .tensors.computed import computing
 from .training import BACKWARD, STEP
 
@@ -380,7 +381,7 @@ def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
 
 def _is_rare(script: Script, test: ast.expr) -> bool:
     """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
-    for node in walk(test):
+    for node in (n for part in besides_each_turn(script, test) for n in walk(part)):
         match node:
             case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
                 return True

@@ -36,7 +36,8 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
     made = binding.value
     if binding.how != "assign" or binding.path or not isinstance(made, ast.Call):
         return False
-    if any(isinstance(part, ast.Call) for part in walk(made.func)):
+    of = _object_of_class(made.func)
+    if of is None and any(isinstance(part, ast.Call) for part in walk(made.func)):
         return False  # Net().to(device)
     if not _makes_a_module(script, made) or "set_default_device" in script.source.text:
         return False
@@ -49,13 +50,27 @@ def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
     """`Net()`, and `cls(...)` in a class method of what may be one, where no device is given."""
     if any(keyword(made, name) is not None for name in ("device", "device_map")):
         return False
+    of = _object_of_class(made.func)
     is_own = isinstance(made.func, ast.Name) and made.func.id == "cls"
-    definition: ast.AST | None = script.value(made.func).definition
+    is_own = is_own or (isinstance(of, ast.Name) and of.id == "self")
+    definition: ast.AST | None = script.value(of if of is not None else made.func).definition
+    if of is not None and not is_own:
+        return isinstance(definition, ast.ClassDef) and not _moves_itself(definition)
     if is_own:
         definition = next((a for a in script.ancestors(made) if isinstance(a, ast.ClassDef)), None)
     if isinstance(definition, ast.ClassDef) and _moves_itself(definition):
         return False
     return is_own or script.value(made).has(MODULE)
+
+
+def _object_of_class(func: ast.expr) -> ast.expr | None:
+    """The `model` of `type(model)` and `model.__class__`."""
+    match func:
+        case ast.Call(func=ast.Name(id="type"), args=[of], keywords=[]):
+            return of
+        case ast.Attribute(value=of, attr="__class__"):
+            return of
+    return None
 
 
 def _moves_itself(definition: ast.ClassDef) -> bool:

@@ -65,10 +65,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import is_cpu, located, names_cuda
-from ...analysis.inference.values import DATASET, HOST
+from ...analysis.frameworks.lightning_modules import is_its_module
+from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
-from ...analysis.training.lightning import is_its_module
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -190,10 +190,27 @@ def elsewhere(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findi
         return
     first = script.dotted(call.args[0], scope) if call.args else None
     is_local = script.value(call.func, scope).definition is not None
-    if names_cuda(script, node.value) and first not in _NAMES and not is_local:
+    if first in _NAMES or is_local:
+        return
+    if names_cuda(script, node.value) or _is_for_lightning(script, call, node.value):
         yield RULE.finding(
             script, node.value, '`map_location` cannot name an XLA device: use "cpu"'
         )
+
+
+def _is_for_lightning(script: Script, call: ast.Call, location: ast.expr) -> bool:
+    """True for a name of an accelerator that `load_from_checkpoint`, of a class that is not seen, hands to `torch.load`."""
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "load_from_checkpoint"
+        and isinstance(location, ast.Name)
+        and script.is_device(location)
+        and any(
+            binding.value is not None
+            and (names_cuda(script, binding.value) or script.value(binding.value).has(ACCEL))
+            for binding in script.reaching(location)
+        )
+    )
 
 
 def _lightning_module(script: Script, call: ast.Call, location: ast.keyword) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ from ...analysis.inference.values import (
     NUMBER,
     OPTIMIZER,
     STRING,
+    TENSOR,
 )
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword, unparsed
@@ -94,6 +95,7 @@ _DEEPEST = 4  # functions from what is saved to what is loaded
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
 )
+_ON_THE_HOST_ALREADY = Pattern(r"\.(?:cpu|numpy|tolist)\(")
 _OPT = Pattern(r"(?:^|\.)opts?\b")  # options have no `state_dict`: these are optimizers
 _BUFFER = Pattern(r"buf(?:fer)?$|bytes|^bio$", re.IGNORECASE)
 
@@ -116,6 +118,27 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, call, _ON_THE_HOST, *edits, severity=INFO)
     else:
         yield RULE.finding(script, call, _MESSAGE, *edits)
+
+
+@RULE.call("pickle.dump", "pickle.dumps", "joblib.dump", "cloudpickle.dump", "dill.dump")
+def pickled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`pickle.dump(model.state_dict(), file)`, `joblib.dump(model, path)`."""
+    if not (script.trains or script.runs_accelerated) or uses_accelerate(script) or not call.args:
+        return
+    saved = call.args[0]
+    if _ON_THE_HOST_ALREADY.search(unparsed(saved)) or _was_brought_back(script, call, saved):
+        return
+    states = (
+        part.func.value
+        for part in walk(saved)
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "state_dict"
+    )
+    held = [saved, *states]
+    if any(script.value(owner, scope).kinds & {MODULE, OPTIMIZER} for owner in held):
+        message = "a pickle of XLA tensors loads only where torch_xla is installed: write it with `xla.save`"
+        yield RULE.finding(script, call, message)
 
 
 def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
@@ -172,6 +195,8 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
     """Data of the host, a dataset, options."""
     if isinstance(node, ast.Name) and _was_loaded_to_the_host(script, node, scope):
         return True
+    if isinstance(node, ast.Dict):
+        return _is_of_the_host(script, node, scope)
     kinds = script.value(node, scope).kinds
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "state_dict":
         assert isinstance(node.func, ast.Attribute)
@@ -184,6 +209,28 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
         node = node.value
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return bool(kinds & _NO_RESULTS) or _OPTIONS.fullmatch(last) is not None
+
+
+_TO_THE_HOST = frozenset({"cpu", "numpy", "tolist"})
+_OF_PYTHON = frozenset("bool dict float int len list str tuple".split())
+
+
+def _is_of_the_host(script: Script, entries: ast.Dict, scope: Scope) -> bool:
+    """`{"step": step, "shape": tuple(p.shape), "tensor": p.cpu()}`: who writes that has taken all tensors off the device."""
+    fetched = 0
+    for value in entries.values:
+        match value:
+            case ast.Call(func=ast.Attribute(attr=name), args=[]) if name in _TO_THE_HOST:
+                fetched += 1
+            case ast.Constant() | ast.JoinedStr():
+                pass
+            case ast.Name() | ast.Attribute() if not script.value(value, scope).has(TENSOR):
+                pass
+            case ast.Call(func=ast.Name(id=name)) if name in _OF_PYTHON:
+                pass
+            case _:
+                return False
+    return fetched > 0 and None not in entries.keys
 
 
 def _was_loaded_to_the_host(script: Script, node: ast.Name, scope: Scope) -> bool:

@@ -1,7 +1,7 @@
 """transformers 5 has removed arguments of `TrainingArguments`; it raises a TypeError for each.
 
 transformers 4 and 5 both run on torch_xla 2.9. A script that was written for 4 fails with 5 before its first step, on
-every device. What is named here stood in 4.57.6 and is gone in 5.23.0, by `docs/bench/transformers_arguments.py`, which
+every device. What is named here stood in 4.57.6 and is gone in 5.24.0, by `docs/bench/transformers_arguments.py`, which
 compares the two; `evaluation_strategy`, which many scripts still give, went with 4.46. The finding fails no check, because the version that will run is not known. Remove the argument, or pin
 `transformers<5`.
 

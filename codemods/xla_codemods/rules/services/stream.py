@@ -94,6 +94,7 @@ from ...analysis.devices.streams import (
     same_both_ways,
 )
 from ...analysis.inference.values import STREAM
+from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
 from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, Finding
@@ -114,10 +115,12 @@ def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
     if not script.source.mentions("stream"):
         return
+    needed = set(script.needed)
     found = list(_all(script))
     if all(finding.edits for finding in found):
         yield from found
     else:
+        script.needed &= needed
         for finding in found:
             yield finding._replace(edits=(), safety=None, effort=MEDIUM)
 
@@ -207,8 +210,29 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.finding(script, call, _MESSAGE, remove(parent))
+        case ast.Call() | ast.keyword() if _needs_it(script, chosen):
+            yield RULE.finding(script, call, _MESSAGE)
         case _:
             yield RULE.finding(script, call, _MESSAGE, Replace(chosen, "None"))
+
+
+def _needs_it(script: Script, given: ast.expr) -> bool:
+    """True if a function of another module of the project, which is given the stream, asks something of it."""
+    parent = script.parent(given)
+    name = parent.arg if isinstance(parent, ast.keyword) else None
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or script.project is None:
+        return False
+    function = script.project.function(script.dotted(call.func) or "")
+    if function is None:
+        return False
+    if name is None and given in call.args:
+        names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+        name = next(iter(names[call.args.index(given) :]), None)
+    return any(
+        isinstance(use, ast.Attribute) and isinstance(use.value, ast.Name) and use.value.id == name
+        for use in walk(function)
+    )
 
 
 def _named(script: Script) -> Iterator[Finding]:
@@ -224,11 +248,22 @@ def _named(script: Script) -> Iterator[Finding]:
         ):
             continue
         if script.dotted(node, scope) in CONTEXTS and not script.is_annotation(node):
+            if _is_in_a_branch_that_goes(script, node):
+                continue
             if binds_a_stream(script, parent) and isinstance(parent, ast.Call):
                 yield RULE.finding(script, node, _MESSAGE, Replace(parent, _nothing(script)))
                 continue
             asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
             yield RULE.finding(script, node, _MESSAGE, severity=INFO if asked else ERROR)
+
+
+def _is_in_a_branch_that_goes(script: Script, node: ast.AST) -> bool:
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If) and (kept := same_both_ways(script, ancestor)):
+            return child in (ancestor.body if kept == "orelse" else ancestor.orelse)
+        child = ancestor
+    return False
 
 
 _CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)
@@ -297,6 +332,8 @@ def _without_deletion(script: Script, name: str) -> Iterator[Edit]:
 def _may_be_none(script: Script, use: ast.expr) -> bool:
     """True if None will do at `use`: handed on, but neither asked for an attribute nor tested."""
     parent = script.parent(use)
-    return isinstance(
+    if not isinstance(
         parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
-    )
+    ):
+        return False
+    return not _needs_it(script, use)

@@ -120,6 +120,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
@@ -425,7 +426,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
 @RULE.file(mentions=IN_TRAINING)
 def padded(script: Script) -> Iterator[Finding]:
     trained = script.is_trained or script.accelerated
-    if not (trained or "TrainingArguments" in script.source.text):
+    if not (trained or "TrainingArguments" in script.source.text or has_a_trainer(script)):
         return
     for place in paddings(script):
         edits = () if place.edit is None else (place.edit,)

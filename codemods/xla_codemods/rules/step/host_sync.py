@@ -35,7 +35,7 @@ has come, in order with all other output. On CUDA both do at once what the scrip
 That is done where everything is known that becomes of the value: arithmetic, `min`, `max` and `math` (`xla.computed`), texts, names,
 elements of numpy arrays (`xla.fill`), lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
 what generators yield to loops of this file, meters and functions of this project (`losses.update(loss.item(), n)`); `print`,
-`logging`, tqdm, rich, files that are opened in the same function, `accelerator.print`, TensorBoard, wandb and other trackers, and
+`logging`, tqdm, rich, files that are opened in the same function, `accelerator.print` and `accelerator.log`, TensorBoard, wandb and other trackers, and
 loggers of this project that only keep and write what they are told (`logger.log(...)`, with `to=logger`). `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
 
 ```diff
@@ -175,6 +175,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.nodes import walk
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
@@ -234,6 +235,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "open the file once, before the loop"
     if obstacle.endswith("would read the tensor itself"):
         return "hand it the tensor (`update(loss=loss)`), and it is read there"
+    if _is_logged_by_lightning(script, node):
+        return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with torch on the device, in place of numpy"
     if _is_a_size(script, node):
@@ -252,6 +255,14 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
 
 def _is_a_list_of_tensors(script: Script, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and script.dotted(node.func) in LISTS_TO_TENSORS
+
+
+def _is_logged_by_lightning(script: Script, node: ast.AST) -> bool:
+    """`self.log("loss", loss.item())` of a LightningModule."""
+    match script.statement(node):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+            return name in {"log", "log_dict"} and is_lightnings(script, node)
+    return False
 
 
 def _is_for_numpy(script: Script, node: ast.AST) -> bool:

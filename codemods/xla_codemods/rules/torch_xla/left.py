@@ -120,12 +120,12 @@ _BY_HAND = {
 
 @RULE.fallback
 def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    for node in undecided(script):
+    for doubtful in undecided(script):
         message = (
-            f"`{ast.unparse(node)}` may be torch_xla's here, or something else of that name, and so nothing in this file"
+            f"`{ast.unparse(doubtful)}` may be torch_xla's here, or something else of that name, and so nothing in this file"
             " is rewritten: give the other one a name of its own"
         )
-        yield RULE.finding(script, node, message)
+        yield RULE.finding(script, doubtful, message)
     spoken_of = {finding.node for finding in unhandled.found}
     for node, dotted in _uses(script):
         if not any(around in spoken_of for around in _within(script, node)):

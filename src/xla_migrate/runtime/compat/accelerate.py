@@ -16,6 +16,8 @@ import torch
 import torch.utils.checkpoint
 
 from .._backend import uses_torch_xla
+from ..deferred.reading import later
+from ..deferred.waiting import queue
 from ..graphs import checkpoint
 from ..loading.loader import MpDeviceLoader
 from ..processes import local_rank, world_size
@@ -37,6 +39,8 @@ def patch_accelerate() -> None:
       drives. A step takes a batch for each device, as on CUDA. Start it once, with ``python``.
     - The first process of a host is known without ``LOCAL_RANK``. accelerate takes itself for local rank -1,
       and ``accelerator.print``, loggers and progress bars print nothing.
+    - ``log`` does not wait for the device: trackers get values when they have come, in order, and all of them before
+      ``end_training`` closes them.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
     - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
       prepared steps with averages, too, where its model was.
@@ -65,6 +69,9 @@ def patch_accelerate() -> None:
     importlib.import_module("accelerate.accelerator").__dict__["prepare_data_loader"] = prepare
     patch_gradients()
     _patch_checkpointing()
+    accelerator: Any = importlib.import_module("accelerate.accelerator").Accelerator
+    accelerator.log = _logged_in_order(accelerator.log)
+    accelerator.end_training = _behind_what_waits(accelerator.end_training)
     state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
     _set_local_rank(state.PartialState._shared_state)
     accelerate_sharding.patch()
@@ -79,6 +86,28 @@ def _patch_checkpointing() -> None:
         return
     if getattr(models, "checkpoint", None) is torch.utils.checkpoint.checkpoint:
         models.checkpoint = checkpoint
+
+
+def _logged_in_order(log: Any) -> Any:
+    """``log`` that does not wait for the device: made when what it is given has come, behind what was written before."""
+
+    @functools.wraps(log)
+    def logged(self: Any, *args: Any, **kwargs: Any) -> None:
+        if queue.is_settling:
+            log(self, *args, **kwargs)
+        else:
+            later(lambda args=args, kwargs=kwargs: log(self, *args, **kwargs))
+
+    return logged
+
+
+def _behind_what_waits(end: Any) -> Any:
+    @functools.wraps(end)
+    def ended(self: Any, *args: Any, **kwargs: Any) -> Any:
+        queue.settle_all()
+        return end(self, *args, **kwargs)
+
+    return ended
 
 
 def _iterator(synchronize: Callable[..., None]) -> Callable[[Any], Iterator[Any]]:

@@ -159,7 +159,7 @@ def all_reduced(tensor: Tensors, op: str = "sum", scale: float = 1.0) -> Tensors
     if not isinstance(tensor, torch.Tensor):
         _reduce_in_place(tensor, op, scale)
         return tensor
-    reduced = tensor.clone()
+    reduced: Any = tensor.clone()
     if world_size() > 1:
         reduced = reduced.detach()
         collectives.all_reduce(reduced, _OPS[op])

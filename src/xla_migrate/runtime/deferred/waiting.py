@@ -87,6 +87,11 @@ class Queue:
     def _end(self) -> int:
         return self._first + len(self._waiting)
 
+    @property
+    def is_settling(self) -> bool:
+        """True while calls are made."""
+        return self._is_settling
+
     def is_ours(self) -> bool:
         """True if this is the process and thread that everything waits in."""
         place = _here_and_now()

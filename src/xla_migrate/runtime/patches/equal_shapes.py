@@ -31,7 +31,7 @@ _kernels: Any = None  # lives as long as they do
 def apply() -> None:
     """Let equal shapes pass."""
     global _kernels
-    _kernels = torch.library.Library("aten", "IMPL", "Meta")
+    _kernels = torch.library.Library("aten", "IMPL", "Meta")  # type: ignore[no-untyped-call]
     for operation in computed_in_place():
         kernel = _unless_equal(operation.py_kernels[_META])
         _kernels.impl(operation, kernel, allow_override=True)
@@ -39,7 +39,7 @@ def apply() -> None:
 
 def computed_in_place() -> Iterator[Any]:
     """The operations of torch that change their first operand element by element, and work out their result in Python."""
-    table = global_decomposition_table
+    table: Any = global_decomposition_table
     for operation in {**table["pre_autograd"], **table["post_autograd"], **table["meta"]}:
         name, _, overload = operation.name().partition(".")
         if not (name.startswith("aten::") and name.endswith("_")) or name.endswith("__"):

@@ -50,7 +50,7 @@ class LBFGS(torch.optim.LBFGS):
         try:
             # What is computed on the host makes no tensor whose place a default device would say, and asking it takes
             # as long as computing: `torch.set_default_device`.
-            with torch._C.DisableTorchFunction():
+            with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
                 super().step(evaluated)  # type: ignore[no-untyped-call]
         finally:
             self._gradient = None

@@ -131,6 +131,20 @@ def test_not_loaded_to_the_device(source: str) -> None:
     assert [f for f in check(source.encode()) if f.code in {"XLA702", "XLA706"}] == []
 
 
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("torch.device('cuda' if torch.cuda.is_available() else 'cpu')", True),
+        ("'cuda:0'\nif not torch.cuda.is_available():\n    where = 'cpu'", True),
+        ("'cpu'", False),
+        ("torch.device('cpu')", False),
+    ],
+)
+def test_names_that_a_class_elsewhere_hands_to_torch_load(where: str, named: bool) -> None:
+    source = f"{HEAD}where = {where}\nx = get().load_from_checkpoint(p, map_location=where)\n"
+    assert any(code == "XLA702" for _, code in findings(source)) is named
+
+
 def test_a_location_for_somebody_else_is_reported() -> None:
     source = HEAD + "x = Model.load_from_checkpoint(p, map_location='cuda')\n"
     assert (4, "XLA702") in findings(source)
@@ -485,3 +499,52 @@ def test_a_dataset_that_asks_for_the_device_gets_it(load: str, becomes: str) -> 
         "        opt.step()\n"
     )
     assert f"self.x = {becomes}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        ("pickle.dump(model.state_dict(), open('m.pkl', 'wb'))", True),
+        ("pickle.dump({'model': model.state_dict(), 'epoch': 1}, f)", True),
+        ("data = pickle.dumps(opt.state_dict())", True),
+        ("joblib.dump(model, 'm.joblib')", True),
+        ("pickle.dump(model.cpu().state_dict(), f)", False),
+        ("pickle.dump({k: v.cpu() for k, v in model.state_dict().items()}, f)", False),
+        ("pickle.dump(history, f)", False),
+        ("pickle.dump(vocab, f)", False),
+    ],
+)
+def test_a_pickle_of_weights(line: str, is_named: bool) -> None:
+    source = (
+        "import joblib, pickle\n"
+        "import torch\n"
+        "def train(history, vocab, f):\n"
+        "    model = torch.nn.Linear(2, 2).cuda()\n"
+        "    opt = torch.optim.Adam(model.parameters())\n"
+        "    model(1).sum().backward()\n"
+        "    opt.step()\n"
+        f"    {line}\n"
+    )
+    assert ("XLA701" in {code for _, code in findings(migrated(source))}) is is_named
+
+
+@pytest.mark.parametrize(
+    ("entries", "stays"),
+    [
+        ('{"step": step, "shape": tuple(p.shape), "tensor": p.detach().cpu()}', True),
+        ('{"name": f"{step}", "values": p.tolist(), "kind": "full"}', True),
+        ('{"step": step, "model": model.state_dict(), "tensor": p.cpu()}', False),
+        ('{"step": step, "loss": p.mean().item()}', False),
+        ('{"p": p, "q": p.cpu()}', False),
+        ('{**state, "q": p.cpu()}', False),
+    ],
+)
+def test_what_is_taken_off_the_device_before_it_is_saved(entries: str, stays: bool) -> None:
+    after = migrated(
+        "import torch\n"
+        "def save(step, model, state):\n"
+        '    p = torch.ones(2, device="cuda")\n'
+        "    p.sum().backward()\n"
+        f'    torch.save({entries}, "p.pt")\n'
+    )
+    assert ("    torch.save(" in after) is stays

@@ -120,6 +120,10 @@ class Net(torch.nn.Module):
         ("t = cls(); print(type(t)); del t.a.b; t.load_state_dict(m.state_dict())", False),
         ("t = cls(); t.a.b = b; t.load_state_dict(m.state_dict())", True),
         ("t = Net(); t.a.cuda(); t.load_state_dict(m.state_dict())", True),
+        ("n = Net(); t = type(n)(); t.load_state_dict(m.state_dict())", False),
+        ("n = Net(); t = n.__class__(); t.load_state_dict(m.state_dict())", False),
+        ("n = Net(); t = type(n)().cuda(); t.load_state_dict(m.state_dict())", True),
+        ("t = type(m)(); t.load_state_dict(m.state_dict())", True),  # m may be anything
         ("t = cls(); move(t); t.a.load_state_dict(m.a.state_dict())", True),
     ],
 )

@@ -149,6 +149,7 @@ def test_texts_of_devices_are_named(body: str) -> None:
         'seen = {"cuda": 1}\n    seen["cuda"] += 1\n    print(seen["cuda"], seen[args.kind])',
         'seen = {}\n    seen["cuda"] = f\n    seen["xla"] = g\n    x = seen[device.type](x)',
         'if args.type() == "cuda": x = f(x)',
+        "if args.device is Device.GPU: x = f(x)",
         "x = getattr(model, args.kind)(x)",
         'def step_cuda(x): return x\n    def step_xla(x): return x\n    x = globals()[f"step_{device.type}"](x)',
         'n = getattr(model, f"self_{device.type}_time")',

@@ -6,9 +6,11 @@ import textwrap
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import migrate
 
 from ....each import each
+from ...helpers import migrated
 
 HEAD = """
 import torch
@@ -54,6 +56,7 @@ STAYS = {
     "refused_first_by_either": "if not graphs or not torch.cuda.is_available():\n    print('no')\nelse:\n    g = torch.cuda.CUDAGraph()",
     "chosen_last": "layer = nn.Linear(2, 2) if not torch.cuda.is_available() else te.Linear(2, 2)",
     "a_record_of_memory": "if not torch.cuda.is_available():\n    print('no')\nelse:\n    torch.cuda.memory._record_memory_history()",
+    "what_warns_of_waiting": "if torch.cuda.is_available():\n    mode = torch.cuda.get_sync_debug_mode()",
     "a_snapshot_of_memory": "if graphs and torch.cuda.is_available():\n    torch.cuda.memory._dump_snapshot('x')",
     "left_before_the_hardware": (
         "if not graphs or not torch.cuda.is_available():\n    return\n"
@@ -138,3 +141,49 @@ def {name}(device):
     after = migrate(source.encode()).data.decode()
     assert "if not xla.is_accelerator(device):" in after
     assert "xla.device_count()" in after
+
+
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [("_use_mxfp8", True), ("can_use_cuda_graphs", True), ("is_usable", False)],
+)
+def test_a_question_in_a_function_that_is_called_like_a_feature(name: str, stays: bool) -> None:
+    source = (
+        "import torch\n"
+        f"def {name}(x):\n"
+        '    if x.device.type != "cuda":\n'
+        "        return False\n"
+        "    return x.dtype == torch.bfloat16\n"
+    )
+    assert (migrated(source) == source) is stays
+
+
+KERNELS = """import torch
+import triton
+
+@triton.jit
+def _add(x, y):
+    pass
+
+def add(x, y):
+    _add[(1,)](x, y)
+"""
+
+
+def test_kernels_of_another_module_that_are_imported_where_they_are_used() -> None:
+    source = (
+        "import torch\n"
+        "def accumulate(total, g):\n"
+        "    if g.is_cuda and g.is_contiguous():\n"
+        "        from .kernels import add\n"
+        "        add(total, g)\n"
+        "    else:\n"
+        "        total.add_(g)\n"
+    )
+    files = {
+        "lib/__init__.py": b"",
+        "lib/kernels.py": KERNELS.encode(),
+        "lib/sum.py": source.encode(),
+    }
+    project = Project(Modules(files), "lib/sum.py")
+    assert migrate(source.encode(), path="lib/sum.py", project=project).data.decode() == source

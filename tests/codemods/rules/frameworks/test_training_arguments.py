@@ -232,3 +232,26 @@ def test_checkpointing_is_patched_once() -> None:
 def test_states_of_few_bits_are_given_up_when_that_is_asked_for(name: str, safety: str) -> None:
     (found,) = check(f"{HEAD}x = TrainingArguments('out', optim='{name}')\n".encode())
     assert found.safety == safety
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("a, b = HfArgumentParser((A, TrainingArguments)).parse_args_into_dataclasses()", True),
+        ("b = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]", True),
+        ("(b,) = HfArgumentParser(TrainingArguments).parse_json_file(path)", True),
+        ("print(HfArgumentParser(TrainingArguments).parse_args_into_dataclasses())", False),
+        ("parser = b = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()", False),
+    ],
+)
+def test_a_parser_without_a_name_gets_one(statement: str, named: bool) -> None:
+    text = f"from transformers import HfArgumentParser, TrainingArguments\n\n{statement}\n"
+    new = migrated(text)
+    if not named:
+        assert new == text
+        return
+    lines = new.splitlines()
+    assert lines[-2] == 'parser.set_defaults(optim="adamw_torch")'
+    assert lines[-3].startswith("parser = HfArgumentParser(")
+    assert "= parser.parse" in lines[-1]
+    assert [code for _, code in findings(new) if code == "XLA801"] == []

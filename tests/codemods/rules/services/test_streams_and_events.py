@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import check, migrate
 
 from ...helpers import migrated
 from ..lines import codes, line
@@ -167,7 +168,7 @@ def test_a_stream_that_nobody_uses_goes() -> None:
     assert "unused" not in migrated(source)
 
 
-MAKE = "import torch\ns = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
+MAKE = "import functools\nimport torch\ns = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,7 @@ MAKE = "import torch\ns = torch.cuda.Stream() if torch.cuda.is_available() else 
         ("if s is not None:\n    with torch.cuda.stream(s):\n        x = f(x)\n    torch.cuda.current_stream().wait_stream(s)\nelse:\n    x = f(x)", "x = f(x)"),
         ("if s is None:\n    x = f(x)\nelse:\n    with torch.cuda.stream(s):\n        x = f(x)\n    s.synchronize()", "x = f(x)"),
         ("if s:\n    with torch.cuda.stream(s):\n        x = x.to(d, non_blocking=True)\n    s.synchronize()\nelse:\n    x = x.to(d)", "x = x.to(d)"),
+        ("if s is not None:\n    c = functools.partial(torch.cuda.stream, stream=s)\nelse:\n    import contextlib\n    c = contextlib.nullcontext\nwith c():\n    x = f(x)", "import contextlib\nc = contextlib.nullcontext\nwith c():\n    x = f(x)"),
         ("if not s:\n    x = x.to(d)\nelse:\n    with torch.cuda.stream(s):\n        x = x.to(d, non_blocking=True)", "x = x.to(d)"),
         ("if s is not None:\n    with torch.cuda.stream(s):\n        y = f(x)\n    for t in y:\n        t.record_stream(torch.cuda.current_stream())\n    r = y\nelse:\n    r = f(x)", "r = f(x)"),
     ],
@@ -198,3 +200,36 @@ def test_two_ways_that_differ_are_a_persons(before: str) -> None:
     result = migrated(f"{MAKE}{before}\n")
     assert "torch.cuda.stream(s)" in result
     assert "XLA123" in codes(result)
+
+
+def test_what_is_left_imports_nothing() -> None:
+    left = "if s is not None:\n    x = f(x).to(d)\nc = functools.partial(torch.cuda.stream, s)\n"
+    assert "contextlib" not in migrated(MAKE + left)
+
+
+_HELPERS = b"""import torch
+@torch.compiler.disable
+def wait(this, other=None):
+    this.wait_stream(other)
+def keep(x, stream=None):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "goes"),
+    [
+        ("wait(torch.cuda.Stream())", False),
+        ("wait(other=None, this=torch.cuda.Stream())", False),
+        ("side = torch.cuda.Stream()\nwait(side, torch.cuda.current_stream())", False),
+        ("keep(x, torch.cuda.current_stream())", True),
+        ("side = torch.cuda.Stream()\nkeep(x, stream=side)", True),
+    ],
+)
+def test_a_function_of_another_module_that_needs_its_stream(body: str, goes: bool) -> None:
+    source = f"import torch\nfrom streams import keep, wait\nx = torch.ones(2).cuda()\n{body}\n"
+    files = {"train.py": source.encode(), "streams.py": _HELPERS}
+    result = migrate(
+        files["train.py"], path="train.py", project=Project(Modules(files), "train.py")
+    )
+    assert ("torch.cuda" not in result.data.decode()) is goes

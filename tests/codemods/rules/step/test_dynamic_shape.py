@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings
 
 GENERATE = """import torch
@@ -379,3 +381,48 @@ def test_what_grows_within_a_step_is_one_graph(
         "        optimizer.step()\n"
     )
     assert ("XLA504" in {code for _, code in findings(source)}) is found
+
+
+TRAINER = """
+from transformers import AutoTokenizer, Trainer, TrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained("x")
+data = data.map(lambda rows: tokenizer(rows["text"], truncation=True{}))
+Trainer(model, TrainingArguments("out", optim="sgd"), train_dataset=data{}).train()
+"""
+GIVEN = ", processing_class=tokenizer"
+
+
+@pytest.mark.parametrize(
+    ("padding", "given", "expected"),
+    [
+        ("", GIVEN, True),
+        (", padding=False", ", tokenizer=tokenizer, data_collator=None", True),
+        (', padding="max_length"', GIVEN, False),
+        (", padding=padding", GIVEN, False),
+        ("", "", False),
+        ("", f"{GIVEN}, data_collator=mine", False),
+    ],
+)
+def test_what_a_trainer_pads_by_itself(padding: str, given: str, expected: bool) -> None:
+    found = check(TRAINER.format(padding, given).encode())
+    told = [f for f in found if "the Trainer's default collator" in f.message]
+    assert bool(told) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", True),
+        (", packing=False", True),
+        (", packing=True", False),
+        (", pad_to_multiple_of=512", False),
+        (", **more", False),
+    ],
+)
+def test_what_trl_pads_always(given: str, expected: bool) -> None:
+    text = (
+        f'import trl\n\ntrl.SFTTrainer(model, trl.SFTConfig("out", optim="sgd"{given})).train()\n'
+    )
+    told = [f for f in check(text.encode()) if "as trl does" in f.message]
+    assert bool(told) is expected

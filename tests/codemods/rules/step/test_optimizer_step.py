@@ -521,3 +521,27 @@ def test_an_optimizer_of_ones_own_that_takes_losses(given: str, steps: bool) -> 
         f"    optimizer.step({given})\n"
     )
     assert ("xla.optimizer_step(optimizer" in after) is steps
+
+
+@pytest.mark.parametrize(
+    ("imported", "base"),
+    [
+        ("from accelerate.optimizer import AcceleratedOptimizer", "AcceleratedOptimizer"),
+        ("from lightning.pytorch.core.optimizer import LightningOptimizer", "LightningOptimizer"),
+        ("from torch.optim import Optimizer", "Optimizer"),
+    ],
+)
+def test_a_step_within_a_wrapper_of_another_package_is_part_of_one(
+    imported: str, base: str
+) -> None:
+    source = (
+        "import torch\n"
+        f"{imported}\n"
+        f"class Mine({base}):\n"
+        "    def step(self, closure=None):\n"
+        "        torch.cuda.synchronize()\n"
+        "        self.optimizer.step(closure=closure)\n"
+    )
+    after = migrated(source)
+    assert "self.optimizer.step(closure=closure)" in after
+    assert "mark_step" not in after

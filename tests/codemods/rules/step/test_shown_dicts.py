@@ -90,3 +90,29 @@ def test_what_is_put_into_a_dict_is_known(line: str) -> None:
 @each("line", ['print(rows["name"].item())', 'print(args.losses["ce"].item())'])
 def test_what_is_no_tensor_is_not_read(line: str) -> None:
     assert f"        {line}\n" in migrated(PUT.format(line=line))
+
+
+STEP = """import torch
+import torch.nn.functional as F
+import batches
+from torch.utils.data import DataLoader
+
+def step(model, optimizer, batch, device):
+    x, y = batch
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return {given}
+
+def train(model, optimizer, loader: DataLoader, device):
+    for batch in loader:
+        print(step(model, optimizer, batches.of(batch), device).item())
+"""
+
+
+@each("given, is_read", [("loss", True), ("batches.count()", False)])
+def test_a_step_gives_its_loss_whatever_it_is_given(given: str, is_read: bool) -> None:
+    source = STEP.format(given=given)
+    assert ("XLA503" in {code for _, code in findings(source)}) is is_read
+    assert ("print(step.item())" in migrated(source)) is is_read

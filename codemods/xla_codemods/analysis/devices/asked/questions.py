@@ -71,6 +71,8 @@ def questions(script: ParsedFile) -> Iterator[Question]:
     yield from (Question(found, "table") for found in lookups(script, tell))
     yield from (Question(found, "name") for found in made_names(script, tell))
     for node, scope in script.index.of(ast.Compare):
+        if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            continue  # of a member of an enumeration that the program keeps: it stays what it is
         parts = (node.left, *node.comparators)
         named = [e for part in parts for e in getattr(part, "elts", (part,))]
         if any(_is_called_cuda(n) for n in named) and any(tells(script, p, scope) for p in parts):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
+from ...frameworks.lightning_modules import is_lightnings
 from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword, unparsed
-from ..lightning import is_lightnings
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
@@ -41,7 +41,7 @@ LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
 _THEIRS = Outcome(obstacle="a framework calls this function, and marks its steps")
-_LIGHTNINGS = Outcome(obstacle="Lightning takes the step: hand `self.log` the tensor itself")
+_LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
 
 
 class Fetch(NamedTuple):

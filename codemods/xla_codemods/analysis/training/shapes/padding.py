@@ -24,9 +24,14 @@ _COLLATORS = frozenset(
         "data.data_collator.DataCollatorWithPadding",
     )
 )
+# Trainers that pad with what they are given to tokenize, where they are given no collator.
+_TRAINERS = frozenset({"transformers.Trainer", "transformers.trainer.Trainer"})
+# Arguments of trainers that pad always.
+_OF_TRL = frozenset(f"trl.{kind}Config" for kind in ("SFT", "DPO", "KTO", "Reward"))
 _DONE_ON_THE_HOST = frozenset({"batch_decode", "decode", "equal", "len"})
 _MESSAGE = "XLA compiles once for every length that batches are padded to"
 _MAXIMUM = 'pad to one length: `padding="max_length", max_length=...`'
+_MULTIPLE = "give `pad_to_multiple_of`, as long as samples are at most, or pack them"
 
 
 class Padding(NamedTuple):
@@ -38,12 +43,16 @@ class Padding(NamedTuple):
 
 
 def paddings(script: ParsedFile) -> Iterator[Padding]:
-    """Tokenizers and collators that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
-    if not script.source.mentions("tokeniz", "collat"):
+    """Tokenizers, collators and trainers that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
+    if not script.source.mentions("tokeniz", "collat", "trl"):
         return
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _COLLATORS:
             yield from _of_collator(call)
+        elif script.dotted(call.func, scope) in _TRAINERS:
+            yield from _of_trainer(script, call)
+        elif script.dotted(call.func, scope) in _OF_TRL:
+            yield from _of_trl(call)
         elif _is_tokenizer(script, call.func, scope) and not _stays_on_the_host(script, call):
             yield from _of_tokenizer(call)
     for function in collating(script):
@@ -57,6 +66,32 @@ def _of_collator(call: ast.Call) -> Iterator[Padding]:
     if _is_longest(padding) or padding is None:
         if fixed is None or _is_none(fixed):
             yield Padding(call, f"{_MESSAGE}: {_MAXIMUM}")
+
+
+def _of_trainer(script: ParsedFile, call: ast.Call) -> Iterator[Padding]:
+    """`Trainer(..., processing_class=tokenizer)`, whose samples this file has tokenized, each as long as it is."""
+    given = keyword(call, "processing_class") or keyword(call, "tokenizer")
+    collator = keyword(call, "data_collator") or next(iter(call.args[2:3]), None)
+    if given is None or not (collator is None or _is_none(collator)):
+        return
+    tokenized = [
+        c for c, scope in script.index.of(ast.Call) if _is_tokenizer(script, c.func, scope)
+    ]
+    if tokenized and not any(_may_pad(keyword(one, "padding")) for one in tokenized):
+        yield Padding(given, f"{_MESSAGE}, as the Trainer's default collator does: {_MAXIMUM}")
+
+
+def _may_pad(padding: ast.expr | None) -> bool:
+    return not (padding is None or (isinstance(padding, ast.Constant) and padding.value is False))
+
+
+def _of_trl(call: ast.Call) -> Iterator[Padding]:
+    packing, multiple = keyword(call, "packing"), keyword(call, "pad_to_multiple_of")
+    packs = packing is not None and not (isinstance(packing, ast.Constant) and not packing.value)
+    if packs or not (multiple is None or _is_none(multiple)):
+        return
+    if all(k.arg for k in call.keywords):
+        yield Padding(call, f"{_MESSAGE}, as trl does: {_MULTIPLE}")
 
 
 def _of_tokenizer(call: ast.Call) -> Iterator[Padding]:

@@ -30,7 +30,7 @@ from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
-from .losses import is_called_a_loss
+from .losses import is_called_a_loss, is_one_of_losses
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -103,6 +103,8 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             )
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
             return script.function(node) in called_in_steps(script)
+        case ast.Call():
+            return not value.kinds & _OTHERS and _gives_its_loss(script, node)
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:
                 return False
@@ -110,7 +112,9 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
             if _is_backwarded(script, node) or (named and given):
                 return True
-            return not value.kinds and _is_put(script, node)
+            return is_one_of_losses(script, node) or (not value.kinds and _is_put(script, node))
+        case ast.Subscript():
+            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
 
 
@@ -122,6 +126,18 @@ def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
     return bool(reaching) and all(
         b.how == "assign" and not b.path and b.value is not None and may_be_read(script, b.value)
         for b in reaching
+    )
+
+
+def _gives_its_loss(script: Script, call: ast.Call) -> bool:
+    """True if `call` is of a function of this file that gives back what it has called `backward` on."""
+    method = script.local_method(call.func, script.index.scope(call))
+    function = method or script.value(call.func).definition
+    if not isinstance(function, ast.FunctionDef) or function.body[0] not in script.parents:
+        return False
+    given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
+    return bool(given) and all(
+        isinstance(value, ast.Name) and _is_backwarded(script, value) for value in given
     )
 
 

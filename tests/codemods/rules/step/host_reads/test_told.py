@@ -166,6 +166,30 @@ def test_a_logger_that_derives_of_a_list_is_looked_at_without_its_methods() -> N
     assert "xla.later" not in _migrated("from logs import Log", "log = Log('a')", TOLD, more=more)
 
 
+LOGGED = """
+from accelerate import Accelerator
+
+accelerator = Accelerator(log_with="all")
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for step, x in enumerate(loader):
+    loss = model(x).mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.log({"loss": loss.item()}, step=step)
+    if step > 4:
+        break
+accelerator.end_training()
+"""
+
+
+def test_accelerates_trackers_are_patched_to_wait() -> None:
+    new = migrate(LOGGED.encode()).data.decode()
+    told = 'accelerator.log({"loss": loss.item()}, step=step), to=accelerator)'
+    assert f"xla.later(lambda loss=loss, step=step: {told}" in new
+    assert "xla.patch_accelerate()" in new
+
+
 CALLBACKS = """
 class Callback:
     def on_step(self, step, loss):

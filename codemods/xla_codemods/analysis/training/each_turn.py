@@ -1,0 +1,41 @@
+"""Conditions that count turns, and by default hold in each: `if step % log_interval == 0`, of `log_interval = 1`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+
+def besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
+    """What `test` asks for with `and`, without what holds in each turn."""
+    asked = [test]
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        asked = test.values
+    return [part for part in asked if not _holds_in_each_turn(script, part)]
+
+
+def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(
+            left=ast.BinOp(op=ast.Mod(), right=every),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            return _is_one(script, every)
+    return False
+
+
+def _is_one(script: Script, node: ast.expr) -> bool:
+    """True for 1, and for a name that is bound to it once."""
+    match node:
+        case ast.Constant(value=value):
+            return value == 1
+        case ast.Name(id=name):
+            found = script.index.scope(node).find(name)
+            bound = found[1] if found is not None else ()
+            given = bound[0].value if len(bound) == 1 and bound[0].how == "assign" else None
+            return isinstance(given, ast.Constant) and given.value == 1
+    return False
