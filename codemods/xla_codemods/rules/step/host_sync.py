@@ -232,6 +232,10 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    if obstacle.endswith("is opened in every step"):
+        return "open the file once, before the loop"
+    if obstacle.endswith("would read the tensor itself"):
+        return "hand it the tensor (`update(loss=loss)`), and it is read there"
     if _is_logged_by_lightning(script, node):
         return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 # Methods whose results live on the host.
-_LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})
+_LEAVES = frozenset({"cpu", "item", "numpy", "tolist"})
 
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
@@ -81,11 +81,15 @@ def _are_losses(script: Script, node: ast.Name) -> bool:
     if "loss" not in node.id.lower() or script.value(node).has(ARRAY):
         return False
     values = [binding.value for binding in script.reaching(node) if binding.value is not None]
-    return not any(
-        isinstance(part, ast.Attribute) and part.attr in _LEAVES
-        for value in values
-        for part in walk(value)
-    )
+    return not any(_leaves(part) for value in values for part in walk(value))
+
+
+def _leaves(node: ast.AST) -> bool:
+    """`loss.item()`, `loss.to("cpu")`; not `criterion(model(x.to(device)))`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="to")):
+            return any(isinstance(n, ast.Constant) and n.value == "cpu" for n in walk(node))
+    return isinstance(node, ast.Attribute) and node.attr in _LEAVES
 
 
 def _is_of_calls(value: ast.expr | None) -> bool:
