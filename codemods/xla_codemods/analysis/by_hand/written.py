@@ -11,6 +11,7 @@ from ..nodes import walk
 from ..scopes import STAR_EXPORTS
 
 if TYPE_CHECKING:
+    from ..scopes import Scope
     from ...finding import Finding
     from ..script import Script
 
@@ -73,7 +74,9 @@ def _undecided(script: Script) -> list[ast.Attribute | ast.Name]:
         return []
     homes = _imports(walk(script.tree))
     found: dict[str, ast.Attribute | ast.Name] = {}
-    for node, scope in (*script.index.of(ast.Attribute), *script.index.of(ast.Name)):
+    names: list[tuple[ast.Attribute | ast.Name, Scope]]
+    names = [*script.index.of(ast.Attribute), *script.index.of(ast.Name)]
+    for node, scope in names:
         if _dotted(node, homes) in _NAMES and script.dotted(node, scope) is None:
             found.setdefault(_root(node), node)
     return list(found.values())
