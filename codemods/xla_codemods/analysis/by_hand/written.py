@@ -11,8 +11,8 @@ from ..nodes import walk
 from ..scopes import STAR_EXPORTS
 
 if TYPE_CHECKING:
-    from ..scopes import Scope
     from ...finding import Finding
+    from ..scopes import Scope
     from ..script import Script
 
 # What computes, moves, steps, waits, launches, shards or saves on XLA devices. Metrics, profilers, seeds and versions are
