@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ARRAY, TENSOR, UNKNOWN
-from ...nodes import walk
+from ...nodes import children
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Methods whose results live on the host.
 _LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})
+_COLLECTING = frozenset({"dict", "list", "map", "sorted", "tuple"})
 
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
@@ -84,8 +86,17 @@ def _are_losses(script: Script, node: ast.Name) -> bool:
     return not any(
         isinstance(part, ast.Attribute) and part.attr in _LEAVES
         for value in values
-        for part in walk(value)
+        for part in _but_what_it_is_given(value)
     )
+
+
+def _but_what_it_is_given(value: ast.AST) -> Iterator[ast.AST]:
+    """All of `value` but for what calls are given: of `criterion(model(x.to(device)), y)` nothing went anywhere."""
+    yield value
+    is_given = isinstance(value, ast.Call) and getattr(value.func, "id", "") not in _COLLECTING
+    below = (value.func,) if isinstance(value, ast.Call) and is_given else children(value)
+    for part in below:
+        yield from _but_what_it_is_given(part)
 
 
 def _is_of_calls(value: ast.expr | None) -> bool:
