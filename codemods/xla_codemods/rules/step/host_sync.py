@@ -220,9 +220,10 @@ def host_sync(script: Script) -> Iterator[Finding]:
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
-        message = (
-            f"{said} in every step, and the host waits{reason}: {_advice(script, node, obstacle)}"
-        )
+        advice = _advice(script, node, obstacle)
+        if said.startswith("`error_if_nonfinite`"):
+            advice = "give `error_if_nonfinite=False`, and look at the norm every n-th step"
+        message = f"{said} in every step, and the host waits{reason}: {advice}"
         yield RULE.finding(script, node, message, *edits)
 
 
@@ -231,6 +232,10 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    if obstacle.endswith("is opened in every step"):
+        return "open the file once, before the loop"
+    if obstacle.endswith("would read the tensor itself"):
+        return "hand it the tensor (`update(loss=loss)`), and it is read there"
     if _is_logged_by_lightning(script, node):
         return "hand `self.log` the tensor itself"
     if obstacle and _is_for_numpy(script, node):

@@ -168,6 +168,8 @@ class _Later:
             self.bound[func.id] = func.id
 
     def _visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.NamedExpr):
+            raise Blocked("it is given a name in the middle of a statement")
         if isinstance(node, (*_NOT_MOVED, ast.Lambda, ast.comprehension)):
             raise Blocked("it stands in a comprehension or lambda")
         if isinstance(node, _COMPREHENSIONS) and self._is_later(node):
@@ -203,6 +205,8 @@ class _Later:
                     self.is_conditional = before or depends(node, child)
                     self._visit(child)
             self.is_conditional = before
+        elif isinstance(node, ast.Attribute) and node.attr == "data" and self._is_later(node):
+            self._visit(node.value)
         elif self._is_later(node):  # computed now, it would read now
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         elif isinstance(node, ast.expr) and is_device_tensor(self.script, node):

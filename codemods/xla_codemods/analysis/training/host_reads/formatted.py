@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...nodes import walk
 from ..tensors.device_tensors import losses
 from ..tensors.running_sums import part
+from .told.elsewhere import class_elsewhere, method_of
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -87,11 +88,27 @@ def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     match parent:
         case ast.Compare() | ast.If() | ast.While() | ast.BoolOp() | ast.IfExp() | ast.Assert():
             return "the script decides on it"
+        case ast.Call(func=func) if _is_opened_each_time(script, func):
+            return f"`{ast.unparse(func.value)}` is opened in every step"  # type: ignore[attr-defined]
+        case ast.Call(func=ast.Attribute() as func) if reads_tensors(script, func):
+            return f"`{ast.unparse(func)}` asks what it is, and would read the tensor itself"
         case ast.Call(func=func):
             return f"what `{ast.unparse(func)}` does with it is not known"
         case ast.FormattedValue() | ast.JoinedStr():
             return "the text that it is put into is kept"
     return f"it is used in `{ast.unparse(statement).partition(chr(10))[0][:60]}`"
+
+
+def _is_opened_each_time(script: Script, func: ast.expr) -> bool:
+    """`f.write`, in `with open(path, "a") as f:` of the loop."""
+    match func:
+        case ast.Attribute(attr="write" | "writelines", value=ast.Name() as file):
+            loop = script.training.loop_of(file)
+            return loop is not None and any(
+                b.how == "with" and loop.node in script.ancestors(b.node)
+                for b in script.reaching(file)
+            )
+    return False
 
 
 def _decided(statement: ast.If | ast.While | ast.Assert) -> str:
@@ -120,6 +137,14 @@ def _steps(node: ast.AST) -> bool:
         "step",
         "zero_grad",
     }
+
+
+def reads_tensors(script: Script, func: ast.Attribute) -> bool:
+    """True for a method of another module's class that does `if isinstance(v, torch.Tensor): v = v.item()`."""
+    found = class_elsewhere(script, made_by(script, func.value))
+    method = method_of(found[1], func.attr) if found is not None else None
+    text = ast.unparse(method) if method is not None else ""
+    return ".item()" in text and ("isinstance(" in text or "is_tensor(" in text)
 
 
 def is_text(node: ast.expr) -> bool:

@@ -306,9 +306,15 @@ def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.A
 
 def _chain(node: ast.expr) -> Iterator[ast.expr]:
     """`pred.cpu().numpy().tolist()`, `pred.cpu().numpy()` and `pred.cpu()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        yield node
-        node = node.func.value
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner)):
+                yield node
+            case ast.Attribute(attr="data", value=owner):
+                pass
+            case _:
+                return
+        node = owner
 
 
 def _place(node: ast.expr) -> tuple[int, int]:

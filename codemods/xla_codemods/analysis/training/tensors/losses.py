@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ARRAY, TENSOR, UNKNOWN
-from ...nodes import children
+from ...nodes import walk
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 # Methods whose results live on the host.
-_LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})
-_COLLECTING = frozenset({"dict", "list", "map", "sorted", "tuple"})
+_LEAVES = frozenset({"cpu", "item", "numpy", "tolist"})
 
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
@@ -83,20 +81,15 @@ def _are_losses(script: Script, node: ast.Name) -> bool:
     if "loss" not in node.id.lower() or script.value(node).has(ARRAY):
         return False
     values = [binding.value for binding in script.reaching(node) if binding.value is not None]
-    return not any(
-        isinstance(part, ast.Attribute) and part.attr in _LEAVES
-        for value in values
-        for part in _but_what_it_is_given(value)
-    )
+    return not any(_leaves(part) for value in values for part in walk(value))
 
 
-def _but_what_it_is_given(value: ast.AST) -> Iterator[ast.AST]:
-    """All of `value` but for what calls are given: of `criterion(model(x.to(device)), y)` nothing went anywhere."""
-    yield value
-    is_given = isinstance(value, ast.Call) and getattr(value.func, "id", "") not in _COLLECTING
-    below = (value.func,) if isinstance(value, ast.Call) and is_given else children(value)
-    for part in below:
-        yield from _but_what_it_is_given(part)
+def _leaves(node: ast.AST) -> bool:
+    """`loss.item()`, `loss.to("cpu")`; not `criterion(model(x.to(device)))`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="to")):
+            return any(isinstance(n, ast.Constant) and n.value == "cpu" for n in walk(node))
+    return isinstance(node, ast.Attribute) and node.attr in _LEAVES
 
 
 def _is_of_calls(value: ast.expr | None) -> bool:

@@ -37,6 +37,7 @@ from .scripts import BOTH, SCRIPT, after_migration, migrated_lines
         ("bar.set_postfix({'loss': loss.item()})", "loss=loss"),
         ("bar.set_description(f'{loss.item():.4f}')", "loss=loss"),
         ("tqdm.write(f'{loss.item():.4f}')", "loss=loss"),
+        ("print(f'{loss.cpu().data.numpy():.4f}')", "loss=loss"),
         ("tqdm.write(f'{loss.item():.4f}', file=sys.stderr)", "loss=loss"),
         ("sys.stdout.write('\\r[%d] loss %f' % (step, loss.item()))", BOTH),
         ("sys.stderr.write('loss {:.3f}'.format(loss.item()))", "loss=loss"),

@@ -115,3 +115,18 @@ def test_what_a_step_hands_over_is_read_later(check: str) -> None:
 )
 def test_what_is_asked_for_or_kept_by_others_stays(change: dict[str, str]) -> None:
     assert "v = v.item()" in _migrated(**change)
+
+
+def test_a_number_that_it_would_read_itself() -> None:
+    line = "metric_logger.update(loss=loss.item())"
+    train = TRAIN.format(meter="utils.Smoothed(1)").replace(
+        "metric_logger.update(loss=loss, lr=0.1)", line
+    )
+    utils = UTILS.replace("{made}", "defaultdict(Smoothed)").replace("{check}", "pass")
+    files = {"train.py": train.encode(), "utils.py": utils.encode()}
+    done = migrate(files["train.py"], Options(), "train.py", Project(Modules(files), "train.py"))
+    assert line in done.data.decode()
+    said = [finding.message for finding in done.left if finding.code == "XLA503"]
+    assert [text.rpartition(": ")[2] for text in said] == [
+        "hand it the tensor (`update(loss=loss)`), and it is read there"
+    ]
