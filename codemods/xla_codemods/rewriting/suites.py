@@ -40,22 +40,9 @@ def with_leading(body: list[Node], old: Node) -> list[Node]:
     if body[0] is old:
         return body
     leading = getattr(old, "leading_lines", ())
-    if isinstance(old, (cst.ClassDef, cst.FunctionDef)) and any(s is old for s in body[1:]):
-        above = [line for line in leading if line.comment is None]
-        rest = [_apart(s) if s is old else s for s in body[1:]]
-        return [body[0].with_changes(leading_lines=above), *rest]
     lines = [*leading, *getattr(body[0], "leading_lines", ())]
     rest = [s.with_changes(leading_lines=()) if s is old else s for s in body[1:]]
     return [body[0].with_changes(leading_lines=lines), *rest]
-
-
-def _apart(definition: Node) -> Node:
-    """A class or function with blank lines before it: two, as where it stood at the beginning of what is rewritten."""
-    leading = definition.leading_lines  # type: ignore[attr-defined]
-    if leading and leading[0].comment is None:
-        return definition
-    blank = cst.EmptyLine(indent=False)
-    return definition.with_changes(leading_lines=[blank, blank, *leading])
 
 
 def with_trailing(body: list[Node], line: cst.SimpleStatementLine) -> list[Node]:

@@ -109,9 +109,3 @@ def test_a_block_that_comes_in_is_one_deeper(unit: str) -> None:
     assert inside[depth] in " \t"
     assert len(inside) - len(inside.lstrip()) - depth == (1 if unit == "\t" else 4)
     compile("\n".join(after), "after", "exec")
-
-
-def test_a_line_before_a_class_leaves_it_its_blank_lines() -> None:
-    before = "from pytorch_lightning import Trainer\n\n\nclass Mine(Trainer):\n    pass\n"
-    after = migrated(before)
-    assert "\n\n\nxla.patch_lightning()\n\n\nclass Mine(Trainer):\n" in after
