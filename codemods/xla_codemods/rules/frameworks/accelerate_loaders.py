@@ -62,6 +62,8 @@ Before a class of one's own it is called where another module makes its objects:
 +from xla_migrate import runtime as xla
 
 +xla.patch_accelerate()
++
++
  class MyTrainer(Trainer):
      def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
          return model(**inputs).loss

@@ -33,6 +33,8 @@ Before a class of one's own that derives from one of them it is called for all o
 +from xla_migrate import runtime as xla
 
 +xla.patch_lightning()
++
++
  class CommandLine(LightningCLI):
      def add_arguments_to_parser(self, parser):
          parser.link_arguments("data.size", "model.size")
