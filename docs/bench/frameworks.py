@@ -28,6 +28,9 @@ PACKAGES = (
     "timm",
     "peft",
     "diffusers",
+    "torchmetrics",
+    "pytorch-ignite",
+    "fastai",
 )
 LLAMA = """
 import torch, torch_xla
@@ -298,6 +301,75 @@ model(torch.randn(2, 3, 32, 32).to("xla")).sum().backward()
 torch_xla.sync()
 print("trains")
 """
+IGNITE = """
+import torch
+from ignite.engine import Engine, Events, create_supervised_trainer
+from ignite.handlers import Checkpoint, DiskSaver
+from ignite.metrics import Accuracy
+from xla_migrate import runtime as xla
+{}
+model = torch.nn.Linear(4, 2).to("xla")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+trainer = create_supervised_trainer(model, optimizer, torch.nn.CrossEntropyLoss(), device="xla"{})
+Accuracy(device="xla", output_transform=lambda loss: (torch.tensor([0]), torch.tensor([0]))).attach(trainer, "accuracy")
+trainer.add_event_handler(Events.COMPLETED, Checkpoint({{"model": model}}, DiskSaver(".", require_empty=False)))
+trainer.run([(torch.ones(2, 4), torch.tensor([0, 1]))] * 3, max_epochs=1)
+print("trains on", model.weight.device)
+"""
+METRIC = """
+import torch, torchmetrics
+import torch_xla.debug.metrics as met
+metric = torchmetrics.Accuracy(task="binary"{}).to("xla")
+for _ in range(3):
+    metric.update(torch.tensor([0.1, 0.8, 0.3]).to("xla"), torch.tensor([0, 1, 1]).to("xla"))
+reads = met.metric_data("TransferFromDeviceTime")
+print(reads[0] if reads else 0, "reads in 3 updates, on the CPU:", *(n for n in met.counter_names() if "aten::" in n))
+"""
+EVALUATED = """
+import torch, lightning
+import torch_xla.debug.metrics as met
+from lightning.fabric.accelerators import XLAAccelerator
+from xla_migrate import runtime as xla
+XLAAccelerator.is_available = staticmethod(lambda: True)
+XLAAccelerator.auto_device_count = staticmethod(lambda: 1)
+{}
+class Fits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+    def validation_step(self, batch, index):
+        self.log("loss", self.layer(batch).sum())
+trainer = lightning.Trainer(accelerator="tpu", devices=1, logger=False, enable_checkpointing=False,
+                            enable_progress_bar=False, enable_model_summary=False)
+trainer.validate(Fits(), torch.utils.data.DataLoader(torch.ones(24, 1), batch_size=2), verbose=False)
+print("evaluates 12 batches in", met.metric_data("ExecuteTime")[0], "launches")
+"""
+GENERATED = """
+import torch_xla.debug.metrics as met
+model = LlamaForCausalLM(config).to("xla").eval()
+x = torch.ones(2, 4, dtype=torch.long).to("xla")
+counts = []
+for _ in range(2):
+    met.clear_all()
+    model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=6, do_sample=False, pad_token_id=0).cpu()
+    counts.append((met.metric_data("CompileTime") or [0])[0])
+print("6 tokens compile", counts[0], "graphs, the second time", counts[1])
+"""
+FASTAI = """
+import torch
+from fastai.learner import Learner
+from fastai.data.core import DataLoaders
+import fastai.callback.fp16
+data = torch.utils.data.TensorDataset(torch.randn(8, 4), torch.randint(0, 2, (8,)))
+model = torch.nn.Linear(4, 2)
+seen = set()
+model.register_forward_hook(lambda m, i, o: seen.add(str(o.dtype)))
+learn = Learner(DataLoaders.from_dsets(data, data, bs=4, device=torch.device("xla")), model.to("xla"),
+                loss_func=torch.nn.CrossEntropyLoss()).to_fp16()
+with learn.no_bar(), learn.no_logging():
+    learn.fit(1)
+print("trains on", model.weight.device, "in", *seen)
+"""
 XLA_FSDP = "fsdp_config={'xla': True, 'xla_fsdp_v2': True}, optim='adamw_torch', "
 
 # What is shown, the finding that is about it, the code, and how many devices.
@@ -456,6 +528,35 @@ CASES = [
         LLAMA + CHECKPOINTED + TRAINER.format("gradient_checkpointing=True, optim='adamw_torch', "),
         1,
     ),
+    ("Lightning: an evaluation, one device", "XLA815", EVALUATED.replace("{}", ""), 1),
+    (
+        "the same after `xla.patch_lightning()` (an evaluation)",
+        "",
+        EVALUATED.replace("{}", "xla.patch_lightning()"),
+        1,
+    ),
+    ("transformers: `generate`", "", LLAMA + GENERATED, 1),
+    ("torchmetrics: `Accuracy(task='binary')`", "XLA819", METRIC.format(""), 1),
+    (
+        "torchmetrics: `Accuracy(task='binary', validate_args=False)`",
+        "",
+        METRIC.format(", validate_args=False"),
+        1,
+    ),
+    ("ignite: a metric and `Checkpoint`", "XLA818", IGNITE.format("", ""), 1),
+    (
+        "the same after `xla.patch_ignite()`",
+        "",
+        IGNITE.format("xla.patch_ignite()", ""),
+        1,
+    ),
+    (
+        'the same with `amp_mode="amp"` (ignite)',
+        "XLA818",
+        IGNITE.format("xla.patch_ignite()", ', amp_mode="amp"'),
+        1,
+    ),
+    ("fastai: a Learner, `to_fp16()`", "", FASTAI, 1),
     ("timm: a ResNet", "", TIMM, 1),
     (
         "peft: LoRA trained, `save_pretrained`",
@@ -629,7 +730,10 @@ def outcome(code: str, devices: int) -> str:
 
 def versions() -> str:
     """Of the packages that are installed."""
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    installed = importlib.metadata.distributions()
+    found = {d.metadata["Name"].replace("_", "-"): d.version for d in installed}
+    named = ((name, found.get(name.replace("_", "-"))) for name in PACKAGES)
+    return ", ".join(f"{name} {version}" for name, version in named if version)
 
 
 def main() -> None:

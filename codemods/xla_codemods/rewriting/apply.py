@@ -159,7 +159,8 @@ class Transformer(cst.CSTTransformer):
                 body = with_leading(self._parsed(edit.text, edit.holes), updated)
         for edit in edits:
             if isinstance(edit, InsertBefore):
-                body = with_leading([*self._parsed(edit.text), *body], updated)
+                at_the_top = getattr(edit.node, "col_offset", 0) == 0
+                body = with_leading([*self._parsed(edit.text), *body], updated, at_the_top)
             elif isinstance(edit, InsertAfter):
                 body += self._parsed(edit.text)
         return cst.FlattenSentinel(body) if len(body) != 1 else body[0]

@@ -33,7 +33,7 @@ def unwrapped(node: cst.With, branch: str) -> list[Node]:
     return with_leading(body, node)
 
 
-def with_leading(body: list[Node], old: Node) -> list[Node]:
+def with_leading(body: list[Node], old: Node, at_the_top: bool = True) -> list[Node]:
     """`body` whose first statement begins with the comments and blank lines of `old`."""
     if not body:
         return [nothing(getattr(old, "leading_lines", ()))]
@@ -42,7 +42,7 @@ def with_leading(body: list[Node], old: Node) -> list[Node]:
     leading = getattr(old, "leading_lines", ())
     if isinstance(old, (cst.ClassDef, cst.FunctionDef)) and any(s is old for s in body[1:]):
         above = [line for line in leading if line.comment is None]
-        rest = [_apart(s) if s is old else s for s in body[1:]]
+        rest = [_apart(s) if s is old and at_the_top else s for s in body[1:]]
         return [body[0].with_changes(leading_lines=above), *rest]
     lines = [*leading, *getattr(body[0], "leading_lines", ())]
     rest = [s.with_changes(leading_lines=()) if s is old else s for s in body[1:]]

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from ._backend import backend
 
 # Parameters that a DistributedDataParallel looks after, and itself.
 _looked_after: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+# Modules that look after their own parameters, whichever these are by then: a weak reference to a parameter of its own
+# would keep torch from giving it memory, as `to_empty` does behind `fully_shard`.
+_sharded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 # Parameters whose gradient has been averaged -> that gradient, until a backward adds to it.
 _averaged: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
 _watched: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
@@ -31,6 +35,11 @@ def look_after(parameters: Iterable[torch.Tensor], owner: Any) -> None:
         _looked_after[parameter] = weakref.ref(owner)
 
 
+def leave_to(module: nn.Module) -> None:
+    """Leave the gradients of a module to itself: each replica has another part of them."""
+    _sharded.add(module)
+
+
 def to_average(optimizer: Any) -> list[torch.Tensor]:
     """The parameters of ``optimizer`` whose gradients are this replica's own.
 
@@ -40,7 +49,8 @@ def to_average(optimizer: Any) -> list[torch.Tensor]:
     """
     check_complete(optimizer)
     parameters = list(_parameters(optimizer))
-    if any(p in _looked_after for p in parameters):
+    of_parts = {id(p) for module in _sharded for p in module.parameters()}
+    if any(p in _looked_after or id(p) in of_parts for p in parameters):
         return []
     free = [p for p in parameters if p.requires_grad and p.grad is not None]
     return free if not all(map(_is_averaged, free)) else []
@@ -54,7 +64,7 @@ def check_complete(optimizer: Any) -> None:
 
 def wrapper_exists() -> bool:
     """True if some model of this program is wrapped: then, as on CUDA, nothing else is averaged unasked."""
-    return len(_looked_after) > 0
+    return len(_looked_after) + len(_sharded) > 0
 
 
 def _parameters(optimizer: Any) -> Iterator[torch.Tensor]:

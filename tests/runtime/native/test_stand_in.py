@@ -213,6 +213,63 @@ def test_what_a_script_asks_of_the_device(where: Environment, name: str, tmp_pat
     assert torch.load(saved)["model"]["weight"].device.type == "cpu", "without the stand-in"
 
 
+TORCHS_OWN = """
+import os
+import torch
+from torch import nn
+
+name = os.environ["STANDIN_NAME"]
+device = torch.device(name, torch.accelerator.current_device_index())
+assert torch.accelerator.current_accelerator().type == name
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, foreach=True)
+scaler = torch.amp.GradScaler(name)
+for _ in range(3):
+    optimizer.zero_grad()
+    with torch.autocast(name, dtype=torch.float16):
+        loss = model(torch.ones(3, 4, device=device)).float().square().mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+assert loss.item() < 0.1 and scaler.get_scale() == 65536
+
+stream, before = torch.Stream(device), torch.accelerator.current_stream()
+start, end = (torch.Event(device, enable_timing=True) for _ in range(2))
+start.record()
+with stream:
+    assert torch.accelerator.current_stream() == stream != before
+    x = model(torch.ones(1, 4, device=device))
+    x.record_stream(stream)
+assert torch.accelerator.current_stream() == before
+before.wait_stream(stream)
+end.record()
+end.synchronize()
+assert start.elapsed_time(end) > 0 and stream.query() and end.query()
+
+storage = x.detach().untyped_storage()
+size = storage.size()
+storage.resize_(0)
+assert storage.device.type == name
+storage.resize_(size)
+host = torch.ones(2).pin_memory()
+assert host.is_pinned() and host.to(device, non_blocking=True).tolist() == [1.0, 1.0]
+assert torch.accelerator.memory_allocated(device) > 0
+torch.accelerator.empty_cache()
+torch.accelerator.synchronize()
+assert torch.compile(model, backend=name)(torch.ones(2, 4, device=device)).shape == (2, 2)
+print("all of it")
+"""
+
+
+@both
+def test_what_torch_itself_offers_is_there(where: Environment, name: str) -> None:
+    """So that what scripts use of it is tried on a device that is as complete as torch_tpu's."""
+    assert run(where, name, TORCHS_OWN).strip() == "all of it"
+
+
 WITHOUT_FIGURES = """
 import logging, warnings
 from xla_migrate import runtime as xla

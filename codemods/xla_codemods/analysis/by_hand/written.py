@@ -12,6 +12,7 @@ from ..scopes import STAR_EXPORTS
 
 if TYPE_CHECKING:
     from ...finding import Finding
+    from ..scopes import Scope
     from ..script import Script
 
 # What computes, moves, steps, waits, launches, shards or saves on XLA devices. Metrics, profilers, seeds and versions are
@@ -73,7 +74,9 @@ def _undecided(script: Script) -> list[ast.Attribute | ast.Name]:
         return []
     homes = _imports(walk(script.tree))
     found: dict[str, ast.Attribute | ast.Name] = {}
-    for node, scope in (*script.index.of(ast.Attribute), *script.index.of(ast.Name)):
+    names: list[tuple[ast.Attribute | ast.Name, Scope]]
+    names = [*script.index.of(ast.Attribute), *script.index.of(ast.Name)]
+    for node, scope in names:
         if _dotted(node, homes) in _NAMES and script.dotted(node, scope) is None:
             found.setdefault(_root(node), node)
     return list(found.values())

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
     from .callees import View
 
-_Given = tuple[ast.expr, Scope]
+Given = tuple[ast.expr, Scope]  # what is put somewhere, and where that is written
 
 
-def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[_Given]:
+def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[Given]:
     """What an owner of the same name is given for the same attribute or entry, in the module of `view`."""
     wanted = _place(node)
     if wanted is None:
@@ -28,10 +28,10 @@ def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[_Gi
         yield from _options(node.attr, view)
 
 
-_known: WeakKeyDictionary[Index, dict[tuple[str, str], list[_Given]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Index, dict[tuple[str, str], list[Given]]] = WeakKeyDictionary()
 
 
-def _assignments(view: View) -> dict[tuple[str, str], list[_Given]]:
+def _assignments(view: View) -> dict[tuple[str, str], list[Given]]:
     """Owner and name -> what the module assigns there."""
     found = _known.get(view.indexed)
     if found is None:
@@ -55,7 +55,7 @@ def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     return None
 
 
-def _options(name: str, view: View) -> Iterator[_Given]:
+def _options(name: str, view: View) -> Iterator[Given]:
     """The default of an option of the command line that is a number: `add_argument("--device", type=int, default=0)`."""
     for call, scope in view.indexed.calls_of("add_argument"):
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
@@ -82,11 +82,11 @@ def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
     )
 
 
-def entries(node: ast.Attribute | ast.Subscript, scope: Scope, view: View) -> Iterator[_Given]:
+def entries(node: ast.Attribute | ast.Subscript, scope: Scope, view: View) -> Iterator[Given]:
     """What a dict, or a namespace that is made of named values, has for the entry or attribute `node`."""
     place = _place(node)
     found = scope.find(node.value.id) if isinstance(node.value, ast.Name) else None
-    made: list[_Given] = []
+    made: list[Given] = []
     if isinstance(node.value, (ast.Dict, ast.Call)):
         made = [(node.value, scope)]
     elif found is not None:

@@ -1,22 +1,22 @@
 """torchmetrics looks at the values that it is given, which reads from the device at each update.
 
-Metrics of classification look for classes that they do not know (`torch.unique`, which runs on the CPU), and means and
-sums for NaN. Without these checks they compute the same; what is wrong is not told. So they are left out only when
-asked for:
+Metrics of two classes and of several labels look for classes that they do not know (`torch.unique`, which runs on the CPU), and so do
+curves of several classes; means and sums look for NaN. Without these checks they compute the same; what is wrong is not
+told. So they are left out only when asked for:
 
 ```diff
  import torchmetrics
- from torchmetrics.classification import MulticlassF1Score
+ from torchmetrics.classification import MultilabelF1Score
 +from xla_migrate import runtime as xla
 
  def build(device):
--    accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=10).to("cuda")
-+    accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=10, validate_args=False).to(xla.xla_device())
--    return accuracy, MulticlassF1Score(10), torchmetrics.MeanMetric()
-+    return accuracy, MulticlassF1Score(10, validate_args=False), torchmetrics.MeanMetric(nan_strategy="disable")
+-    accuracy = torchmetrics.Accuracy(task="binary").to("cuda")
++    accuracy = torchmetrics.Accuracy(task="binary", validate_args=False).to(xla.xla_device())
+-    return accuracy, MultilabelF1Score(10), torchmetrics.MeanMetric()
++    return accuracy, MultilabelF1Score(10, validate_args=False), torchmetrics.MeanMetric(nan_strategy="disable")
 ```
 
-Metrics that are told so stay, and so do those of regression:
+Metrics that are told so stay, and so do those of regression, and counts of several classes:
 
 ```python
 import torch
@@ -24,7 +24,8 @@ import torchmetrics
 
 def build():
     device = torch.device("cpu")
-    return torchmetrics.Accuracy(task="binary", validate_args=False), torchmetrics.MeanSquaredError()
+    counts = torchmetrics.Accuracy(task="multiclass", num_classes=3)
+    return counts, torchmetrics.Accuracy(task="binary", validate_args=False), torchmetrics.MeanSquaredError()
 ```
 """
 
@@ -56,19 +57,17 @@ RULE = Rule(
     behind={"no fallback": LIKELY, "host reads": POSSIBLE, "launches": POSSIBLE},
 )
 
-# Those that have `validate_args` in torchmetrics 1.9.
-_KINDS = (
-    "AUROC Accuracy AveragePrecision CalibrationError CohenKappa ConfusionMatrix EER ExactMatch F1Score FBetaScore "
-    "HammingDistance HingeLoss JaccardIndex LogAUC MatthewsCorrCoef NegativePredictiveValue Precision "
-    "PrecisionAtFixedRecall PrecisionRecallCurve ROC Recall RecallAtFixedPrecision SensitivityAtSpecificity Specificity "
-    "SpecificityAtSensitivity StatScores"
-).split()
-_TASKS = ("", "Binary", "Multiclass", "Multilabel")
+# By task, the kinds that were seen to read in torchmetrics 1.9: those that count, and curves of several classes.
+_COUNTS = frozenset(
+    "Accuracy F1Score FBetaScore HammingDistance Precision Recall Specificity StatScores".split()
+)
+_CURVES = frozenset("AUROC AveragePrecision PrecisionRecallCurve ROC".split())
+_READING = {"binary": _COUNTS, "multilabel": _COUNTS, "multiclass": _CURVES}
 _CHECKED = tuple(
     f"{home}.{task}{kind}"
     for home in ("torchmetrics", "torchmetrics.classification")
-    for task in _TASKS
-    for kind in _KINDS
+    for task in ("", *(task.capitalize() for task in _READING))
+    for kind in sorted(_COUNTS | _CURVES)
 )
 _SUMS = tuple(
     f"{home}.{kind}Metric"
@@ -82,7 +81,13 @@ _READS = (
 
 @RULE.call(*_CHECKED)
 def classification(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield from _checks(script, call, "validate_args", "validate_args=False")
+    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    told = keyword(call, "task")
+    asked = told.value if isinstance(told, ast.Constant) else None
+    for task, kinds in _READING.items():
+        kind = name if asked == task else name.removeprefix(task.capitalize())
+        if kind in kinds and (asked == task or kind != name):
+            yield from _checks(script, call, "validate_args", "validate_args=False")
 
 
 @RULE.call(*_SUMS)

@@ -220,9 +220,10 @@ def host_sync(script: Script) -> Iterator[Finding]:
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (not read later here, since {obstacle})" if obstacle else ""
-        message = (
-            f"{said} in every step, and the host waits{reason}: {_advice(script, node, obstacle)}"
-        )
+        advice = _advice(script, node, obstacle)
+        if said.startswith("`error_if_nonfinite`"):
+            advice = "give `error_if_nonfinite=False`, and look at the norm every n-th step"
+        message = f"{said} in every step, and the host waits{reason}: {advice}"
         yield RULE.finding(script, node, message, *edits)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 import torch.distributed as dist
@@ -136,10 +136,14 @@ def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> A
     return reduce_fn(everyones)
 
 
-Tensors = TypeVar("Tensors", bound="torch.Tensor | Sequence[torch.Tensor]")
+Several = TypeVar("Several", bound="Sequence[torch.Tensor]")
 
 
-def all_reduced(tensor: Tensors, op: str = "sum", scale: float = 1.0) -> Tensors:
+@overload
+def all_reduced(tensor: torch.Tensor, op: str = "sum", scale: float = 1.0) -> torch.Tensor: ...
+@overload
+def all_reduced(tensor: Several, op: str = "sum", scale: float = 1.0) -> Several: ...
+def all_reduced(tensor: Any, op: str = "sum", scale: float = 1.0) -> Any:
     """A new tensor, reduced over the replicas, then times ``scale``: ``xm.all_reduce``. Several are reduced in place.
 
     With one replica a tensor is copied, and nothing is scaled, as in torch_xla.
@@ -159,7 +163,7 @@ def all_reduced(tensor: Tensors, op: str = "sum", scale: float = 1.0) -> Tensors
     if not isinstance(tensor, torch.Tensor):
         _reduce_in_place(tensor, op, scale)
         return tensor
-    reduced: Any = tensor.clone()
+    reduced = tensor.clone()
     if world_size() > 1:
         reduced = reduced.detach()
         collectives.all_reduce(reduced, _OPS[op])

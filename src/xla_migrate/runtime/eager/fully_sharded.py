@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.distributed import fsdp
+from torch.distributed.fsdp import _flat_param, _init_utils
 
 from .. import _gradients
 from ..devices import device_type, xla_device
@@ -32,8 +34,44 @@ class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
                 args = (*args[:_DEVICE_ID], place, *args[_DEVICE_ID + 1 :])
             else:
                 kwargs["device_id"] = place
+        elif native.is_native(device_type()):
+            _init_utils._move_states_to_device = _move_states  # type: ignore[assignment]
+        if device_type() != "cuda":
+            _flat_param.FlatParamHandle.to_cpu = _stays  # type: ignore[method-assign,assignment]
         super().__init__(module, *args, **kwargs)
-        _gradients.look_after(self.parameters(), self)
+        _gradients.leave_to(self)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Torch's own; on the host where it is to be offloaded."""
+        found = super().state_dict(*args, **kwargs)
+        if native.is_native(device_type()) and getattr(
+            self._state_dict_config, "offload_to_cpu", False
+        ):
+            for name, value in found.items():
+                if type(value) is torch.Tensor:
+                    found[name] = value.cpu()
+        return found
+
+
+def _move_states(
+    parameters: Iterable[nn.Parameter], buffers: Iterable[torch.Tensor], device: torch.device
+) -> None:
+    """Torch's own sets ``.data``, which it refuses for devices that a package brings."""
+    with torch.no_grad():
+        for tensor in (*parameters, *buffers):
+            if tensor.device != device:
+                hooks = tensor._backward_hooks
+                moved = tensor.to(device).requires_grad_(tensor.requires_grad)
+                torch._C._swap_tensor_impl(tensor, moved)
+                tensor._backward_hooks = hooks
+
+
+@contextlib.contextmanager
+def _stays(handle: Any) -> Iterator[None]:
+    """In the place of ``to_cpu``, which sets ``.data``, too, and on the CPU frees what it has not copied: ``state_dict``
+    moves what it hands out.
+    """
+    yield
 
 
 def fully_shard(module: Parts, **options: Any) -> Parts:
@@ -44,7 +82,7 @@ def fully_shard(module: Parts, **options: Any) -> Parts:
     taken: Any = module
     sharded: Any = fsdp.fully_shard(taken, **options)
     for part in parts:
-        _gradients.look_after(part.parameters(), part)
+        _gradients.leave_to(part)
     return sharded  # type: ignore[no-any-return]
 
 

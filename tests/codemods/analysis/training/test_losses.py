@@ -30,6 +30,7 @@ def train(model, loader, optimizer, fns, weights, criterion):
         "losses = {k: f(out, y) for k, f in fns}\n        total += losses['a'].item()",
         "losses = criterion(out, y)\n        for i, v in enumerate(losses):\n            total += v.item()",
         "losses = criterion(out, y)\n        for w, v in zip(weights, losses):\n            total += w * v.item()",
+        "losses = criterion(model(x.to('cuda')))\n        total += sum(v.item() for v in losses)",
         "losses = []\n        for f in fns:\n            losses.append(f(out, y))\n        total += sum(v.item() for v in losses)",
     ],
 )

@@ -838,3 +838,32 @@ class Learner:
                 self.metrics.log("loss", loss)
 """
     assert [line for line, code in findings(source) if code == "XLA503"] == [8]
+
+
+FABRIC = """
+import torch
+from lightning.fabric import Fabric
+
+fabric = Fabric(accelerator="cuda", devices=1)
+model, optimizer = fabric.setup(model, optimizer)
+for x in fabric.setup_dataloaders(loader):
+    fabric.backward(model(x).mean())
+    fabric.clip_gradients(model, optimizer, {})
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("max_norm=1.0", True),
+        ("max_norm=limit, error_if_nonfinite=True", True),
+        ("max_norm=1.0, error_if_nonfinite=False", False),
+        ("clip_val=1.0", False),
+    ],
+)
+def test_fabric_looks_at_the_norm(given: str, expected: bool) -> None:
+    found = [f for f in check(FABRIC.format(given).encode()) if f.code == "XLA503"]
+    assert bool(found) is expected
+    assert all("error_if_nonfinite=False" in f.message for f in found)

@@ -3,6 +3,7 @@
 // It stands in for the native TPU and Neuron backends in tests: torch sees an accelerator with
 // devices, memory, a random stream of its own and autocast; results are the CPU's.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -261,7 +262,13 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return pinned_places.count(place) > 0;
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    c10::DeviceGuard guard(storage.device());
+    auto fresh = allocated(bytes);  // of this device, also where nothing is left
+    if (auto kept = std::min(bytes, storage.nbytes())) {
+      std::memcpy(fresh.get(), storage.data(), kept);
+    }
+    storage.set_data_ptr_noswap(std::move(fresh));
+    storage.set_nbytes(bytes);
   }
 };
 
@@ -308,6 +315,8 @@ const at::Tensor& resize_(
   return self;
 }
 
+void record_stream(at::Tensor&, c10::Stream) {}
+
 at::Scalar value(const at::Tensor& self) { return host(self).item(); }
 
 at::Tensor& set_storage_(
@@ -345,6 +354,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &value);
+  m.impl("record_stream", &record_stream);
   m.impl("resize_", &resize_);
   m.impl("set_.source_Storage_storage_offset", &set_storage_);
   m.impl("set_.source_Storage", &set_whole_storage_);

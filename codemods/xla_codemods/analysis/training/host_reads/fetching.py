@@ -251,6 +251,11 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if func.attr == "format" and isinstance(func.value, ast.Constant):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "formatting a tensor reads it from the device"
+        elif func.attr == "clip_gradients" and uses_accelerate(script):  # Fabric's
+            given = keyword(call, "error_if_nonfinite")
+            is_off = isinstance(given, ast.Constant) and not given.value
+            if keyword(call, "max_norm") is not None and not is_off:
+                yield "`error_if_nonfinite`, which is Fabric's default, reads the norm from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
             own = script.local_method(func, scope) is not None or _keeps(script, func)
             if not own and any(_shows(script, a) for a in _given(call)):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ARRAY, TENSOR, UNKNOWN
-from ...nodes import walk
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
@@ -80,16 +79,24 @@ def _are_losses(script: Script, node: ast.Name) -> bool:
     """True if `node` is called losses, and neither an array nor of what was brought to the host."""
     if "loss" not in node.id.lower() or script.value(node).has(ARRAY):
         return False
-    values = [binding.value for binding in script.reaching(node) if binding.value is not None]
-    return not any(_leaves(part) for value in values for part in walk(value))
+    return not any(_is_of_the_host(binding.value) for binding in script.reaching(node))
 
 
-def _leaves(node: ast.AST) -> bool:
-    """`loss.item()`, `loss.to("cpu")`; not `criterion(model(x.to(device)))`."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="to")):
-            return any(isinstance(n, ast.Constant) and n.value == "cpu" for n in walk(node))
-    return isinstance(node, ast.Attribute) and node.attr in _LEAVES
+def _is_of_the_host(value: ast.expr | None) -> bool:
+    """`loss(out).cpu()`, also in a list, a dict or a comprehension."""
+    match value:
+        case ast.ListComp(elt=part) | ast.DictComp(value=part):
+            return _is_of_the_host(part)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return any(map(_is_of_the_host, parts))
+        case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=given):
+            named = any(
+                isinstance(n, ast.Constant) and n.value == "cpu" for a in given for n in walk(a)
+            )
+            return named or _is_of_the_host(owner)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return name in _LEAVES or _is_of_the_host(owner)
+    return False
 
 
 def _is_of_calls(value: ast.expr | None) -> bool:

@@ -102,7 +102,7 @@ class XlaFullyShardedDataParallel(nn.Module):
             param_dtype=computed, reduce_dtype=torch.float32 if in_float32 else None
         )
         fully_shard(self.module, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
-        _gradients.look_after(self.parameters(), self)
+        _gradients.leave_to(self)
 
     @property
     def module(self) -> nn.Module:
