@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ARRAY, TENSOR, UNKNOWN
+from ...nodes import walk
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
