@@ -124,11 +124,16 @@ with torch.cuda.nvtx.range("part"): pass
 def f(x): return x
 state = torch.cuda.get_rng_state()
 torch.cuda.set_rng_state(state)
+from torch.utils.checkpoint import get_device_states, set_device_states
+places, kept_states = get_device_states(x)
+set_device_states(places, kept_states)
 with torch.random.fork_rng(devices=[0]): torch.rand(1)
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.deterministic = True
 torch.backends.cudnn.allow_tf32 = True
 torch.backends.cuda.matmul.allow_tf32 = True
+tf32 = bool(x.numel())
+torch.backends.cuda.matmul.allow_tf32 = tf32
 torch.set_float32_matmul_precision("high")
 choose = torch.set_float32_matmul_precision
 choose("highest")
