@@ -1,0 +1,278 @@
+"""Which names stand for tensors of the device: losses, outputs, weights, parts of them; what others hand over."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+
+def test_an_object_that_steps_when_called() -> None:
+    source = """import torch
+
+class Compute:
+    def __call__(self, x):
+        loss = x.cuda().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+def run(batches, compute: Compute):
+    for x in batches:
+        compute(x)
+"""
+    assert (8, "XLA503") in findings(source)
+
+
+def test_a_number_of_the_name_of_a_loss_is_no_tensor() -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer):\n"
+        "    loss = model(torch.ones(2, device=device)).sum()\n    loss.backward()\n"
+        "    optimizer.step()\n    return float(loss)\n"
+        "for epoch in range(3):\n    loss = train(model, optimizer)\n    print(f'{loss:.4f}')\n"
+        "for k in range(3):\n    loss = model(torch.ones(2, device=device)).sum()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    assert [line for line, code in findings(source) if code == "XLA503"] == [7]
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ('out["loss"].item()', 1),
+        ('out["loss_cls"].item()', 1),
+        ('out["logits"].cpu()', 1),
+        ('out["steps"].item()', 1),
+        ('out["sum"].item()', 1),  # gradients of it are computed
+        ('history["loss"].item()', 0),
+    ],
+)
+def test_entries_of_what_a_model_returns(read: str, times: int) -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer, batches, history):\n    for x in batches:\n"
+        "        out = model(**x.to(device))\n        out['sum'].backward()\n"
+        f"        optimizer.step()\n        print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+HELPERS = """import torch
+from torch import nn
+import torch.nn.functional as F
+
+device = torch.device("cuda")
+
+def accuracy(out, y):
+    return (out.argmax(1) == y).float().mean().item()
+
+def report(loss):
+    print(loss.item())
+
+def evaluate(model, batches):
+    return sum(model(x.to(device)).mean().item() for x in batches)
+
+class Focal(nn.Module):
+    def forward(self, out, y):
+        kept = (y >= 0).sum().item()
+        return F.cross_entropy(out, y) / kept
+
+def train(model: nn.Module, batches, optimizer):
+    criterion = Focal()
+    for epoch in range(3):
+        for step, (x, y) in enumerate(batches):
+            x, y = x.to(device), y.to(device)
+            out = model(x)
+            loss = criterion(out, y)
+            loss.backward()
+            optimizer.step()
+            accuracy(out, y)
+            if step % 100 == 0:
+                report(loss)
+                evaluate(model, batches)
+        report(loss)
+        evaluate(model, batches)
+"""
+
+
+def test_functions_that_are_called_in_every_step() -> None:
+    """`accuracy` and the loss are, `report` and `evaluate` are called now and then."""
+    assert [line for line, code in findings(HELPERS) if code == "XLA503"] == [8, 18]
+
+
+def test_a_class_that_logs_by_itself() -> None:
+    """What `self.log` does is looked at, and not what it is called."""
+    source = """import torch
+device = torch.device("cuda")
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.kept, self.shown = model, optimizer, {}, {}
+
+    def log(self, figures):
+        self.kept.update(figures)
+
+    def log_dict(self, figures):
+        print(float(figures["loss"]))
+
+    def fit(self, batches):
+        for x in batches:
+            loss = self.model(x.to(device)).mean()
+            loss.backward()
+            self.optimizer.step()
+            self.log({"loss": loss.detach()})
+            self.log_dict({"loss": loss.detach()})
+"""
+    assert [line for line, code in findings(source) if code == "XLA503"] == [12]
+
+
+def test_dicts_of_losses() -> None:
+    source = """import torch
+from mine import build, reduce_dict
+
+def train(model, criterion, batches, optimizer, device):
+    for x, targets in batches:
+        losses = criterion(model(x.to(device)), targets)
+        total = sum(losses[k] for k in losses)
+        reduced = reduce_dict(losses)
+        reduced_loss = sum(v for v in reduced.values())
+        print(reduced_loss.item())
+        print({k: v.item() for k, v in losses.items()})
+        total.backward()
+        optimizer.step()
+
+train(*build(), torch.device("cuda"))
+"""
+    assert [line for line, code in findings(source) if code == "XLA503"] == [10, 11]
+
+
+def test_a_device_of_settings_or_the_host() -> None:
+    source = (
+        "import torch\nfrom mine import cfg, model, batches, optimizer\n"
+        "device = torch.device(cfg.device if torch.cuda.is_available() else 'cpu')\n"
+        "for x in batches:\n    loss = model(x.to(device)).mean()\n    loss.backward()\n"
+        "    optimizer.step()\n    print(loss.mean().item())\n"
+    )
+    assert (8, "XLA503") in findings(source)
+
+
+def test_batches_of_a_data_set_that_is_on_the_device() -> None:
+    source = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.rand(8, 4).to("cuda")
+net = torch.nn.Linear(4, 1).to("cuda")
+criterion = torch.nn.MSELoss()
+for a, b in DataLoader(TensorDataset(x, x)):
+    loss = criterion(net(a), b)
+    loss.backward()
+    history["loss"].append(loss.item())
+"""
+    assert (9, "XLA503") in findings(source)
+
+
+def test_names_of_weights_are_looked_up_on_the_host() -> None:
+    source = """\
+import torch
+
+class Average:
+    def __init__(self, model):
+        self.shadow = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def update(self, model):
+        for n, p in model.named_parameters():
+            if n in self.shadow and n.endswith("weight"):
+                self.shadow[n].mul_(0.9).add_(p, alpha=0.1)
+
+def train(model, optimizer, batches):
+    average = Average(model.cuda())
+    for x in batches:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        average.update(model)
+"""
+    assert "XLA503" not in {code for _, code in findings(source)}
+
+
+def test_a_loss_of_a_step_that_methods_take() -> None:
+    source = """\
+import torch
+
+class Trainer:
+    def forward(self, batch):
+        return self.criterion(self.model(batch["x"]), batch["y"]), None
+
+    def backward(self, loss):
+        (loss / 2).backward()
+        self.optimizer.step()
+
+    def fit(self, loader, bar):
+        self.model.cuda()
+        for batch in loader:
+            loss, _ = self.forward(batch)
+            self.backward(loss)
+            bar.set_postfix(loss=f"{loss.item():.4f}")
+"""
+    assert (16, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ("actions.sample().item()", 1),
+        ("actions.log_prob(actions.sample()).mean().item()", 1),
+        ("float(torch.distributions.kl_divergence(actions, actions).mean())", 1),
+        ("actions.probs.tolist()", 1),
+        ("torch.distributions.Normal(0.0, 1.0).sample().item()", 0),
+    ],
+)
+def test_distributions_over_what_a_model_computes(read: str, times: int) -> None:
+    source = (
+        "import torch\nfrom torch.distributions import Categorical\ndevice = torch.device('cuda')\n"
+        "def train(model, optimizer, batches):\n    for x in batches:\n"
+        "        actions = Categorical(logits=model(x.to(device)))\n"
+        "        (-actions.entropy().mean()).backward()\n        optimizer.step()\n"
+        f"        print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+@pytest.mark.parametrize(
+    ("read", "times"),
+    [
+        ("(torch.max(answer, 1)[1].view(batch.label.size()) == batch.label).sum().item()", 1),
+        ("torch.argmax(answer, 1).tolist()", 1),
+        ("torch.argmax(answer.cpu(), 1).sum().item()", 0),  # on the host by then
+        ("torch.max(torch.ones(3)).item()", 0),
+        ("torch.bincount(batch.sizes).sum().item()", 0),
+    ],
+)
+def test_what_torch_computes_of_a_model_that_another_file_makes(read: str, times: int) -> None:
+    source = (
+        "import torch\nfrom model import Classifier\nfrom data import batches\n"
+        "device = torch.device('cuda')\nmodel = Classifier()\nmodel.to(device)\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "for batch in batches:\n    answer = model(batch)\n    torch.nn.functional.nll_loss(answer, batch.label).backward()\n"
+        f"    optimizer.step()\n    print({read})\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+@pytest.mark.parametrize(
+    ("loop", "test", "times"),
+    [
+        ("for k in range(9):", "k == self.start", 0),
+        ("for k, layer in enumerate(self.layers):", "self.start == k", 0),
+        ("for k in range(9):", "k > self.start", 1),
+        ("for k in range(9):", "mode == self.start", 1),
+    ],
+)
+def test_what_is_joined_in_one_turn_does_not_grow(loop: str, test: str, times: int) -> None:
+    source = (
+        f"import torch\n\ndef sample(model, mode, self):\n    ids = torch.ones(2, 2, device='cuda')\n    {loop}\n"
+        f"        out = model(ids)\n        if {test}:\n            ids = torch.cat((ids, out), dim=1)\n"
+        "    out.sum().backward()\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA504") == times
