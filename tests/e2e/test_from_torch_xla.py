@@ -176,8 +176,9 @@ def test_the_scripts_are_left_unless_it_is_asked(fixture: Fixture) -> None:
 
 @pytest.mark.parametrize("fixture", ALL, ids=lambda f: f.name)
 def test_what_is_left_is_named_and_a_second_run_changes_nothing(fixture: Fixture) -> None:
+    """Reads stay where they are; to read them later is left to a run without `--from`."""
     first = migrate(fixture.hand.read_bytes(), TORCH_XLA, str(fixture.hand))
-    for options in (TORCH_XLA, Options()):
+    for options in (TORCH_XLA, Options(ignore=("XLA503",))):
         assert migrate(first.data, options, str(fixture.hand)).data == first.data
     codes = {rule.code for rule in rules_from("torch_xla")}
     named = [f for f in first.left if f.code in codes]

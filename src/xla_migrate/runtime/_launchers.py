@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-
-from ..ports import free_port
 
 # torchrun, Open MPI, MVAPICH, Intel MPI, Cray's, SLURM. The first that is there counts.
 _LOCAL_RANK = (
@@ -62,7 +61,7 @@ class Told:
     """What a process runs that another one starts: it is told who it is as torchrun would tell it."""
 
     def __init__(self, function: Callable[..., Any], size: int) -> None:
-        self._function, self._size, self._port = function, size, free_port()
+        self._function, self._size, self._port = function, size, _free_port()
 
     def __call__(self, rank: int, *args: Any) -> None:
         told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._size}
@@ -71,6 +70,13 @@ class Told:
         os.environ.setdefault("MASTER_ADDR", "localhost")
         os.environ.setdefault("MASTER_PORT", str(self._port))
         self._function(rank, *args)
+
+
+def _free_port() -> int:
+    """As `xla_migrate.ports` has it: the runtime imports nothing above itself, for it is copied into scripts."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def has_agent() -> bool:

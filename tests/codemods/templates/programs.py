@@ -462,6 +462,30 @@ for state in optimizer.state.values():
         if isinstance(v, torch.Tensor):
             state[k] = v.cuda()
 """,
+    "elements of an array": TRAIN
+    + """
+import numpy as np
+curve, kept = np.zeros(3), []
+for step, x in enumerate(data):
+    optimizer.zero_grad()
+    loss = model(x.cuda()).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    curve[step] = loss.item()
+    kept += [loss.detach().cpu().numpy()]
+print(curve.mean(), len(kept), kept)
+""",
+    "DeepSpeed's Lamb": """
+from deepspeed.ops.lamb import FusedLamb
+"""
+    + TRAIN
+    + """
+lamb = FusedLamb(model.parameters(), lr=0.01)
+for x in data:
+    lamb.zero_grad()
+    model(x.cuda()).pow(2).mean().backward()
+    lamb.step()
+""",
     "sparse": """
 import torch
 adj = torch.eye(4).to_sparse().cuda()

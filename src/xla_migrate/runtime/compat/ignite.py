@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import inspect
 from typing import Any
 
@@ -22,13 +23,13 @@ def patch_ignite() -> None:
       that metrics and ``Checkpoint`` raise an ``AttributeError``, also in one process.
     - A metric that is given an XLA device keeps its sums on the CPU. ignite refuses the device.
 
-    Call it before engines, metrics and handlers are made. It changes nothing where torch_xla is not the backend, and a
-    second call does nothing.
+    Call it before engines, metrics and handlers are made. It changes nothing where torch_xla is not the backend or ignite
+    is not installed, and a second call does nothing.
 
     Example:
         >>> xla.patch_ignite()
     """
-    if not uses_torch_xla():
+    if not uses_torch_xla() or importlib.util.find_spec("ignite") is None:
         return
     from ..torch_xla.modules import xm, xr
 
