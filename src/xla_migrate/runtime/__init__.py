@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         profiler,
         spmd,
     )
-    from .compat.deepspeed.optimizers import BoundedLamb
+    from .compat.deepspeed_optimizers import BoundedLamb
     from .compat.grad_scaler import GradScaler
     from .compat.ignite import patch_ignite
     from .compat.lightning import patch_lightning
@@ -264,7 +264,7 @@ _LAZY = {
     "compat.accelerate_pipelines": "prepare_pippy",
     "compat.by_hand": "counters distributed_checkpoint fsdp helpers loops profiler spmd",
     "compat.apex": "NovoGrad cast_inputs mixed_precision",
-    "compat.deepspeed.optimizers": "BoundedLamb",
+    "compat.deepspeed_optimizers": "BoundedLamb",
     "compat.export": "on_cpu",
     "compat.grad_scaler": "GradScaler",
     "compat.ignite": "patch_ignite",

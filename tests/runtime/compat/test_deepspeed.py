@@ -392,7 +392,7 @@ def test_lion_is_deepspeeds(backend: str) -> None:
 
 def test_lion_moves_what_has_no_gradient(eager: None) -> None:
     """As the kernel for CUDA does: `c > 0 ? -lr : lr`."""
-    from xla_migrate.runtime.compat.deepspeed.optimizers import FusedLion
+    from xla_migrate.runtime.compat.deepspeed_optimizers import FusedLion
 
     parameter = nn.Parameter(torch.zeros(3))
     parameter.grad = torch.tensor([1.0, -1.0, 0.0])

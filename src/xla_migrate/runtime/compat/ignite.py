@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import inspect
 from typing import Any
 
@@ -29,7 +28,11 @@ def patch_ignite() -> None:
     Example:
         >>> xla.patch_ignite()
     """
-    if not uses_torch_xla() or importlib.util.find_spec("ignite") is None:
+    if not uses_torch_xla():
+        return
+    try:
+        metric: Any = importlib.import_module("ignite.metrics.metric").Metric
+    except ModuleNotFoundError:
         return
     from ..torch_xla.modules import xm, xr
 
@@ -41,7 +44,6 @@ def patch_ignite() -> None:
     for name, function in gone.items():
         if not hasattr(xm, name):
             setattr(xm, name, function)
-    metric: Any = importlib.import_module("ignite.metrics.metric").Metric
     if not hasattr(metric.__init__, "of_xla_migrate"):
         metric.__init__ = _on_the_host(metric.__init__)
 

@@ -284,7 +284,7 @@ def _item(script: Script, number: ast.expr) -> Edit:
     operand = tensor_of(number)
     if isinstance(number.func, ast.Attribute) and number.func.attr == "numpy":  # whose type it has
         name = operand.id if isinstance(operand, ast.Name) else "value"
-        spelled = f"{script.xla}.computed(lambda {name}={{0}}: {name}.cpu().numpy())"
+        spelled = f"{script.xla}.computed(lambda {name}={{0}}: {name}.detach().cpu().numpy())"
         return Replace(number, spelled, (operand,))
     return Replace(number, f"{script.xla}.item({{0}})", (operand,))
 

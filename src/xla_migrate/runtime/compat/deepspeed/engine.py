@@ -27,9 +27,9 @@ from ... import (
 )
 from ..._backend import backend, uses_torch_xla
 from ...loading.loader import MpDeviceLoader
+from ..deepspeed_optimizers import OWN
 from .config import Config, optimizer_of, read
 from .masters import Masters
-from .optimizers import OWN
 from .schedules import OF_TORCH, SCHEDULES
 
 _FILE = "mp_rank_00_model_states.pt"
