@@ -49,11 +49,18 @@ def to_average(optimizer: Any) -> list[torch.Tensor]:
     """
     check_complete(optimizer)
     parameters = list(_parameters(optimizer))
-    of_parts = {id(p) for module in _sharded for p in module.parameters()}
-    if any(p in _looked_after or id(p) in of_parts for p in parameters):
+    if any(p in _looked_after for p in parameters) or _are_split(parameters):
         return []
     free = [p for p in parameters if p.requires_grad and p.grad is not None]
     return free if not all(map(_is_averaged, free)) else []
+
+
+def _are_split(parameters: Sequence[torch.Tensor]) -> bool:
+    """True if one of them belongs to a module that looks after its own; asked at each step, it ends at the first."""
+    if not _sharded:
+        return False
+    asked = set(map(id, parameters))
+    return any(id(p) in asked for module in _sharded for p in module.parameters())
 
 
 def check_complete(optimizer: Any) -> None:
