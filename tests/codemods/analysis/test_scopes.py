@@ -11,8 +11,8 @@ import libcst.metadata
 import pytest
 
 from xla_codemods.analysis.index import build
+from xla_codemods.analysis.inference.unpacking import part
 from xla_codemods.analysis.scopes import Scope, resolve
-from xla_codemods.analysis.training.tensors.running_sums import part
 from xla_codemods.rewriting.pairing import pair
 
 

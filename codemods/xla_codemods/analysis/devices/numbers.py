@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import flow
+from ..inference.unpacking import part
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import statements
 from .callees import Target, View, filled, scope_of
@@ -249,7 +250,7 @@ class Numbers:
             return False
         if isinstance(binding.node, ast.AnnAssign) and binding.value is None:
             return ast.unparse(binding.node.annotation) == "int"
-        value = _part(binding)
+        value = part(binding)
         if value is None:
             return by_name
         return self._is_number(value, home, view, depth + 1) or (
@@ -422,16 +423,6 @@ def _parameter(node: ast.expr, scope: Scope) -> str:
     bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
     alone = bool(bindings) and all(b.how == "parameter" for b in bindings)
     return node.id if isinstance(node, ast.Name) and alone else ""
-
-
-def _part(binding: Binding) -> ast.expr | None:
-    """What is bound, of `rank, size = 0, 1`, too; None for a part of what is no tuple."""
-    value = binding.value
-    for step in binding.path:
-        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
-            return None
-        value = value.elts[step]
-    return value
 
 
 def _with_owner(

@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..syntax import argument_for
+from .unpacking import part
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
-    from ..bindings import Binding
     from ..scopes import FunctionNode, Scope
     from ..script import Script
 
@@ -72,10 +72,10 @@ def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
 def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
     """All of them; None where one is not known."""
     joined: list[ast.expr] = []
-    for part in parts:
-        if part is None:
+    for listed in parts:
+        if listed is None:
             return None
-        joined += part
+        joined += listed
     return joined if parts else None
 
 
@@ -129,7 +129,7 @@ def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
         ):
             found += _given(script, scope.node, name)
         else:
-            found.append(_part(binding) if binding.how in {"assign", "with"} else None)
+            found.append(part(binding) if binding.how in {"assign", "with"} else None)
     return found
 
 
@@ -145,13 +145,3 @@ def _given(script: Script, function: FunctionNode, name: str) -> list[ast.expr |
         )
         for call, _ in script.index.calls_of(called)
     ]
-
-
-def _part(binding: Binding) -> ast.expr | None:
-    """What is bound, of `a, b = make_a(), make_b()` too."""
-    value = binding.value
-    for step in binding.path:
-        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
-            return None
-        value = value.elts[step]
-    return value

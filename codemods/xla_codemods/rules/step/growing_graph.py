@@ -66,11 +66,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.unpacking import part
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.syntax import unparsed
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
-from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.turns import turns
 from ...edits import Replace
 from ...finding import WARNING, Finding

@@ -43,9 +43,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis import flow
+from ...analysis.inference.unpacking import part
 from ...analysis.inference.values import DTYPE
 from ...analysis.syntax import keyword
-from ...analysis.training.tensors.running_sums import part
 from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule

@@ -57,9 +57,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.inference.unpacking import part
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
-from ...analysis.training.tensors.running_sums import part
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding

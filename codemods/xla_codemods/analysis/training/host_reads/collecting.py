@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...inference.unpacking import part
 from ...nodes import walk
-from ..tensors.running_sums import part
 from .blocked import Blocked
 from .computing import METHODS_OF_VALUES
 from .sinks import runs_to_its_end

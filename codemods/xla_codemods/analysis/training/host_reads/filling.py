@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ...inference.unpacking import part
 from ...inference.values import TENSOR
 from ...syntax import keyword
-from ..tensors.running_sums import part
 from .blocked import Blocked
 from .names import home, loads
 

@@ -7,9 +7,9 @@ import re
 import string
 from typing import TYPE_CHECKING
 
+from ...inference.unpacking import part
 from ...nodes import walk
 from ..tensors.device_tensors import losses
-from ..tensors.running_sums import part
 from .told.elsewhere import class_elsewhere, method_of
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
 from ... import flow
+from ...inference.unpacking import part
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode, Scope
-from ..tensors.running_sums import part
 from .blocked import Blocked
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...inference.unpacking import part
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import argument_for
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
-from ..tensors.running_sums import part
 from ..training import BACKWARD, FORWARD, STEP
 from .drawing import gives_drawn, is_drawing
 
