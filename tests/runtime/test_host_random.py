@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _host_random
@@ -62,11 +62,11 @@ def test_random_states_are_those_of_the_loops_step(
 def test_a_loader_that_draws_nothing_is_read_ahead(device: torch.device) -> None:
     samples = Samples()
     batches = iter(xla.MpDeviceLoader(DataLoader(samples, batch_size=4, shuffle=True), device))
+    assert samples.asked == 0
     next(batches)
-    assert samples.asked == 4
     assert len(list(batches)) == 9
-    assert AHEAD not in samples.readers[:8]
-    assert samples.readers[8:] == [AHEAD] * 32
+    assert AHEAD not in samples.readers[:4]
+    assert samples.readers[4:] == [AHEAD] * 36
 
 
 def test_a_size_that_is_given_holds(device: torch.device) -> None:
@@ -126,7 +126,42 @@ def test_what_a_sampler_draws_with_its_first_batch_is_no_reason(device: torch.de
     samples = Samples()
     loader = DataLoader(samples, batch_size=4, sampler=RandomSampler(samples, replacement=True))
     assert len(list(xla.MpDeviceLoader(loader, device))) == 10
-    assert samples.readers[8:] == [AHEAD] * 32
+    assert samples.readers[4:] == [AHEAD] * 36
+
+
+class Drawing(Sampler[int]):
+    """Draws for each sample, or for none."""
+
+    def __init__(self, draw: Callable[[], Any]) -> None:
+        self.draw = draw
+
+    def __iter__(self) -> Iterator[int]:
+        for index in range(40):
+            self.draw()
+            yield index
+
+
+@pytest.mark.parametrize("is_in_batches", [False, True])
+def test_a_sampler_of_ones_own_may_draw_with_every_batch(
+    device: torch.device, is_in_batches: bool
+) -> None:
+    for draw, ahead in ((random.random, 0), (int, 32)):
+        samples, sampler = Samples(), Drawing(draw)
+        given: Any = {"batch_sampler": BatchSampler(sampler, 4, False)}
+        if not is_in_batches:
+            given = {"sampler": sampler, "batch_size": 4}
+        assert len(list(xla.MpDeviceLoader(DataLoader(samples, **given), device))) == 10
+        assert samples.readers.count(AHEAD) == ahead
+
+
+def test_a_data_set_is_looked_at_in_each_pass(device: torch.device) -> None:
+    """Augmentation may begin in a later epoch."""
+    samples = Samples()
+    loader = xla.MpDeviceLoader(DataLoader(samples, batch_size=4, shuffle=True), device)
+    list(loader)
+    samples.draw, before = random.random, samples.readers.count(AHEAD)
+    list(loader)
+    assert samples.readers.count(AHEAD) == before
 
 
 def test_an_exception_does_not_tell_whether_samples_draw(device: torch.device) -> None:

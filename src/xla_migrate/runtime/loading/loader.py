@@ -291,7 +291,7 @@ def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator
         threads = tuning.host_to_device_transfer_threads
         make = partial(ReadAhead, source, sender.send, read=read, sent=sent, senders=threads)
         in_process = getattr(loader, "num_workers", None) == 0 and not tuning.asks_for_prefetching
-        ahead = AheadUnlessItDraws(source, sender.send, make) if in_process else make()
+        ahead = AheadUnlessItDraws(loader, source, sender.send, make) if in_process else make()
         pull, close = _received(sender, ahead.pull), ahead.close
     else:
         pull, close = _received(sender, lambda: sender.send(next(source))), _nothing_to_close

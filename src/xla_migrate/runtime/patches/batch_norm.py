@@ -2,8 +2,8 @@
 
 The fault: torch keeps the unbiased variance of each batch (divided by n - 1), for evaluation. torch_xla
 keeps the biased one (divided by n), silently: with 16 values per channel a variance that is 6% too
-small. So what it has added is made up for. And frozen batch norms (``bn.eval()`` while the others
-train) have no backward in torch_xla: "The size of mean should be compatible with feature count". They
+small. So it is handed the variance times (n - 1) / n, and what it makes of that is multiplied by
+n / (n - 1). And frozen batch norms (``bn.eval()`` while the others train) have no backward in torch_xla: "The size of mean should be compatible with feature count". They
 are computed as what they are, a product and a sum. Under CUDA's autocast a batch norm has a bfloat16 input and float32
 weights; torch_xla's then returns float32 values, and gradients, that call themselves bfloat16, at which a later
 operation fails to compile ("mixed precision is disallowed"). They are computed in float32 and cast back. And the
@@ -30,6 +30,7 @@ from ._versions import Versions
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 _torch_batch_norm = functional.batch_norm
+_made: dict[tuple[int, torch.device], tuple[torch.Tensor, torch.Tensor]] = {}
 _momentum: Any = WeakTensorKeyDictionary()  # type: ignore[no-untyped-call]  # the last, by running variance
 
 
@@ -62,15 +63,28 @@ def _batch_norm(
         assert running_mean is not None
         _momentum[running_var] = None  # from now on it is no part of the graph
         return _averaged(input, running_mean, running_var, weight, bias, momentum, eps)
-    before = running_var.clone()
-    output = _torch_batch_norm(input, running_mean, running_var, *rest)
-    count = input.numel() // input.size(1)
-    added = torch.sub(running_var, before, alpha=1 - momentum)
-    # Backward is handed the running variance, and does not look at it in training.
-    with torch.autograd._unsafe_preserve_version_counter(running_var):  # type: ignore[attr-defined]
-        # In place, or with numbers in place of `alpha`, these would take the host twice as long.
-        running_var.copy_(torch.add(running_var, added, alpha=1 / (count - 1)))
+    if (factors := _factors(input)) is None:
+        return _torch_batch_norm(input, running_mean, running_var, *rest)  # raises
+    unbiased, biased = factors
+    scaled = torch.mul(running_var, biased)
+    output = _torch_batch_norm(input, running_mean, scaled, *rest)
+    running_var.copy_(torch.mul(scaled, unbiased))
     return output
+
+
+def _factors(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """n / (n - 1) and its inverse, for n values per channel. They stay on the device: numbers would take the host twice as long."""
+    count = input.numel() // (input.size(1) or 1)
+    if count < 2:
+        return None
+    key = count, input.device
+    if key not in _made:
+        numbers = count / (count - 1), (count - 1) / count
+        _made[key] = (
+            torch.tensor(numbers[0]).to(input.device),
+            torch.tensor(numbers[1]).to(input.device),
+        )
+    return _made[key]
 
 
 def _averaged(
