@@ -268,7 +268,7 @@ def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
     if definition is not None:
         if not trail.importers_known:
             refuse_imported_class(trail.script, definition, name)
-        refuse_listed_attributes(trail.script, definition)
+        refuse_listed_attributes(trail.script, definition, name)
     for node in attributes_read(trail.script, name):
         follow_number(trail, node)
 

@@ -81,17 +81,24 @@ def _is_tried(script: Script, node: ast.AST) -> bool:
 _RAISED = frozenset(
     "ArithmeticError BaseException Exception FloatingPointError OverflowError TypeError ValueError ZeroDivisionError".split()
 )
-_UP_TO = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_OF_ALL = frozenset({"BaseException", "Exception"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def is_caught(script: Script, node: ast.AST) -> bool:
-    """True if the turn of the loop that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`."""
-    below = node
+    """True if the function that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`.
+
+    What catches everything, around the loop, ends the training whatever has failed.
+    """
+    below, kinds = node, _RAISED
     for ancestor in script.ancestors(node):
-        if isinstance(ancestor, _UP_TO):
+        if isinstance(ancestor, _FUNCTIONS):
             return False
+        if isinstance(ancestor, _LOOPS):
+            kinds = _RAISED - _OF_ALL
         if isinstance(ancestor, ast.Try) and below in ancestor.body:
-            if any(map(_catches, ancestor.handlers)):
+            if any(_catches(handler, kinds) for handler in ancestor.handlers):
                 return True
         if isinstance(ancestor, (ast.With, ast.AsyncWith)) and below in ancestor.body:
             if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
@@ -100,9 +107,10 @@ def is_caught(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def _catches(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or getattr(kind, "id", "") in _RAISED for kind in kinds)
+def _catches(handler: ast.ExceptHandler, kinds: frozenset[str]) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    every = "Exception" in kinds
+    return any(every if kind is None else getattr(kind, "id", "") in kinds for kind in caught)
 
 
 def is_property(function: FunctionNode) -> bool:

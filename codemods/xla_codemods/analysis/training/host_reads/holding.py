@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .aliases import refuse_handed_on_before
 from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .functions import is_own_method, keywords_of, parameter, takes_values
@@ -116,6 +117,7 @@ def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
     if not all(is_container(value) or value in trail.made for value in stored):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
     for load in read:
+        refuse_handed_on_before(trail.script, load, owner)
         yield from _contained_used(trail, load)
 
 
@@ -217,6 +219,7 @@ def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
     if not all(map(holds_lists, stored)):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to hold lists of its own")
     for load in read:
+        refuse_handed_on_before(trail.script, load, owner)
         yield from _lists_used(trail, load)
 
 

@@ -101,8 +101,8 @@ def stores_and_loads(
         raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
     if not is_known:
         refuse_imported_class(script, definition, owner.attr)
-    refuse_listed_attributes(script, definition)
-    return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+    refuse_listed_attributes(script, definition, owner.attr)
+    return owner.attr, attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
 
 
 def _name_stores_and_loads(
@@ -123,7 +123,7 @@ def _name_stores_and_loads(
     return key, stored, [*read]
 
 
-def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
+def attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
     """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
     stored: list[ast.expr | None] = [
         node.value  # `losses: list = field(default_factory=list)`
@@ -190,7 +190,7 @@ def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> Functi
     if not (isinstance(holder, ast.Attribute) and class_of(script, holder)):
         return None
     definitions = {
-        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
+        _class_of_entries(script, made) for made in attribute_stores(script, holder.attr)
     }
     definition = definitions.pop() if len(definitions) == 1 else None
     if definition is None:
@@ -244,26 +244,76 @@ def _is_called_with(script: Script, method: str, made: str) -> bool:
 
 def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:
     """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
-    if not script.is_imported_elsewhere(definition.name):
+    if not (
+        script.is_imported_elsewhere(definition.name) or _is_seen_elsewhere(script, definition)
+    ):
         return
     if script.project is None or script.project.uses_attribute(name):
         raise Blocked(f"other modules use `{definition.name}`, too")
 
 
-def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
-    """Raises `Blocked` where the class asks for its `__dict__`, but to format it, or its fields are listed."""
+def _is_seen_elsewhere(script: Script, definition: ast.ClassDef) -> bool:
+    """True if the class derives from another module's, or its objects are handed to functions of other modules."""
+    project = script.project
+    if project is None:
+        return False
+    lineage = script.inference.lineage(definition)
+    for base in (base for owner in lineage for base in owner.bases):
+        if (dotted := script.dotted(base)) is not None and project.has(dotted):
+            return True
+    for call, scope in script.index.of(ast.Call):
+        dotted = script.dotted(call.func, scope)
+        if dotted is None or not project.has(dotted):
+            continue
+        for given in (*call.args, *(k.value for k in call.keywords)):
+            if isinstance(given, ast.Name) and _is_one(script, given, scope, lineage):
+                return True
+    return False
+
+
+def _is_one(script: Script, name: ast.Name, scope: Scope, lineage: list[ast.ClassDef]) -> bool:
+    around = next((a for a in script.ancestors(name) if isinstance(a, ast.ClassDef)), None)
+    if name.id == "self":
+        return around in lineage
+    return script.value(name, scope).definition in lineage
+
+
+def refuse_listed_attributes(script: Script, definition: ast.ClassDef, asked: str = "") -> None:
+    """Raises `Blocked` where the `__dict__` of the class is used, but to format it, its fields are listed, or the
+    attribute `asked` is asked for by its name.
+    """
     for name in _LISTING:
         for call, scope in script.index.calls_of(name):
             if call.args and not OPTIONS.search(ast.unparse(call.args[0])):
                 if not script.value(call.args[0], scope).has(ARGUMENTS):
                     raise Blocked(f"`{name}` lists what objects hold")
-    for node, _ in script.index.of(ast.Attribute):
-        if node.attr == "__dict__" and definition in script.ancestors(node):
+    for call, scope in script.index.calls_of("getattr"):
+        match call.args:
+            case [owner, ast.Constant(value=name), *_] if name != asked:
+                continue
+            case [owner, *_] if _may_be(script, owner, scope, definition):
+                raise Blocked(f"`getattr` may ask for it by its name, of `{ast.unparse(owner)}`")
+    for call, _ in script.index.calls_of("attrgetter"):
+        if any(asked in str(getattr(a, "value", asked)).split(".") for a in call.args):
+            raise Blocked("`attrgetter` may ask for it by its name")
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr == "__dict__" and _may_be(script, node.value, scope, definition):
             parent = script.parent(node)
             around = script.parent(parent) if parent is not None else None
             func = getattr(around, "func", None)
             if not (isinstance(func, ast.Attribute) and func.attr == "format"):
                 raise Blocked(f"`__dict__` of `{definition.name}` is used")
+
+
+def _may_be(script: Script, node: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
+    """True if `node` is an object of the class `definition`, or may be one."""
+    around = next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+    if isinstance(node, ast.Name) and node.id == "self" and around is not None:
+        return around is definition
+    value = script.value(node, scope)
+    if value.kinds:
+        return value.definition is definition or (value.definition is None and value.has(INSTANCE))
+    return script.dotted(node, scope) is None and not OPTIONS.search(ast.unparse(node))
 
 
 def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
