@@ -77,13 +77,11 @@ def tensor_of(number: ast.Call) -> ast.expr:
         operand = inner
 
 
-def refuse_shown_as_written(script: Script, node: ast.AST, *, whole: bool = False) -> None:
-    """Raises `Blocked` where `f"{sum(losses)=}"` shows the text of `node` with its value, which is to be another; `whole`:
-    where `node` itself may.
-    """
-    texts = [a for a in script.ancestors(node) if isinstance(a, ast.JoinedStr)]
-    if any(_SHOWN_AS_WRITTEN.search(script.segment(text)) for text in ([node] if whole else texts)):
-        raise Blocked("the text of what is computed is shown with it")
+def refuse_shown_as_written(script: Script, node: ast.expr) -> None:
+    """Raises `Blocked` where `f"{sum(losses)=}"` shows the text of `node` with its value, which is to be another."""
+    for text in script.ancestors(node):
+        if isinstance(text, ast.JoinedStr) and _SHOWN_AS_WRITTEN.search(script.segment(text)):
+            raise Blocked("the text of what is computed is shown with it")
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -125,8 +123,8 @@ class _Later:
             raise Blocked("what it raises is caught")
 
     def _defaults(self) -> str:
-        if self.inner:
-            refuse_shown_as_written(self.script, self.call, whole=True)
+        if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
+            raise Blocked("the text of what is computed is shown with it")
         defaults = ", ".join(
             f"{name}={text}"
             for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])

@@ -6,11 +6,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .aliases import refuse_handed_on_before
 from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .functions import is_own_method, keywords_of, parameter, takes_values
-from .names import Owner, calls_of, is_owner, loads, part_of, stores_and_loads
+from .names import (
+    Owner,
+    calls_of,
+    is_owner,
+    loads,
+    part_of,
+    refuse_handed_on_before,
+    stores_and_loads,
+)
 from .showing import shown_as_it_is
 from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
-from ..aliases import is_handed_on
 from ..formatted import is_container
-from ..names import OPTIONS, attribute_stores, attributes_read, refuse_listed_attributes
+from ..names import (
+    OPTIONS,
+    attribute_stores,
+    attributes_read,
+    is_handed_on,
+    refuse_listed_attributes,
+)
 from .elsewhere import may_change, no_others_use
 
 if TYPE_CHECKING:
