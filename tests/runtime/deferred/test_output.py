@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tqdm import tqdm
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.deferred.waiting import queue
@@ -95,6 +96,18 @@ def test_records_are_logged_at_the_level_of_when_they_were_written(
     log.removeHandler(handler)
     xla.flush()
     assert stream.getvalue() == "0 0.0\n1 1.0\n"
+
+
+def test_a_bar_that_is_closed_shows_what_it_was_told_last(device: torch.device) -> None:
+    stream = io.StringIO()
+    bar = tqdm(total=9, file=stream, mininterval=99)
+    for k, value in _values(device):
+        xla.later(lambda value=value: bar.set_postfix(loss=value.item(), refresh=False))
+        bar.update(1)
+        if k == 1:
+            break
+    bar.close()
+    assert "loss=1" in stream.getvalue().split("\r")[-1]
 
 
 def test_who_waits_for_a_pools_thread_finds_what_it_has_written(

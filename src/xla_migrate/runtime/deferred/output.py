@@ -150,6 +150,13 @@ def _watch_processes() -> None:
     os._exit = left  # type: ignore[assignment]
 
 
+def _watch_bars() -> None:
+    """A progress bar that is closed shows what it was told last, also where the loop was left."""
+    for name in ("tqdm.std", "tqdm.notebook"):
+        if (home := sys.modules.get(name)) is not None:
+            _watch(vars(home).get("tqdm_notebook") or home.tqdm, ("close",))
+
+
 def _watch_futures() -> None:
     """Who waits for a pool's thread goes on when the future is done; the thread itself may live on."""
     _watch(concurrent.futures.Future, ("set_result", "set_exception"))
@@ -169,4 +176,10 @@ def _watch_notebook() -> None:
         sys.displayhook = shown
 
 
-queue.at_first_use += [_watch_logging, _watch_processes, _watch_futures, _watch_notebook]
+queue.at_first_use += [
+    _watch_logging,
+    _watch_processes,
+    _watch_bars,
+    _watch_futures,
+    _watch_notebook,
+]
