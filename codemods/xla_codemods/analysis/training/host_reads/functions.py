@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...inference.unpacking import part
 from ...inference.values import ARRAY, INSTANCE, MODULE
 from ...nodes import walk
 
@@ -212,6 +214,43 @@ def is_own_method(script: Script, call: ast.Call) -> bool:
     return script.local_method(call.func, script.index.scope(call)) is not None
 
 
+def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool:
+    """True if `func` may be what a derived class has in the place of `method`, or what is set there: `Meter.update = ...`."""
+    owner = script.parent(method)
+    if not isinstance(owner, ast.ClassDef):
+        return False
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr == method.name and isinstance(node.ctx, ast.Store):
+            if script.value(node.value, scope).definition is owner:
+                return True
+    if isinstance(func, ast.Attribute) and _is_made_of(script, func.value, owner):
+        return False
+    for derived, _ in script.index.of(ast.ClassDef):
+        if derived is not owner and owner in script.inference.lineage(derived):
+            found = script.inference.method(derived, method.name)
+            if found is not None and found[0] is not method:
+                return True
+    deriving = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")
+    return (
+        script.project is not None
+        and script.is_imported_elsewhere(owner.name)
+        and script.project.has_text(deriving)
+    )
+
+
+def _is_made_of(script: Script, node: ast.expr, owner: ast.ClassDef) -> bool:
+    """True if `node` is an object of that class itself: `Meter()`, and a name that is bound to no other."""
+    if isinstance(node, ast.Call):
+        return script.value(node.func).definition is owner
+    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+    return bool(found) and all(
+        b.how == "assign"
+        and isinstance(made := part(b), ast.Call)
+        and _is_made_of(script, made, owner)
+        for b in found[1]
+    )
+
+
 def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:
     """The function or method of this file, and its parameters, without `self`."""
     scope = script.index.scope(call)
@@ -224,6 +263,8 @@ def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | 
     if any(isinstance(a, ast.Starred) for a in call.args):
         return None
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
+        return None
+    if may_be_another(script, call.func, definition):
         return None
     names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
     is_bound = method is not None or (

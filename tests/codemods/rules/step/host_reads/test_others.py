@@ -40,6 +40,9 @@ def _script(functions: str, before: str, line: str, last: str) -> str:
     )
 
 
+BAG = "class Bag:\n    def __init__(self):\n        self.total = 0.0\n    def add(self, v):\n        self.total += v"
+OTHER = "\nclass Other(Bag):\n    def add(self, v):\n        raise StopIteration(v)\n"
+BASE = BAG + OTHER
 STATE = "import json\nclass State:\n    def __init__(self):\n        self.loss = 0.0"
 
 
@@ -61,6 +64,7 @@ STATE = "import json\nclass State:\n    def __init__(self):\n        self.loss =
         ("", "def step_loss(loss):\n    return loss.item()", "print(step_loss(loss))", "", ["return xla.item(loss)"]),
         # asked for its value already
         ("", "history = []", "history.append(loss.item())", "print(sum(xla.arrived(history)))", ["print(sum(xla.arrived(history)))"]),
+        (BASE, "bag = Bag()", "bag.add(loss.item())", "return bag.total", ["bag.add(xla.item(loss))"]),
         # asked for before it is filled, by what keeps nothing
         ("", "losses = []\nprint(len(losses), sum(losses))", "losses.append(loss.item())", "history.append(losses)", ["losses.append(xla.item(loss))", "history.append(xla.arrived(losses))"]),
         (STATE, "state = State()\nhidden = getattr(args, name), getattr(torch, name), getattr(state, 'other', 0)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)", "return xla.arrived(state.loss)"]),
@@ -92,6 +96,11 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         ("", "history = {'loss': []}\nplot = make({'train': history})", "history['loss'].append(loss.item())", "`history` is handed on before it is filled"),
         ("losses = []\ndef keep(v):\n    losses.append(v)", "plot = make(losses)", "keep(loss.item())", "`losses` is handed on before it is filled"),
         ("class Run:\n    def __init__(self):\n        self.losses = []\n        self.plot = make(self.losses)\n    def keep(self, v):\n        self.losses.append(v)", "run = Run()", "run.keep(loss.item())", ""),
+        # a method that may be another
+        (BASE, "def log(bag: Bag, loss):\n    bag.add(loss.item())", "log(bag, loss)", ""),
+        (BASE + "bag = Bag() if model else Other()", "", "bag.add(loss.item())", ""),
+        (BAG + "\n    def tell(self, v):\n        self.add(v)" + OTHER, "bag = Other()", "bag.tell(loss.item())", ""),
+        (BAG + "\nBag.add = print", "bag = Bag()", "bag.add(loss.item())", ""),
         # attributes that are asked for by their names
         (STATE, "state = State()\ndef show(name):\n    return getattr(state, name)", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
         (STATE, "state = State()\ndef show():\n    return getattr(state, 'loss')", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ....nodes import walk
 from ..blocked import Blocked
 from ..formatted import made_by
+from ..functions import may_be_another
 from ..names import attribute_stores, class_of, refuse_shown_meter
 from ..trail import HandedTo, Measured, Trail
 from .elsewhere import class_elsewhere, method_of, no_others_use
@@ -30,6 +31,8 @@ def metered(trail: Trail, call: ast.Call, follow: Follow) -> Iterator[HandedTo |
     if method is None and isinstance(owner, ast.Subscript):
         method = _method_of_entries(script, owner, call.func.attr)
     if method is not None:
+        if may_be_another(script, call.func, method):
+            raise Blocked(f"`{ast.unparse(call.func)}` may be another's")
         names = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
         if not names or isinstance(call.args[0], ast.Starred):
             raise Blocked(f"`{ast.unparse(call.func)}` takes it in a list")
