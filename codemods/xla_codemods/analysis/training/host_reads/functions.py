@@ -215,7 +215,7 @@ def is_own_method(script: Script, call: ast.Call) -> bool:
 
 
 def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool:
-    """True if `func` may be what a derived class has in the place of `method`, or what is set there: `Meter.update = ...`."""
+    """True if `func` may be what a class of the same family has in the place of `method`, or what is set there: `Meter.update = ...`."""
     owner = script.parent(method)
     if not isinstance(owner, ast.ClassDef):
         return False
@@ -225,9 +225,11 @@ def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool
                 return True
     if isinstance(func, ast.Attribute) and _is_made_of(script, func.value, owner):
         return False
-    for derived, _ in script.index.of(ast.ClassDef):
-        if derived is not owner and owner in script.inference.lineage(derived):
-            found = script.inference.method(derived, method.name)
+    of_itself = isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "self"
+    kin = {owner} if of_itself else {*script.inference.lineage(owner)}
+    for other, _ in script.index.of(ast.ClassDef):
+        if other is not owner and not kin.isdisjoint(script.inference.lineage(other)):
+            found = script.inference.method(other, method.name)
             if found is not None and found[0] is not method:
                 return True
     deriving = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")
@@ -243,11 +245,10 @@ def _is_made_of(script: Script, node: ast.expr, owner: ast.ClassDef) -> bool:
     if isinstance(node, ast.Call):
         return script.value(node.func).definition is owner
     found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-    return bool(found) and all(
-        b.how == "assign"
-        and isinstance(made := part(b), ast.Call)
-        and _is_made_of(script, made, owner)
-        for b in found[1]
+    bound = found[1] if found is not None else []
+    made = [part(b) if b.how == "assign" else None for b in bound]
+    return bool(made) and all(
+        isinstance(value, ast.Call) and _is_made_of(script, value, owner) for value in made
     )
 
 

@@ -100,6 +100,7 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         (BASE, "def log(bag: Bag, loss):\n    bag.add(loss.item())", "log(bag, loss)", ""),
         (BASE + "bag = Bag() if model else Other()", "", "bag.add(loss.item())", ""),
         (BAG + "\n    def tell(self, v):\n        self.add(v)" + OTHER, "bag = Other()", "bag.tell(loss.item())", ""),
+        (BASE + "class Third(Bag):\n    def add(self, v):\n        self.total = v\n", "def log(bag: Bag, loss):\n    bag.add(loss.item())\nlog(Other(), 1)", "log(Third(), loss)", ""),
         (BAG + "\nBag.add = print", "bag = Bag()", "bag.add(loss.item())", ""),
         # attributes that are asked for by their names
         (STATE, "state = State()\ndef show(name):\n    return getattr(state, name)", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),

@@ -124,7 +124,9 @@ def _class_of(
         found: tuple[Script, ast.ClassDef] | None = script, value.definition
     else:
         found = class_elsewhere(script, next(iter(made))) if len(made) == 1 else None
-    if found is None or {name.rpartition(".")[2] for name in made} == {found[1].name}:
+    if found is None or isinstance(owner, ast.Call):
+        return found
+    if {name.rpartition(".")[2] for name in made} == {found[1].name}:
         return found
     home, definition = found
     has = home.inference.method(definition, method)
