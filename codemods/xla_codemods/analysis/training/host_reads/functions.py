@@ -119,6 +119,14 @@ def is_property(function: FunctionNode) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
 
 
+def is_setter(node: ast.AST) -> bool:
+    """`@loss.setter`, `__setattr__`: what is set goes elsewhere."""
+    return isinstance(node, ast.FunctionDef) and (
+        node.name == "__setattr__"
+        or any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+    )
+
+
 class Extreme(NamedTuple):
     """`if value > best: best = value`, which is `best = max(best, value)`, also for values that are not numbers (nan)."""
 

@@ -96,6 +96,8 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         ("", "history = {'loss': []}\nplot = make({'train': history})", "history['loss'].append(loss.item())", "`history` is handed on before it is filled"),
         ("losses = []\ndef keep(v):\n    losses.append(v)", "plot = make(losses)", "keep(loss.item())", "`losses` is handed on before it is filled"),
         ("class Run:\n    def __init__(self):\n        self.losses = []\n        self.plot = make(self.losses)\n    def keep(self, v):\n        self.losses.append(v)", "run = Run()", "run.keep(loss.item())", ""),
+        # a property that keeps it elsewhere
+        ("class Run:\n    total = 0.0\n    @property\n    def loss(self):\n        return self.total\n    @loss.setter\n    def loss(self, v):\n        self.total += v", "run = Run()", "run.loss = loss.item()", "`Run` sets attributes by functions"),
         # a method that may be another
         (BASE, "def log(bag: Bag, loss):\n    bag.add(loss.item())", "log(bag, loss)", ""),
         (BASE + "bag = Bag() if model else Other()", "", "bag.add(loss.item())", ""),
