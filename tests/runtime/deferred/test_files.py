@@ -99,3 +99,18 @@ def test_what_cannot_be_watched_is_written_at_once(device: torch.device, make: A
         assert (float(k) in seen) is not isinstance(target, io.StringIO)
     xla.flush()
     assert seen == [0.0, 1.0, 2.0]
+
+
+def test_a_file_that_nobody_closes_is_written_when_nobody_has_it(
+    device: torch.device, tmp_path: Path
+) -> None:
+    def write() -> None:
+        f = (tmp_path / "log").open("w")
+        for k, value in _values(device):
+            xla.later(lambda k=k, value=value: f.write(f"{k} {value.item()}\n"), to=f)
+            f.flush()
+            f.write("between\n")
+
+    write()
+    xla.flush()
+    assert len((tmp_path / "log").read_text().split("\n")) == 7

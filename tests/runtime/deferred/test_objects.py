@@ -159,3 +159,14 @@ def test_loguru(device: torch.device) -> None:
     loguru.logger.info("now")
     name = "test_loguru"
     assert lines == [f"{name} 1.0\n", f"{name} now\n"]
+
+
+def test_a_sink_of_loguru_that_is_removed_has_what_was_logged(device: torch.device) -> None:
+    loguru = pytest.importorskip("loguru")
+    lines: list[str] = []
+    loguru.logger.remove()
+    sink = loguru.logger.add(lines.append, format="{message}")
+    value = torch.ones((), device=device)
+    xla.later(lambda value=value: loguru.logger.info(f"{value.item()}"), to=loguru.logger)
+    loguru.logger.remove(sink)
+    assert lines == ["1.0\n"]

@@ -14,7 +14,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,18 +124,20 @@ def test_lists_and_dicts_are_what_they_are_now(device: torch.device) -> None:
 def test_other_containers_are_what_they_are_now(device: torch.device) -> None:
     loss = torch.ones((), device=device)
     window, counts, kinds = deque([1], maxlen=2), defaultdict(list, a=[1]), {"x"}
+    letters = Counter("aab")
     seen: list[str] = []
     xla.later(
-        lambda loss=loss, window=window, counts=counts, kinds=kinds: seen.append(
-            f"{loss.item()} {list(window)} {dict(counts)} {kinds}"
+        lambda loss=loss, window=window, counts=counts, kinds=kinds, letters=letters: seen.append(
+            f"{loss.item()} {list(window)} {dict(counts)} {kinds} {letters}"
         )
     )
+    letters.update("bbb")
     window.append(2)
     counts["a"].append(2)
     counts["b"] = []
     kinds.clear()
     xla.flush()
-    assert seen == ["1.0 [1] {'a': [1]} {'x'}"]
+    assert seen == ["1.0 [1] {'a': [1]} {'x'} Counter({'a': 2, 'b': 1})"]
     assert (list(window), dict(counts)) == ([1, 2], {"a": [1, 2], "b": []})
 
 

@@ -103,4 +103,6 @@ def _watch_loguru() -> bool:
 
         setattr(written, WATCHED, True)
         home.aware_now = written  # type: ignore[attr-defined]
+        for name in ("add", "configure", "disable", "enable", "remove"):
+            setattr(home.Logger, name, watched(getattr(home.Logger, name)))
     return True

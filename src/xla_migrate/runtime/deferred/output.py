@@ -6,12 +6,14 @@ what starts programs or ends this one, and the ends of a notebook's cells.
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import io
 import logging
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,31 +22,47 @@ from .waiting import queue
 WATCHED = "_xla_migrate_waits"
 _OF_STREAMS = ("write", "close", "getvalue")  # of files and StringIO that streams are redirected to
 _OF_PROCESSES = ("abort", "execv", "execve", "posix_spawn", "posix_spawnp", "system")
-_OF_FILES = ("write", "writelines", "close", "truncate", "seek", "detach")
+_OF_FILES = ("write", "writelines", "close", "truncate", "seek", "tell", "detach")
+_OF_LOGGERS = ("setLevel", "addHandler", "removeHandler", "addFilter", "removeFilter")
+_OF_HANDLERS = ("setLevel", "setFormatter", "addFilter", "removeFilter")
+Defer = Callable[[Callable[[], Any]], None]
 
 
-def watch(stream: Any) -> bool:
-    """Have what waits done before anything else is written to `stream`; whether that could be done."""
-    return _watch(stream, _OF_STREAMS)
+def watch(stream: Any, defer: Defer) -> bool:
+    """Have what waits done before anything else is written to `stream`; whether that could be done.
+
+    A flush comes behind what waits (`defer`): before another program writes there, or this one is copied or ended.
+    """
+    return _watch_all(stream, _OF_STREAMS, defer)
 
 
-def watch_file(file: Any, defer: Callable[[Callable[[], Any]], None]) -> bool:
-    """The same of a file of the script's own, and before it is closed; a flush comes behind what waits (`defer`)."""
-    if not isinstance(file, io.IOBase):
-        return False
-    if getattr(getattr(file, "close", None), WATCHED, False):
+def watch_file(file: Any, defer: Defer) -> bool:
+    """The same of a file of the script's own, and before it is closed."""
+    return isinstance(file, io.IOBase) and _watch_all(file, _OF_FILES, defer)
+
+
+def _watch_all(stream: Any, names: tuple[str, ...], defer: Defer) -> bool:
+    method = getattr(stream, "flush", None)
+    if getattr(method, WATCHED, False):  # the last that is watched
         return True
-    if not _watch(file, _OF_FILES):
+    if not _watch(stream, names):
         return False
-    flush = file.flush
+    if method is None:
+        return True
+    flush, owner = _loose(stream, "flush", method), _owner(stream)
 
     def flushed() -> None:
         if queue.is_waited_for_here():
-            defer(flush)
+            kept = owner()
+            defer(lambda: flush() if kept is not None else None)
         else:
             flush()
 
-    file.flush = flushed  # type: ignore[method-assign]
+    setattr(flushed, WATCHED, True)
+    try:
+        stream.flush = flushed
+    except AttributeError:
+        return False
     return True
 
 
@@ -54,10 +72,31 @@ def _watch(stream: Any, names: tuple[str, ...]) -> bool:
         if method is None or getattr(method, WATCHED, False):
             continue
         try:
-            setattr(stream, name, watched(method))
+            setattr(stream, name, watched(_loose(stream, name, method)))
         except AttributeError:
             return False
     return True
+
+
+def _loose(stream: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """`method`, which keeps its `stream` no longer than others do: a file that nobody has is closed, and so written."""
+    function = getattr(type(stream), name, None)
+    if function is None or getattr(method, "__self__", None) is not stream:
+        return method
+    owner = _owner(stream)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(owner(), *args, **kwargs)
+
+    return called
+
+
+def _owner(stream: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(stream)
+    except TypeError:
+        return lambda: stream
 
 
 def watched(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +112,9 @@ def watched(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_logging() -> None:
-    """Handlers may write elsewhere: a record is made before any of them sees it. It is of the time when it was written."""
+    """Handlers may write elsewhere: a record is made before any of them sees it. It is of the time when it was written,
+    and of the levels, handlers and formats of then.
+    """
     make = logging.getLogRecordFactory()
 
     def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -87,6 +128,9 @@ def _watch_logging() -> None:
         return record
 
     logging.setLogRecordFactory(made)
+    _watch(logging, ("disable",))
+    _watch(logging.Logger, _OF_LOGGERS)
+    _watch(logging.Handler, _OF_HANDLERS)
 
 
 def _watch_processes() -> None:
@@ -106,6 +150,18 @@ def _watch_processes() -> None:
     os._exit = left  # type: ignore[assignment]
 
 
+def _watch_bars() -> None:
+    """A progress bar that is closed shows what it was told last, also where the loop was left."""
+    for name in ("tqdm.std", "tqdm.notebook"):
+        if (home := sys.modules.get(name)) is not None:
+            _watch(vars(home).get("tqdm_notebook") or home.tqdm, ("close",))
+
+
+def _watch_futures() -> None:
+    """Who waits for a pool's thread goes on when the future is done; the thread itself may live on."""
+    _watch(concurrent.futures.Future, ("set_result", "set_exception"))
+
+
 def _watch_notebook() -> None:
     """A notebook's cell shows what it has printed: before its traceback and its result, and not below the next cell."""
     ipython = sys.modules.get("IPython")
@@ -120,4 +176,10 @@ def _watch_notebook() -> None:
         sys.displayhook = shown
 
 
-queue.at_first_use += [_watch_logging, _watch_processes, _watch_notebook]
+queue.at_first_use += [
+    _watch_logging,
+    _watch_processes,
+    _watch_bars,
+    _watch_futures,
+    _watch_notebook,
+]

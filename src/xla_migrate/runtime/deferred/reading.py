@@ -33,6 +33,7 @@ from typing import Any, TypeVar
 
 from .number import Number, compute
 from .objects import watch_object
+from .opened import watch_opened
 from .output import watch, watch_file
 from .values import filling, has_waiting, held, here, waits
 from .waiting import queue
@@ -115,7 +116,8 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
     if not (queue.calls or any(map(has_waiting, values))) or not queue.is_ours():
         call()
         return
-    known = all(watch(stream) for stream in (sys.stdout, sys.stderr) if stream is not None)
+    streams = (sys.stdout, sys.stderr)
+    known = all(watch(stream, _put) for stream in streams if stream is not None)
     if not known or not (to is None or watch_file(to, _put) or watch_object(to)):
         queue.settle()
         call(*map(here, values))
@@ -243,6 +245,6 @@ def _flush_at_exit() -> None:
     atexit.register(flush)
 
 
-queue.at_first_use.append(_flush_at_exit)
+queue.at_first_use += [_flush_at_exit, watch_opened]
 
 __all__: Sequence[str] = ("arrived", "computed", "fill", "flush", "item", "later")

@@ -68,7 +68,8 @@ def _copied(value: Any) -> Any:
     try:
         copied = copy.copy(value)
         if isinstance(copied, dict):
-            copied.update((key, held(part)) for key, part in value.items())
+            for key, part in value.items():  # a Counter's `update` counts
+                copied[key] = held(part)
     except Exception:  # a class of the user's
         return value
     return copied

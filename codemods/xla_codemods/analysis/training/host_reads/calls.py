@@ -18,7 +18,14 @@ from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
 from .functions import is_caught
-from .lasting import is_bound_before, is_bound_once, is_stable, may_be_changed
+from .lasting import (
+    holds_objects,
+    is_bound_before,
+    is_bound_once,
+    is_set_again,
+    is_stable,
+    may_be_changed,
+)
 from .sinks import file_of, is_tracked
 from .told.trackers import told
 
@@ -68,6 +75,13 @@ def tensor_of(number: ast.Call) -> ast.expr:
         if name not in _PASSING:
             return operand
         operand = inner
+
+
+def refuse_shown_as_written(script: Script, node: ast.expr) -> None:
+    """Raises `Blocked` where `f"{sum(losses)=}"` shows the text of `node` with its value, which is to be another."""
+    for text in script.ancestors(node):
+        if isinstance(text, ast.JoinedStr) and _SHOWN_AS_WRITTEN.search(script.segment(text)):
+            raise Blocked("the text of what is computed is shown with it")
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -159,6 +173,9 @@ class _Later:
         while isinstance(func, (ast.Attribute, ast.Subscript)):
             if isinstance(func, ast.Subscript):
                 self._visit(func.slice)
+            elif is_set_again(self.script, func):
+                self._owner(func)
+                return
             func = func.value
             if isinstance(func, ast.Call) and not (func.args or func.keywords):
                 func = func.func  # `Logger.current_logger().report_scalar`
@@ -166,6 +183,12 @@ class _Later:
             raise Blocked("whose it is that shows it is computed")
         if not is_bound_once(self.script, func):
             self.bound[func.id] = func.id
+
+    def _owner(self, owner: ast.Attribute) -> None:
+        """`self.bar`, which is another in the next epoch."""
+        name = self._free_name(owner)
+        self.bound[name] = self.script.segment(owner)
+        self.inner.append(Replace(owner, name, is_moved=True))
 
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.NamedExpr):
@@ -277,7 +300,7 @@ class _Later:
             raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
-            if value.has(INSTANCE) or value.has(MODULE) or may_be_changed(self.script, node.id):
+            if holds_objects(value) or may_be_changed(self.script, node.id):
                 raise Blocked(f"`{node.id}`, which is shown with it, may change until then")
         self._bind(node)
 
@@ -301,7 +324,7 @@ class _Later:
         if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
             raise Blocked(f"`{ast.unparse(node)}` is shown with it")
         value = self.script.value(node)
-        if node not in self.kept and (value.has(INSTANCE) or value.has(MODULE)):
+        if node not in self.kept and holds_objects(value):
             raise Blocked(f"`{ast.unparse(node)}`, which is shown with it, may change until then")
         text = spelled or text
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]

@@ -33,6 +33,7 @@ from .functions import (
     is_of_constants,
     is_own_method,
     is_property,
+    is_setter,
     parameter,
     takes_values,
 )
@@ -266,9 +267,11 @@ def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
         around = (a for a in trail.script.ancestors(place) if isinstance(a, ast.ClassDef))
         definition = next(around, None)
     if definition is not None:
+        if any(map(is_setter, definition.body)):
+            raise Blocked(f"`{definition.name}` sets attributes by functions")
         if not trail.importers_known:
             refuse_imported_class(trail.script, definition, name)
-        refuse_listed_attributes(trail.script, definition)
+        refuse_listed_attributes(trail.script, definition, name)
     for node in attributes_read(trail.script, name):
         follow_number(trail, node)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...inference.unpacking import part
 from ...inference.values import ARRAY, INSTANCE, MODULE
 from ...nodes import walk
 
@@ -81,17 +83,24 @@ def _is_tried(script: Script, node: ast.AST) -> bool:
 _RAISED = frozenset(
     "ArithmeticError BaseException Exception FloatingPointError OverflowError TypeError ValueError ZeroDivisionError".split()
 )
-_UP_TO = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_OF_ALL = frozenset({"BaseException", "Exception"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def is_caught(script: Script, node: ast.AST) -> bool:
-    """True if the turn of the loop that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`."""
-    below = node
+    """True if the function that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`.
+
+    What catches everything, around the loop, ends the training whatever has failed.
+    """
+    below, kinds = node, _RAISED
     for ancestor in script.ancestors(node):
-        if isinstance(ancestor, _UP_TO):
+        if isinstance(ancestor, _FUNCTIONS):
             return False
+        if isinstance(ancestor, _LOOPS):
+            kinds = _RAISED - _OF_ALL
         if isinstance(ancestor, ast.Try) and below in ancestor.body:
-            if any(map(_catches, ancestor.handlers)):
+            if any(_catches(handler, kinds) for handler in ancestor.handlers):
                 return True
         if isinstance(ancestor, (ast.With, ast.AsyncWith)) and below in ancestor.body:
             if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
@@ -100,13 +109,22 @@ def is_caught(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def _catches(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or getattr(kind, "id", "") in _RAISED for kind in kinds)
+def _catches(handler: ast.ExceptHandler, kinds: frozenset[str]) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    every = "Exception" in kinds
+    return any(every if kind is None else getattr(kind, "id", "") in kinds for kind in caught)
 
 
 def is_property(function: FunctionNode) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
+
+
+def is_setter(node: ast.AST) -> bool:
+    """`@loss.setter`, `__setattr__`: what is set goes elsewhere."""
+    return isinstance(node, ast.FunctionDef) and (
+        node.name == "__setattr__"
+        or any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+    )
 
 
 class Extreme(NamedTuple):
@@ -204,6 +222,44 @@ def is_own_method(script: Script, call: ast.Call) -> bool:
     return script.local_method(call.func, script.index.scope(call)) is not None
 
 
+def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool:
+    """True if `func` may be what a class of the same family has in the place of `method`, or what is set there: `Meter.update = ...`."""
+    owner = script.parent(method)
+    if not isinstance(owner, ast.ClassDef):
+        return False
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr == method.name and isinstance(node.ctx, ast.Store):
+            if script.value(node.value, scope).definition is owner:
+                return True
+    if isinstance(func, ast.Attribute) and _is_made_of(script, func.value, owner):
+        return False
+    of_itself = isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "self"
+    kin = {owner} if of_itself else {*script.inference.lineage(owner)}
+    for other, _ in script.index.of(ast.ClassDef):
+        if other is not owner and not kin.isdisjoint(script.inference.lineage(other)):
+            found = script.inference.method(other, method.name)
+            if found is not None and found[0] is not method:
+                return True
+    deriving = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")
+    return (
+        script.project is not None
+        and script.is_imported_elsewhere(owner.name)
+        and script.project.has_text(deriving)
+    )
+
+
+def _is_made_of(script: Script, node: ast.expr, owner: ast.ClassDef) -> bool:
+    """True if `node` is an object of that class itself: `Meter()`, and a name that is bound to no other."""
+    if isinstance(node, ast.Call):
+        return script.value(node.func).definition is owner
+    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+    bound = found[1] if found is not None else []
+    made = [part(b) if b.how == "assign" else None for b in bound]
+    return bool(made) and all(
+        isinstance(value, ast.Call) and _is_made_of(script, value, owner) for value in made
+    )
+
+
 def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:
     """The function or method of this file, and its parameters, without `self`."""
     scope = script.index.scope(call)
@@ -216,6 +272,8 @@ def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | 
     if any(isinstance(a, ast.Starred) for a in call.args):
         return None
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
+        return None
+    if may_be_another(script, call.func, definition):
         return None
     names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
     is_bound = method is not None or (

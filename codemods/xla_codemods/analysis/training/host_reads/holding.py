@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from .blocked import Blocked
 from .formatted import holds_lists, is_container
 from .functions import is_own_method, keywords_of, parameter, takes_values
-from .names import Owner, calls_of, is_owner, loads, part_of, stores_and_loads
+from .names import (
+    Owner,
+    calls_of,
+    is_owner,
+    loads,
+    part_of,
+    refuse_handed_on_before,
+    stores_and_loads,
+)
 from .showing import shown_as_it_is
 from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used
@@ -116,6 +124,7 @@ def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
     if not all(is_container(value) or value in trail.made for value in stored):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
     for load in read:
+        refuse_handed_on_before(trail.script, load, owner)
         yield from _contained_used(trail, load)
 
 
@@ -217,6 +226,7 @@ def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
     if not all(map(holds_lists, stored)):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to hold lists of its own")
     for load in read:
+        refuse_handed_on_before(trail.script, load, owner)
         yield from _lists_used(trail, load)
 
 

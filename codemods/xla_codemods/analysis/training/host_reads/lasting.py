@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
-from ...inference.values import ARGUMENTS, LOADER
+from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
 from .names import OPTIONS
 from .sinks import STREAMS
 
@@ -56,6 +56,28 @@ def is_bound_once(script: Script, node: ast.Name) -> bool:
         if isinstance(ancestor, _LOOPS):
             return False
     return True
+
+
+def holds_objects(value: Value) -> bool:
+    """True for an object that may be another later, and for a list, tuple or dict of such."""
+    if value.has(INSTANCE) or value.has(MODULE):
+        return True
+    inside = (*(value.items or ()), *(value.fields or {}).values())
+    parts = (*inside, value.element) if value.element is not None else inside
+    return any(map(holds_objects, parts))
+
+
+def is_set_again(script: Script, node: ast.Attribute) -> bool:
+    """True if `self.bar` is set in a loop, or in a function other than the one that makes the object."""
+    for other, _ in script.index.of(ast.Attribute):
+        if other.attr != node.attr or isinstance(other.ctx, ast.Load):
+            continue
+        function = script.function(other)
+        if function is not None and function.name != "__init__":
+            return True
+        if any(isinstance(ancestor, _LOOPS) for ancestor in script.ancestors(other)):
+            return True
+    return False
 
 
 def may_be_changed(script: Script, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
+import builtins
 from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -22,6 +22,9 @@ Owner = ast.Name | ast.Attribute
 # What options of the command line are called.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _LISTING = ("asdict", "astuple", "vars")
+# What computes of a list, and keeps none.
+_COMPUTING = ("json.", "math.", "numpy.", "statistics.", "torch.")
+_TAKING_OVER = frozenset({"extend", "join", "update"})
 
 
 def home(script: Script, node: ast.Name) -> tuple[Scope, list[Binding], bool]:
@@ -101,8 +104,8 @@ def stores_and_loads(
         raise Blocked(f"`{ast.unparse(owner)}` is not of this file")
     if not is_known:
         refuse_imported_class(script, definition, owner.attr)
-    refuse_listed_attributes(script, definition)
-    return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+    refuse_listed_attributes(script, definition, owner.attr)
+    return owner.attr, attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
 
 
 def _name_stores_and_loads(
@@ -123,7 +126,7 @@ def _name_stores_and_loads(
     return key, stored, [*read]
 
 
-def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
+def attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
     """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
     stored: list[ast.expr | None] = [
         node.value  # `losses: list = field(default_factory=list)`
@@ -184,86 +187,78 @@ def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
     return script.project.uses_attribute(function.name)
 
 
-def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> FunctionNode | None:
-    """The method of the class of this file that all entries of a dict are of: `self.meters[key].update`."""
-    holder = owner.value
-    if not (isinstance(holder, ast.Attribute) and class_of(script, holder)):
-        return None
-    definitions = {
-        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
-    }
-    definition = definitions.pop() if len(definitions) == 1 else None
-    if definition is None:
-        return None
-    for node, scope in script.index.of(ast.Subscript):
-        if isinstance(node.ctx, ast.Store) and getattr(node.value, "attr", "") == holder.attr:
-            statement = script.parent(node)
-            value = statement.value if isinstance(statement, ast.Assign) else None
-            if value is None or not _is_made_of(script, value, scope, definition):
-                return None
-    found = script.inference.method(definition, name)
-    return found[0] if found else None
-
-
-def _class_of_entries(script: Script, made: ast.expr | None) -> ast.ClassDef | None:
-    """`Meter`, of `defaultdict(Meter)`."""
-    match made:
-        case ast.Call(
-            func=ast.Name(id="defaultdict") | ast.Attribute(attr="defaultdict"), args=[kind]
-        ):
-            definition = script.value(kind).definition
-            return definition if isinstance(definition, ast.ClassDef) else None
-    return None
-
-
-def _is_made_of(script: Script, value: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
-    """True if `value` is such an object, also as a parameter for which every caller of the project gives one."""
-    if script.value(value, scope).definition is definition:
-        return True
-    function = scope.node
-    if not isinstance(value, ast.Name) or not isinstance(
-        function, (ast.FunctionDef, ast.AsyncFunctionDef)
-    ):
-        return False
-    if [b.how for b in scope.bindings.get(value.id, ())] != ["parameter"]:
-        return False
-    return _is_called_with(script, function.name, definition.name)
-
-
-def _is_called_with(script: Script, method: str, made: str) -> bool:
-    """True if all calls of `method`, here and in the project, have `made(` in their line, or the one below."""
-    texts = [script.source.text]
-    if script.project is not None:
-        modules = script.project.modules
-        texts += [
-            modules.text(p) for p in modules.having((f".{method}",)) if p != script.project.path
-        ]
-    calls = [m for text in texts for m in re.finditer(rf"\.{method}\((?:[^\n]*\n?){{2}}", text)]
-    return bool(calls) and all(f"{made}(" in call.group() for call in calls)
-
-
 def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:
     """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
-    if not script.is_imported_elsewhere(definition.name):
+    if not (
+        script.is_imported_elsewhere(definition.name) or _is_seen_elsewhere(script, definition)
+    ):
         return
     if script.project is None or script.project.uses_attribute(name):
         raise Blocked(f"other modules use `{definition.name}`, too")
 
 
-def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
-    """Raises `Blocked` where the class asks for its `__dict__`, but to format it, or its fields are listed."""
+def _is_seen_elsewhere(script: Script, definition: ast.ClassDef) -> bool:
+    """True if the class derives from another module's, or its objects are handed to functions of other modules."""
+    project = script.project
+    if project is None:
+        return False
+    lineage = script.inference.lineage(definition)
+    for base in (base for owner in lineage for base in owner.bases):
+        if (dotted := script.dotted(base)) is not None and project.has(dotted):
+            return True
+    for call, scope in script.index.of(ast.Call):
+        dotted = script.dotted(call.func, scope)
+        if dotted is None or not project.has(dotted):
+            continue
+        for given in (*call.args, *(k.value for k in call.keywords)):
+            if isinstance(given, ast.Name) and _is_one(script, given, scope, lineage):
+                return True
+    return False
+
+
+def _is_one(script: Script, name: ast.Name, scope: Scope, lineage: list[ast.ClassDef]) -> bool:
+    around = next((a for a in script.ancestors(name) if isinstance(a, ast.ClassDef)), None)
+    if name.id == "self":
+        return around in lineage
+    return script.value(name, scope).definition in lineage
+
+
+def refuse_listed_attributes(script: Script, definition: ast.ClassDef, asked: str = "") -> None:
+    """Raises `Blocked` where the `__dict__` of the class is used, but to format it, its fields are listed, or the
+    attribute `asked` is asked for by its name.
+    """
     for name in _LISTING:
         for call, scope in script.index.calls_of(name):
             if call.args and not OPTIONS.search(ast.unparse(call.args[0])):
                 if not script.value(call.args[0], scope).has(ARGUMENTS):
                     raise Blocked(f"`{name}` lists what objects hold")
-    for node, _ in script.index.of(ast.Attribute):
-        if node.attr == "__dict__" and definition in script.ancestors(node):
+    for call, scope in script.index.calls_of("getattr"):
+        match call.args:
+            case [_, ast.Constant(value=key), *_] if key != asked:
+                continue
+            case [owner, *_] if _may_be(script, owner, scope, definition):
+                raise Blocked(f"`getattr` may ask for it by its name, of `{ast.unparse(owner)}`")
+    for call, _ in script.index.calls_of("attrgetter"):
+        if any(asked in str(getattr(a, "value", asked)).split(".") for a in call.args):
+            raise Blocked("`attrgetter` may ask for it by its name")
+    for node, scope in script.index.of(ast.Attribute):
+        if node.attr == "__dict__" and _may_be(script, node.value, scope, definition):
             parent = script.parent(node)
             around = script.parent(parent) if parent is not None else None
             func = getattr(around, "func", None)
             if not (isinstance(func, ast.Attribute) and func.attr == "format"):
                 raise Blocked(f"`__dict__` of `{definition.name}` is used")
+
+
+def _may_be(script: Script, node: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
+    """True if `node` is an object of the class `definition`, or may be one."""
+    around = next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+    if isinstance(node, ast.Name) and node.id == "self" and around is not None:
+        return around is definition
+    value = script.value(node, scope)
+    if value.kinds:
+        return value.definition is definition or (value.definition is None and value.has(INSTANCE))
+    return script.dotted(node, scope) is None and not OPTIONS.search(ast.unparse(node))
 
 
 def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
@@ -308,3 +303,50 @@ def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AS
         if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
             if not isinstance(script.parent(node), ast.Attribute):
                 raise Blocked(f"`{owner.id}` is shown or handed on in every step")
+
+
+# Lists and dicts that are handed on before they are filled: whoever has them sees what is put in later, as it is on its way.
+
+
+def refuse_handed_on_before(script: Script, load: Owner, owner: Owner) -> None:
+    """Raises `Blocked` where `load` hands on, before it is filled at `owner`, what may be kept: `history.append(losses)`."""
+    if load is not owner and is_handed_on(script, load) and _is_before(script, load, owner):
+        raise Blocked(f"`{ast.unparse(load)}` is handed on before it is filled")
+
+
+def is_handed_on(script: Script, load: ast.expr) -> bool:
+    """True if a call is given `load` that may keep it."""
+    call = _taking(script, load)
+    return call is not None and not _keeps_nothing(script, call)
+
+
+def _taking(script: Script, load: ast.expr) -> ast.Call | None:
+    """The call that is given `load`, as it is or in a list or dict."""
+    node: ast.AST = load
+    while isinstance(parent := script.parent(node), (ast.Tuple, ast.List, ast.Dict, ast.keyword)):
+        node = parent
+    return parent if isinstance(parent, ast.Call) and parent.func is not node else None
+
+
+def _keeps_nothing(script: Script, call: ast.Call) -> bool:
+    func = call.func
+    scope = script.index.scope(call)
+    if isinstance(func, ast.Name) and scope.find(func.id) is None:
+        return hasattr(builtins, func.id)
+    dotted = script.dotted(func, scope)
+    if dotted is None:
+        return isinstance(func, ast.Attribute) and func.attr in _TAKING_OVER
+    return dotted.startswith(_COMPUTING)
+
+
+def _is_before(script: Script, load: Owner, owner: Owner) -> bool:
+    """True if `load` stands above what fills it, or above the calls of the function which does."""
+    home, filling = script.function(load), script.function(owner)
+    if home is filling:
+        return load.lineno < owner.lineno
+    if isinstance(load, ast.Attribute):
+        return home is not None and home.name == "__init__"
+    if filling is None:
+        return False
+    calls = script.index.calls_of(filling.name)
+    return any(script.function(call) is home and load.lineno < call.lineno for call, _ in calls)

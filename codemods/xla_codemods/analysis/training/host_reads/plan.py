@@ -13,11 +13,18 @@ from ...nodes import walk
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
-from .calls import Shown, computed_later, is_unknown_item, made_later, tensor_of
+from .calls import (
+    Shown,
+    computed_later,
+    is_unknown_item,
+    made_later,
+    refuse_shown_as_written,
+    tensor_of,
+)
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
 from .functions import Extreme, is_property
-from .read_numbers import number_of, number_of_numpy
+from .read_numbers import is_of_one, number_of, number_of_numpy
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -242,7 +249,8 @@ def _edits(
     for number in sorted(reads - in_calls - on_device - asked, key=_place):
         yield _item(script, number)
     for number in sorted(reads & on_device, key=_place):
-        yield Replace(number, "{0}.detach()", (tensor_of(number),))
+        alone = "" if is_of_one(script, tensor_of(number)) else ".reshape(())"
+        yield Replace(number, f"{{0}}.detach(){alone}", (tensor_of(number),))
     for call, nodes in shown.items():
         _shows_no_other_reads(script, call, reads)
         yield from made_later(script, call, nodes & reads, nodes - reads)
@@ -268,6 +276,7 @@ def _edits(
     for load in wrapped:
         if _is_there_already(script, load):
             continue
+        refuse_shown_as_written(script, load)
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
 
 

@@ -97,14 +97,15 @@ def number_of_numpy(script: Script, read: ast.AST) -> ast.Call | None:
         elif not isinstance(call, ast.Call) or call.args or call.func is not parent:
             return None
         elif parent.attr == "numpy":
-            return call if _is_of_one(script, read.func) else None
+            return call if is_of_one(script, read.func) else None
         elif parent.attr in _PASSING:
             node = call
         else:
             return None
 
 
-def _is_of_one(script: Script, read: ast.expr) -> bool:
+def is_of_one(script: Script, read: ast.expr) -> bool:
+    """True if `read` is of a loss, or of a mean or sum of everything: it has no dimensions."""
     node = read.value if isinstance(read, ast.Attribute) else read
     if _is_of_a_loss(script, node):
         return True

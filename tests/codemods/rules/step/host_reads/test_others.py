@@ -40,6 +40,12 @@ def _script(functions: str, before: str, line: str, last: str) -> str:
     )
 
 
+BAG = "class Bag:\n    def __init__(self):\n        self.total = 0.0\n    def add(self, v):\n        self.total += v"
+OTHER = "\nclass Other(Bag):\n    def add(self, v):\n        raise StopIteration(v)\n"
+BASE = BAG + OTHER
+STATE = "import json\nclass State:\n    def __init__(self):\n        self.loss = 0.0"
+
+
 @pytest.mark.parametrize(
     ("functions", "before", "line", "last", "after"),
     [
@@ -58,6 +64,10 @@ def _script(functions: str, before: str, line: str, last: str) -> str:
         ("", "def step_loss(loss):\n    return loss.item()", "print(step_loss(loss))", "", ["return xla.item(loss)"]),
         # asked for its value already
         ("", "history = []", "history.append(loss.item())", "print(sum(xla.arrived(history)))", ["print(sum(xla.arrived(history)))"]),
+        (BASE, "bag = Bag()", "bag.add(loss.item())", "return bag.total", ["bag.add(xla.item(loss))"]),
+        # asked for before it is filled, by what keeps nothing
+        ("", "losses = []\nprint(len(losses), sum(losses))", "losses.append(loss.item())", "history.append(losses)", ["losses.append(xla.item(loss))", "history.append(xla.arrived(losses))"]),
+        (STATE, "state = State()\nhidden = getattr(args, name), getattr(torch, name), getattr(state, 'other', 0)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)", "return xla.arrived(state.loss)"]),
         # properties
         ("class State:\n    def keep(self, output, y):\n        self.loss = F.cross_entropy(output, y)\n        self.loss.backward()\n    @property\n    def value(self):\n        return self.loss.item()", "state = State()", "state.keep(model(x), y)\nprint(state.value)", "", ["return xla.item(self.loss)", "xla.later(lambda value=state.value: print(value))"]),
         # dicts of sums
@@ -80,6 +90,26 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: raise SystemExit", "", "report(loss=loss.item())", "whether it goes on"),
         ("def report(stats):\n    stats = dict(stats)\n    print(stats)", "", "report({'loss': loss.item()})", "`stats` is other things, too"),
         ("def report(**stats):\n    send(stats)", "", "report(loss=loss.item())", "`stats` is asked for in every step"),
+        # who has the list before it is filled sees what is on its way
+        ("", "history, losses = [], []\nhistory.append(losses)", "losses.append(loss.item())", "`losses` is handed on before it is filled"),
+        ("class Plot:\n    def __init__(self, values):\n        self.values = values", "losses = []\nplot = Plot(values=losses)", "losses.append(loss.item())", "`losses` is handed on before it is filled"),
+        ("", "history = {'loss': []}\nplot = make({'train': history})", "history['loss'].append(loss.item())", "`history` is handed on before it is filled"),
+        ("losses = []\ndef keep(v):\n    losses.append(v)", "plot = make(losses)", "keep(loss.item())", "`losses` is handed on before it is filled"),
+        ("class Run:\n    def __init__(self):\n        self.losses = []\n        self.plot = make(self.losses)\n    def keep(self, v):\n        self.losses.append(v)", "run = Run()", "run.keep(loss.item())", ""),
+        # a property that keeps it elsewhere
+        ("class Run:\n    total = 0.0\n    @property\n    def loss(self):\n        return self.total\n    @loss.setter\n    def loss(self, v):\n        self.total += v", "run = Run()", "run.loss = loss.item()", "`Run` sets attributes by functions"),
+        # a method that may be another
+        (BASE, "def log(bag: Bag, loss):\n    bag.add(loss.item())", "log(bag, loss)", ""),
+        (BASE + "bag = Bag() if model else Other()", "", "bag.add(loss.item())", ""),
+        (BAG + "\n    def tell(self, v):\n        self.add(v)" + OTHER, "bag = Other()", "bag.tell(loss.item())", ""),
+        (BASE + "class Third(Bag):\n    def add(self, v):\n        self.total = v\n", "def log(bag: Bag, loss):\n    bag.add(loss.item())\nlog(Other(), 1)", "log(Third(), loss)", ""),
+        (BAG + "\nBag.add = print", "bag = Bag()", "bag.add(loss.item())", ""),
+        # attributes that are asked for by their names
+        (STATE, "state = State()\ndef show(name):\n    return getattr(state, name)", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
+        (STATE, "state = State()\ndef show():\n    return getattr(state, 'loss')", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
+        (STATE, "state = State()\ndef show():\n    return json.dumps(state.__dict__)", "state.loss += loss.item()", "`__dict__` of `State` is used"),
+        (STATE, "state = State()\nshow = json.dumps(state, default=lambda o: o.__dict__)", "state.loss += loss.item()", "`__dict__` of `State` is used"),
+        (STATE + "\nfrom operator import attrgetter", "state = State()\nshow = attrgetter('loss')", "state.loss += loss.item()", "`attrgetter` may ask for it by its name"),
     ],
 )  # fmt: skip
 def test_stays(functions: str, before: str, line: str, why: str) -> None:

@@ -96,6 +96,23 @@ def test_what_nothing_catches_is_shown_later(line: str) -> None:
     assert any("xla.later(" in after for after in after_migration(line))
 
 
+@pytest.mark.parametrize(
+    ("kinds", "is_later"),
+    [
+        ("ZeroDivisionError", False),
+        ("(KeyError, OverflowError)", False),
+        ("KeyboardInterrupt", True),
+        ("Exception", True),  # which ends the training, whatever has failed
+    ],
+)
+def test_what_is_caught_around_the_loop(kinds: str, is_later: bool) -> None:
+    source = SCRIPT.format(line="print(step, 1 / loss.item())", last="pass")
+    head, loop, body = source.partition("    for step, (x, y)")
+    body = f"{loop}{body}".replace("\n", "\n    ").rstrip()
+    source = f"{head}    try:\n    {body}\n    except {kinds}:\n        print(step)\n"
+    assert ("xla.later(" in migrated(source)) is is_later
+
+
 ROW = "row = {'step': step, 'loss': loss.item()}"
 
 
@@ -231,3 +248,51 @@ def test_a_file_that_may_be_read_in_the_loop_is_written_at_once(reads_back: str)
         source.format(line=line + "names.append(step)", last="f.close()")
     )
     assert "xla.later" not in migrated(source.format(line=line + reads_back, last="f.close()"))
+
+
+@pytest.mark.parametrize(
+    "objects", ["[meter, worst]", "(meter, other)", "{'a': meter}", "[[meter]]", "{'a': [worst]}"]
+)
+def test_objects_in_a_list_may_change_until_then(objects: str) -> None:
+    after = after_migration(f"both = {objects}\nprint(step, both, loss.item())")
+    assert "print(step, both, loss.item())" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        ("names.append(loss.item())", "print(f'{sum(names)=}')"),
+        ("names.append(loss.item())", "print(f'{len(names)} {max(names) / 3 = :.3f}')"),
+    ],
+)
+def test_a_text_that_shows_how_it_is_spelled_stays(line: str, last: str) -> None:
+    after = after_migration(line, last)
+    assert line in after
+    assert last in after
+
+
+RUN = """
+import torch
+from tqdm import tqdm
+
+class Run:
+    def __init__(self, batches):
+        self.batches, self.log = batches, Log()
+
+    def epoch(self, model, optimizer):
+        self.bar = tqdm(self.batches)
+        for step, x in enumerate(self.bar):
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            {line}
+"""
+
+
+def test_an_object_that_is_another_in_the_next_epoch_is_that_of_now() -> None:
+    after = migrated(RUN.format(line="self.bar.set_postfix(loss=loss.item())"))
+    told = "xla.later(lambda loss=loss, bar=self.bar: bar.set_postfix(loss=loss.item()))"
+    assert told in after
+    after = migrated(RUN.format(line="self.logger.info('%d %f', step, loss.item())"))
+    told = "xla.later(lambda step=step, loss=loss: self.logger.info('%d %f', step, loss.item()))"
+    assert told in after

@@ -60,6 +60,8 @@ def test_summed_later(line: str, after: str) -> None:
         ("torch.zeros(2, device=device)", "sums[0] += loss.item()", "sums[0] += loss.detach()"),
         ("torch.zeros(2).cuda()", "sums[1] += loss.cpu().item()", "sums[1] += loss.detach()"),
         ("torch.zeros(2).to(args.local_rank)", "sums[0] += loss.item()", "sums[0] += loss.detach()"),
+        ("torch.zeros(2).cuda()", "sums[0] += output.eq(1).sum().item()", "sums[0] += output.eq(1).sum().detach()"),
+        ("torch.zeros(2).cuda()", "sums[0] += loss.view(1).item()", "sums[0] += loss.view(1).detach().reshape(())"),
         # On the host, rounded otherwise, multiplied in double precision, or no tensor of the device.
         ("torch.zeros(2)", "sums[0] += loss.item()", "sums[0] += loss.item()"),
         ("torch.zeros(2, device='cpu')", "sums[0] += loss.item()", "sums[0] += loss.item()"),

@@ -108,6 +108,7 @@ METHODS = [
     "def tell(self, step, loss):\n        self.count += 1\n        if self.count % 2: print(step, loss, file=self.file)",
     "def tell(self, step, loss):\n        with open('a', 'a') as f: f.write(json.dumps({'a': loss}))",
     "def tell(self, step, loss): self.run.log({'a': loss})\n    import wandb\n    run = wandb.init()\n    def start(self): self.run = wandb.init()",
+    "def tell(self, step, loss):\n        if self.args.verbose: print(step, loss)",
     "def tell(self, step, loss): self._write(f'{step} {loss}')\n    def _write(self, text): sys.stdout.write(text)",
 ]
 OTHERS = [
@@ -118,6 +119,8 @@ OTHERS = [
     "def tell(self, step, loss): step.loss = loss",
     "def tell(self, step, loss): self.other.tell(loss)",
     "def tell(self, step, loss):\n        yield loss",
+    "def tell(self, step, loss): self.rows.append((loss, self.opt.param_groups[0]['lr']))",
+    "def tell(self, step, loss): self.rows.append((self.trainer.epoch, loss))",
     "def tell(self, step, loss):\n        global last\n        last = loss",
 ]
 TOLD = "log.tell(step, loss.item())"

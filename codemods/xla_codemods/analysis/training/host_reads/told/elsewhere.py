@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .....patterns import Pattern
 from .....source import Source
 from ....nodes import walk
-from ....projects.project import Project
+from ....projects.project import Modules, Project
 from ..blocked import Blocked
 
 if TYPE_CHECKING:
@@ -29,7 +29,14 @@ def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] 
     found = project.definition(dotted) if project is not None else None
     if project is None or found is None or not isinstance(found[0], ast.ClassDef):
         return None
-    modules, path = project.modules, found[1]
+    other = _module(script, project.modules, found[1])
+    for statement in other.tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
+            return other, statement
+    return None
+
+
+def _module(script: Script, modules: Modules, path: str) -> Script:
     kind = type(script)
 
     def whole() -> Script:
@@ -37,11 +44,7 @@ def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] 
             Source(modules.files[path]), path, parallel="spmd", project=Project(modules, path)
         )
 
-    other = modules.remembered(("script", path), whole)
-    for statement in other.tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
-            return other, statement
-    return None
+    return modules.remembered(("script", path), whole)
 
 
 def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -67,8 +70,40 @@ def is_shown_elsewhere(script: Script, call: ast.Call) -> bool:
     dotted = script.dotted(call.func)
     if dotted is None or script.project is None:
         return False
-    function = script.project.function(dotted)
-    return function is not None and not function.decorator_list and _only_shows(function)
+    found = script.project.definition(dotted)
+    if found is None or not isinstance(found[0], ast.FunctionDef) or found[0].decorator_list:
+        return False
+    if not _only_shows(found[0]):
+        return False
+    other = _module(script, script.project.modules, found[1])
+    shown = next(
+        (s for s in other.tree.body if isinstance(s, ast.FunctionDef) and s.name == found[0].name),
+        None,
+    )
+    if shown is None:
+        return False
+    loggers = {n.func.value for n in walk(shown) if isinstance(n, ast.Call) and _is_logged(n)}  # type: ignore[attr-defined]
+    names = [n for n in walk(shown) if isinstance(n, ast.Name) and n not in loggers]
+    return not any(may_change(other, name) for name in names)
+
+
+def may_change(other: Script, node: ast.Name) -> bool:
+    """True if `node` is a name of the module that is bound again and again, or of things that methods change."""
+    found = other.index.scope(node).find(node.id)
+    if found is None or not isinstance(found[0].node, ast.Module):
+        return False
+    if all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
+        return False
+    if node.id in found[0].rebound:
+        return True
+    stored = re.compile(rf"\.{re.escape(node.id)}\s*(?:[-+*/]|//|\*\*)?=(?!=)")
+    if other.project is not None and other.project.has_text(stored):
+        return True
+    made = found[1][0].value
+    if isinstance(made, ast.Call):
+        made = made.func
+        return len(found[1]) != 1 or not (other.dotted(made) or "").startswith("logging.")
+    return len(found[1]) != 1 or not isinstance(made, ast.Constant)
 
 
 def _only_shows(function: ast.FunctionDef) -> bool:
@@ -103,6 +138,11 @@ def _shows(call: ast.Call) -> bool:
     match call.func:
         case ast.Name(id="print"):
             return all(k.arg in {"sep", "end", "flush"} for k in call.keywords)
+    return _is_logged(call)
+
+
+def _is_logged(call: ast.Call) -> bool:
+    match call.func:
         case ast.Attribute(attr=level, value=ast.Name(id=owner)):
             return level in _LEVELS and _LOGGER.search(owner.lower()) is not None
     return False

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
-from ..names import attributes_read, refuse_listed_attributes
-from .elsewhere import no_others_use
+from ..formatted import is_container
+from ..names import (
+    OPTIONS,
+    attribute_stores,
+    attributes_read,
+    is_handed_on,
+    refuse_listed_attributes,
+)
+from .elsewhere import may_change, no_others_use
 
 if TYPE_CHECKING:
     from ....script import Script
@@ -26,6 +33,7 @@ _FUNCTIONS = frozenset(
     "abs bool dict enumerate float format getattr hasattr int isinstance len list max min open print range repr round set sorted str sum tuple zip".split()
 )
 _LIBRARIES = ("csv.", "json.", "logging.", "math.", "numpy.", "os.path.", "statistics.", "sys.std")
+_OF_OPTIMIZERS = frozenset({"defaults", "param_groups", "state"})
 _BASES = frozenset({"object", "SummaryWriter"})
 # What lists, files, texts, loggers and writers of others are asked.
 _METHODS = frozenset(
@@ -55,6 +63,8 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
     refuse_listed_attributes(other, definition)
     changed = sorted(name for name in seen if other.inference.method(definition, name) is None)
     for name in changed:
+        if any(map(is_container, attribute_stores(other, name))) and _is_given_away(other, name):
+            return False
         for node in attributes_read(other, name):
             if not any(owner in other.ancestors(node) for owner in lineage):
                 return False
@@ -63,6 +73,16 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
     if changed and script.project is not None:
         no_others_use(script, other.path, changed)
     return True
+
+
+def _is_given_away(other: Script, name: str) -> bool:
+    """`self.plot = Plot(self.rows)`, where the object is made."""
+    read = [
+        n
+        for n in attributes_read(other, name)
+        if getattr(other.function(n), "name", "") == "__init__"
+    ]
+    return any(is_handed_on(other, node) for node in read)
 
 
 def _records(other: Script, definition: ast.ClassDef, name: str, seen: set[str]) -> bool:
@@ -79,9 +99,13 @@ def _records(other: Script, definition: ast.ClassDef, name: str, seen: set[str])
         for node in walk(statement):
             if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
                 return False
-            if isinstance(node, _MOVING) or _stores_elsewhere(node):
+            if (
+                isinstance(node, _MOVING)
+                or _stores_elsewhere(node)
+                or _looks_elsewhere(other, node)
+            ):
                 return False
-            if isinstance(node, ast.Name) and node.id not in given and _may_change(other, node):
+            if isinstance(node, ast.Name) and node.id not in given and may_change(other, node):
                 return False
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
                 seen.add(node.attr)
@@ -100,18 +124,15 @@ def _stores_elsewhere(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and getattr(root, "id", "") != "self"
 
 
-def _may_change(other: Script, node: ast.Name) -> bool:
-    """True if `node` is a name of the module that is bound again and again, or of things that methods change."""
-    found = other.index.scope(node).find(node.id)
-    if found is None or not isinstance(found[0].node, ast.Module):
-        return False
-    if all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
-        return False
-    made = found[1][0].value
-    if isinstance(made, ast.Call):
-        made = made.func
-        return len(found[1]) != 1 or not (other.dotted(made) or "").startswith("logging.")
-    return len(found[1]) != 1 or not isinstance(made, ast.Constant)
+def _looks_elsewhere(other: Script, node: ast.AST) -> bool:
+    """`self.optimizer.param_groups`, which others change; not `self.args.verbose`, nor methods, which are judged as calls."""
+    match node:
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=owner), attr=name):
+            parent = other.parent(node)
+            if isinstance(parent, ast.Call) and parent.func is node:
+                return False
+            return name in _OF_OPTIMIZERS or not OPTIONS.search(owner)
+    return False
 
 
 def _is_plain(other: Script, definition: ast.ClassDef, call: ast.Call, seen: set[str]) -> bool:

@@ -13,6 +13,7 @@ from ....inference.makers import elements, library_of, makers
 from ....nodes import walk
 from ....syntax import unparsed
 from ..blocked import Blocked
+from ..functions import may_be_another
 from ..sinks import may_read_files
 from .elsewhere import class_elsewhere
 from .recording import TRACKERS, only_records
@@ -96,7 +97,7 @@ def _is_there_asked(parent: ast.AST | None) -> bool:
 def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str]) -> bool:
     """True if `owner` is of a class of the project, whose `method` keeps and shows what it is told, and does nothing else."""
     try:
-        classes = _classes_of(script, owner, made)
+        classes = _classes_of(script, owner, made, method)
         return bool(classes) and all(
             found is not None and only_records(script, *found, method) for found in classes
         )
@@ -105,21 +106,28 @@ def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str
 
 
 def _classes_of(
-    script: Script, owner: ast.expr, made: set[str]
+    script: Script, owner: ast.expr, made: set[str], method: str
 ) -> list[tuple[Script, ast.ClassDef] | None]:
     """The class of `logger`, and those of all `callbacks` in `for callback in callbacks:`."""
     each = elements(script, owner) if isinstance(owner, ast.Name) else None
     if each is None:
-        return [_class_of(script, owner, made)]
-    return [_class_of(script, one, makers(script, one)) for one in each]
+        return [_class_of(script, owner, made, method)]
+    return [_class_of(script, one, makers(script, one), method) for one in each]
 
 
 def _class_of(
-    script: Script, owner: ast.expr, made: set[str]
+    script: Script, owner: ast.expr, made: set[str], method: str
 ) -> tuple[Script, ast.ClassDef] | None:
+    """The class, where no class that derives from it may have another such method."""
     value = script.value(owner)
     if isinstance(value.definition, ast.ClassDef):
-        return script, value.definition
-    if len(made) != 1:
-        return None
-    return class_elsewhere(script, next(iter(made)))
+        found: tuple[Script, ast.ClassDef] | None = script, value.definition
+    else:
+        found = class_elsewhere(script, next(iter(made))) if len(made) == 1 else None
+    if found is None or isinstance(owner, ast.Call):
+        return found
+    if {name.rpartition(".")[2] for name in made} == {found[1].name}:
+        return found
+    home, definition = found
+    has = home.inference.method(definition, method)
+    return None if has is None or may_be_another(home, owner, has[0]) else found

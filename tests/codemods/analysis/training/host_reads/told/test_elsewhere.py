@@ -104,6 +104,8 @@ def test_meters_that_want_pythons_own_number(change: dict[str, str]) -> None:
         "def show(step, value):\n    for word in ('loss', 'error'):\n        print(word, round(value, 3), flush=True)\n",
         "import logging\nlogger = logging.getLogger()\ndef show(step, value):\n    logger.info('%d %f', step, value)\n",
         "def show(step, value):\n    print('{} {}'.format(step, value), end='')\n",
+        "PREFIX = 'loss'\ndef show(step, value):\n    print(PREFIX, value)\n",
+        "logger = make()\ndef show(step, value):\n    logger.info('%d %f', step, value)\n",
     ],
 )
 def test_functions_that_only_show(function: str) -> None:
@@ -121,6 +123,8 @@ def test_functions_that_only_show(function: str) -> None:
         "def show(step, value):\n    global last\n    last = value\n    print(value)\n",
         "def show(step, value):\n    print(value, file=open('log', 'a'))\n",
         "def show(step, value):\n    step.last = value\n    print(value)\n",
+        "epoch = 0\ndef begin(k):\n    global epoch\n    epoch = k\ndef show(step, value):\n    print(epoch, value)\n",
+        "state = {'epoch': 0}\ndef show(step, value):\n    print(state['epoch'], value)\n",
     ],
 )
 def test_functions_that_do_more(function: str) -> None:
