@@ -188,11 +188,18 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def made_by(script: Script, owner: ast.expr) -> str:
-    """The dotted name of the class that `owner` is made of."""
-    if not isinstance(owner, ast.Name):
-        return ""
-    found = script.index.scope(owner).find(owner.id)
-    values = [part(b) for b in (found[1] if found else ())]
+    """The dotted name of the class that `owner`, a name or `self.meter`, is made of."""
+    match owner:
+        case ast.Name():
+            values = [part(b) for b in script.reaching(owner)]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            values = [
+                getattr(script.parent(node), "value", None)
+                for node, _ in script.index.of(ast.Attribute)
+                if node.attr == name and not isinstance(node.ctx, ast.Load)
+            ]
+        case _:
+            return ""
     made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
     return (made.pop() or "") if len(made) == 1 else ""
 

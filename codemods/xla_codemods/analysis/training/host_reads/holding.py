@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .blocked import Blocked
+from .computing import number_around
 from .formatted import holds_lists, is_container
 from .functions import is_own_method, keywords_of, parameter, takes_values
 from .names import Owner, calls_of, is_owner, loads, part_of, stores_and_loads
@@ -111,12 +112,18 @@ def yielded(trail: Trail, held: Held | None, statement: ast.Yield) -> Iterator[N
 def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
     """In a list or dict."""
     key, stored, read = stores_and_loads(trail.script, owner, is_known=trail.importers_known)
-    if not trail.is_new(key):
+    if not _is_new(trail, owner, key):
         return
     if not all(is_container(value) or value in trail.made for value in stored):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
     for load in read:
         yield from _contained_used(trail, load)
+
+
+def _is_new(trail: Trail, owner: Owner, key: object) -> bool:
+    if isinstance(owner, ast.Attribute):
+        trail.names.add(owner.attr)
+    return trail.is_new(key)
 
 
 def kept_in_keywords(trail: Trail, call: ast.Call, node: ast.AST) -> list[Next] | None:
@@ -174,6 +181,8 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
         yield from _contained_in_each_step(trail, load)
         return
     if not _is_taken(script, load):
+        if isinstance(load, ast.Attribute) and _is_returned(script, load):
+            raise Blocked(f"`{ast.unparse(load)}` is returned, and may go on growing")
         raise Blocked(f"`{ast.unparse(load)}` is kept elsewhere, too")
     trail.wrapped.add(load)
 
@@ -183,11 +192,18 @@ def _is_taken(script: Script, load: Owner | ast.Subscript) -> bool:
     parent = script.parent(load)
     if isinstance(parent, ast.Attribute):
         return parent.attr in _PARTS
+    if _is_returned(script, load):  # what belongs to an object may grow behind it
+        return not isinstance(load, ast.Attribute)
     while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
         parent = script.parent(parent)
-    if isinstance(parent, ast.Return):  # what belongs to an object may grow behind it
-        return not isinstance(load, ast.Attribute)
     return isinstance(parent, _TAKING)
+
+
+def _is_returned(script: Script, load: Owner | ast.Subscript) -> bool:
+    parent = script.parent(load)
+    while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.Return)
 
 
 def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
@@ -204,6 +220,11 @@ def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
     if taken := _taking(script, load):
         yield from _kept_in_parameter(trail, *taken)
         return
+    computed = number_around(script, load)
+    if computed is not None and computed in trail.always:
+        trail.texts.setdefault(computed, set()).add(load)
+        yield Arriving(computed)
+        return
     if text_around(script, load) is None:
         raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
     yield Used(load, load)
@@ -212,7 +233,7 @@ def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
 def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
     """`history["loss"].append(loss.item())`: in lists that a dict of this function, or of this class, holds."""
     key, stored, read = stores_and_loads(trail.script, owner, is_known=trail.importers_known)
-    if not trail.is_new((key, "lists")):
+    if not _is_new(trail, owner, (key, "lists")):
         return
     if not all(map(holds_lists, stored)):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to hold lists of its own")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
 from ... import flow
 from ...inference.unpacking import part
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
+from ...projects.attribute_uses import (
+    Use,
+    is_of_another_class,
+    may_be_used_elsewhere,
+    uses_elsewhere,
+    uses_of_function,
+)
+from ...projects.derivation import derives
 from ...scopes import FunctionNode, Scope
 from .blocked import Blocked
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 Owner = ast.Name | ast.Attribute
 # What options of the command line are called.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
+_PLAIN_BASES = frozenset({"abc", "builtins", "collections", "enum", "typing"})
 _LISTING = ("asdict", "astuple", "vars")
 
 
@@ -102,7 +111,8 @@ def stores_and_loads(
     if not is_known:
         refuse_imported_class(script, definition, owner.attr)
     refuse_listed_attributes(script, definition)
-    return owner.attr, _attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+    stored = _attribute_stores(script, owner.attr, definition)
+    return (definition, owner.attr), stored, [*attributes_read(script, owner.attr, definition)]
 
 
 def _name_stores_and_loads(
@@ -123,17 +133,28 @@ def _name_stores_and_loads(
     return key, stored, [*read]
 
 
-def _attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
-    """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
+def _attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> list[ast.expr | None]:
+    """What `x.name` of objects of `definition` is set to in this file; None for what cannot be seen."""
     stored: list[ast.expr | None] = [
         node.value  # `losses: list = field(default_factory=list)`
         for node, scope in script.index.of(ast.AnnAssign)
         if isinstance(scope.node, ast.ClassDef) and getattr(node.target, "id", "") == name
     ]
-    for node, _ in script.index.of(ast.Attribute):
+    for node, scope in script.index.of(ast.Attribute):
         if node.attr == name and not isinstance(node.ctx, ast.Load):
-            stored.append(_set_to(script, node))
+            if not _is_of_another(script, node, scope, definition):
+                stored.append(_set_to(script, node))
     return stored or [None]
+
+
+def _is_of_another(
+    script: Script, node: ast.Attribute, scope: Scope, definition: ast.ClassDef
+) -> bool:
+    """True if `node` is an attribute of what is surely no object of `definition`: of the `self` of another class."""
+    if script.project is None:
+        return False
+    use = Use(node, scope, script.index, script.project.path)
+    return is_of_another_class(script.project, definition.name, use)
 
 
 def _added(statement: ast.AST) -> ast.expr | None:
@@ -161,8 +182,12 @@ def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
     return None
 
 
-def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
-    """Where an attribute called `name` is read, of anything that may be the object in question; methods called are none."""
+def attributes_read(
+    script: Script, name: str, definition: ast.ClassDef | None = None
+) -> list[ast.Attribute]:
+    """Where an attribute called `name` is read, of anything that may be the object in question, of the class `definition`
+    where it is known; methods called are none.
+    """
     found: list[ast.Attribute] = []
     for node, scope in script.index.of(ast.Attribute):
         if node.attr != name or not isinstance(node.ctx, ast.Load):
@@ -172,7 +197,8 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
             continue
         kinds = script.value(node.value, scope).kinds
         if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
-            found.append(node)
+            if definition is None or not _is_of_another(script, node, scope, definition):
+                found.append(node)
     return found
 
 
@@ -181,16 +207,17 @@ def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
     owner = script.parent(function)
     if not isinstance(owner, ast.ClassDef) or script.project is None:
         return False
-    return script.project.uses_attribute(function.name)
+    return may_be_used_elsewhere(script.project, owner.name, function.name)
 
 
 def method_of_entries(script: Script, owner: ast.Subscript, name: str) -> FunctionNode | None:
     """The method of the class of this file that all entries of a dict are of: `self.meters[key].update`."""
     holder = owner.value
-    if not (isinstance(holder, ast.Attribute) and class_of(script, holder)):
+    holding = class_of(script, holder) if isinstance(holder, ast.Attribute) else None
+    if not isinstance(holder, ast.Attribute) or holding is None:
         return None
     definitions = {
-        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr)
+        _class_of_entries(script, made) for made in _attribute_stores(script, holder.attr, holding)
     }
     definition = definitions.pop() if len(definitions) == 1 else None
     if definition is None:
@@ -246,8 +273,8 @@ def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -
     """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
     if not script.is_imported_elsewhere(definition.name):
         return
-    if script.project is None or script.project.uses_attribute(name):
-        raise Blocked(f"other modules use `{definition.name}`, too")
+    if script.project is None or may_be_used_elsewhere(script.project, definition.name, name):
+        raise Blocked(f"other modules use `{name}` of `{definition.name}`, too")
 
 
 def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
@@ -267,37 +294,68 @@ def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:
 
 
 def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
-    """Every use of `function`, all of them calls; `Blocked` where there may be others."""
-    calls = []
-    for use in _uses(script, function):
-        parent = script.parent(use)
-        if not isinstance(parent, ast.Call) or parent.func is not use:
-            raise Blocked(f"`{function.name}`, which returns it, is handed on")
-        calls.append(parent)
-    if not calls:
-        raise Blocked(f"`{function.name}` returns it, to callers that are not known here")
+    """Every use of `function`, all of them calls in this file; `Blocked` where there may be others."""
+    calls, elsewhere = callers_of(script, function)
+    if elsewhere:
+        raise Blocked(f"`{function.name}` gives it to callers in `{elsewhere[0].path}`")
     return calls
 
 
-def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
+def callers_of(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[Use]]:
+    """The calls of `function` in this file, and what may be its uses in others; `Blocked` where some are not known."""
     owner, name = script.parent(function), function.name
-    if isinstance(owner, ast.Module) and not script.is_imported_elsewhere(name):
+    is_public = isinstance(owner, ast.ClassDef) and not name.startswith("_")
+    if isinstance(owner, ast.ClassDef) and is_public and _is_of_a_library(script, owner):
+        raise Blocked(f"`{name}` returns it, to callers that are not known here")
+    found: Iterable[Use | None] = ()
+    if script.project is not None:
+        if isinstance(owner, ast.ClassDef) and is_public:
+            found = uses_elsewhere(script.project, owner.name, name)
+        elif isinstance(owner, ast.Module) and script.is_imported_elsewhere(name):
+            found = uses_of_function(script.project, name)
+    elsewhere: list[Use] = []
+    for use in found:
+        if use is None:
+            raise Blocked(f"`{name}` returns it, to callers that are not known here")
+        elsewhere.append(use)
+    calls = []
+    for node in _uses(script, function):
+        parent = script.parent(node)
+        if not isinstance(parent, ast.Call) or parent.func is not node:
+            raise Blocked(f"`{name}`, which returns it, is handed on")
+        calls.append(parent)
+    if not calls and not elsewhere:
+        raise Blocked(f"`{name}` returns it, to callers that are not known here")
+    return calls, elsewhere
+
+
+def _is_of_a_library(script: Script, owner: ast.ClassDef) -> bool:
+    """True if the class derives from one of a library, which may call its methods; not from `nn.Module`, which calls no others."""
+
+    def may_call(dotted: str) -> bool:
+        known = dotted.startswith("torch.nn.") or dotted.partition(".")[0] in _PLAIN_BASES
+        is_ours = script.project is not None and script.project.has(dotted)
+        return bool(dotted) and not known and not is_ours
+
+    return derives(script, owner, may_call)
+
+
+def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
+    """Where this file speaks of `function`."""
+    owner, name = script.parent(function), function.name
+    if isinstance(owner, ast.Module):
         return [n for n, _ in script.index.of(ast.Name) if n.id == name]
     if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
         scope = script.inference.scopes[owner]
         if len(scope.bindings.get(name, ())) == 1:
             return loads(script, scope, name)
-    if isinstance(owner, ast.ClassDef) and _is_called_here(script, owner, name):
-        return [a for a, _ in script.index.of(ast.Attribute) if a.attr == name]
+    if isinstance(owner, ast.ClassDef) and not (name.startswith("__") and name.endswith("__")):
+        return [
+            node
+            for node, scope in script.index.of(ast.Attribute)
+            if node.attr == name and not _is_of_another(script, node, scope, owner)
+        ]
     raise Blocked(f"`{name}` returns it, to callers that are not known here")
-
-
-def _is_called_here(script: Script, owner: ast.ClassDef, name: str) -> bool:
-    """True if the method `name` of `owner` is called in this file alone, by what can be seen."""
-    if name.startswith("_"):
-        return not name.endswith("__")
-    others = script.project is not None and script.project.uses_attribute(name)
-    return not others and not script.is_imported_elsewhere(owner.name)
 
 
 def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AST]) -> None:
@@ -306,5 +364,7 @@ def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AS
         return
     for node, _ in script.index.of(ast.Name):
         if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
-            if not isinstance(script.parent(node), ast.Attribute):
+            parent = script.parent(node)
+            is_called = isinstance(parent, ast.Call) and parent.func is node
+            if not (isinstance(parent, ast.Attribute) or is_called):
                 raise Blocked(f"`{owner.id}` is shown or handed on in every step")

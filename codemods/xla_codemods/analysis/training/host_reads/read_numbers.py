@@ -17,7 +17,7 @@ _REDUCING = frozenset({"mean", "sum"})
 
 
 def number_of(script: Script, read: ast.AST) -> ast.Call | None:
-    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too; `float(loss)` and `loss.tolist()` of a loss."""
+    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too, `float(loss)`, and `loss.tolist()` of a loss."""
     match read:
         case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
             return read
@@ -27,9 +27,18 @@ def number_of(script: Script, read: ast.AST) -> ast.Call | None:
             return _number_around(script, read)
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
             return read if _is_a_count(counted) else None
-        case ast.Call(func=ast.Name(id="float"), args=[shown], keywords=[]):
-            return read if _is_of_a_loss(script, shown) else None
+        case ast.Call(func=ast.Name(id="float") as func, args=[_], keywords=[]):
+            return read if script.index.scope(func).find("float") is None else None
     return None
+
+
+def may_be_an_integer(script: Script, number: ast.Call, tensor: ast.expr) -> bool:
+    """True for `float(correct)`, of which `correct.item()` may be another number."""
+    return (
+        isinstance(number.func, ast.Name)
+        and number.func.id == "float"
+        and not _is_of_a_loss(script, tensor)
+    )
 
 
 def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
@@ -97,14 +106,15 @@ def number_of_numpy(script: Script, read: ast.AST) -> ast.Call | None:
         elif not isinstance(call, ast.Call) or call.args or call.func is not parent:
             return None
         elif parent.attr == "numpy":
-            return call if _is_of_one(script, read.func) else None
+            return call if is_of_one(script, read.func) else None
         elif parent.attr in _PASSING:
             node = call
         else:
             return None
 
 
-def _is_of_one(script: Script, read: ast.expr) -> bool:
+def is_of_one(script: Script, read: ast.expr) -> bool:
+    """True for a loss, and for means and sums: of one number."""
     node = read.value if isinstance(read, ast.Attribute) else read
     if _is_of_a_loss(script, node):
         return True

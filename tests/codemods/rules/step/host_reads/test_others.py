@@ -169,6 +169,32 @@ def test_lists_of_evaluations_without_a_device_loader_are_complete_behind_the_lo
     assert "xla.later(lambda softmax=output.softmax(1): scores.append(softmax.cpu()))" in lines
     assert lines.count("xla.flush()") == 1
     assert lines[lines.index("xla.flush()") + 1].startswith("print(f1_score(")
-    stays = migrated(EVALUATION.format(line="if len(seen) > 9: break"))
+    stays = migrated(EVALUATION.format(line="if len(seen) > 9: return"))
     assert "xla.later" not in stays
     assert "xla.flush" not in stays
+
+
+def test_lists_of_evaluations_that_may_end_before_are_complete_behind_the_loop() -> None:
+    lines = [
+        text.strip()
+        for text in migrated(EVALUATION.format(line="if x is None: break")).splitlines()
+    ]
+    assert "xla.later(lambda softmax=output.softmax(1): scores.append(softmax.cpu()))" in lines
+    assert lines.count("xla.flush()") == 1
+    assert lines[lines.index("xla.flush()") + 1].startswith("print(f1_score(")
+
+
+@pytest.mark.parametrize(
+    ("last", "is_later"),
+    [
+        ("names = [seen[k] for k in seen]", True),
+        ("names = {k: len(seen) for k in (1, 2)}", True),
+        ("print(max(k + 1 for k in seen))", True),
+        ("names = lambda: seen", False),
+        ("names = (k for k in seen)", False),
+    ],
+)
+def test_lists_that_comprehensions_go_through_behind_the_loop(last: str, is_later: bool) -> None:
+    source = EVALUATION.format(line="pass").replace("    print(f1", f"    {last}\n    print(f1")
+    after = migrated(source)
+    assert ("seen.extend(argmax.cpu().numpy())" in after) is is_later

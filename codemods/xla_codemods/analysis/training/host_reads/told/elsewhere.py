@@ -27,21 +27,26 @@ def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] 
     """The class of another module that `dotted` names, in that module, all of which is looked at."""
     project = script.project
     found = project.definition(dotted) if project is not None else None
-    if project is None or found is None or not isinstance(found[0], ast.ClassDef):
+    if found is None or not isinstance(found[0], ast.ClassDef):
         return None
-    modules, path = project.modules, found[1]
-    kind = type(script)
+    other = script_of(script, found[1])
+    for statement in other.tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
+            return other, statement
+    return None
+
+
+def script_of(script: Script, path: str) -> Script:
+    """The module of the project at `path`, all of which is looked at."""
+    assert script.project is not None
+    modules, kind = script.project.modules, type(script)
 
     def whole() -> Script:
         return kind(
             Source(modules.files[path]), path, parallel="spmd", project=Project(modules, path)
         )
 
-    other = modules.remembered(("script", path), whole)
-    for statement in other.tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
-            return other, statement
-    return None
+    return modules.remembered(("script", path), whole)
 
 
 def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
