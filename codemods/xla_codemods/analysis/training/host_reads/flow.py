@@ -94,7 +94,14 @@ def _go(trail: Trail, ways: Iterable[Next]) -> None:
 
 
 def follow_number(trail: Trail, node: ast.expr) -> None:
-    """`node` gives a number on its way."""
+    """`node` gives a number on its way. Where that is asked for now and then, and is not known what for, it is waited for."""
+    if node in trail.always:
+        _follow(trail, node)
+    elif not trail.attempt(lambda: _follow(trail, node)):
+        trail.wrapped.add(node)
+
+
+def _follow(trail: Trail, node: ast.expr) -> None:
     origin, parent = node, trail.script.parent(node)
     while True:
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, _of(trail)):

@@ -248,6 +248,12 @@ def is_own_method(script: Script, call: ast.Call) -> bool:
     return script.local_method(call.func, script.index.scope(call)) is not None
 
 
+def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
+    """The function or method of this file that `call` calls."""
+    found = _called(script, call)
+    return found[0] if found is not None else None
+
+
 def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:
     """The function or method of this file, and its parameters, without `self`."""
     scope = script.index.scope(call)

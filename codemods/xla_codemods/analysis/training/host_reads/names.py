@@ -129,8 +129,15 @@ def _name_stores_and_loads(
         found = [b for b in bindings if b in known or any(b in reached[load] for load in read)]
         if len(found) < len(bindings):
             bindings, key = found, (scope, owner.id, *(b.node for b in found))
-    stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
-    return key, stored, [*read]
+    return key, [_bound_to(b) for b in bindings], [*read]
+
+
+def _bound_to(binding: Binding) -> ast.expr | None:
+    """`[]` of `losses = []`; of `loss, stats = losses()` the call."""
+    if binding.how != "assign":
+        return _added(binding.node)
+    found = part(binding)
+    return binding.value if found is None and isinstance(binding.value, ast.Call) else found
 
 
 def _attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> list[ast.expr | None]:

@@ -48,7 +48,9 @@ def _call_at(other: Script, use: Use) -> ast.Call:
             parent = other.parent(node)
             if isinstance(parent, ast.Call) and parent.func is node:
                 return parent
-    raise Blocked(f"`{use.path}` hands on what returns it")
+    raise Blocked(
+        f"`{getattr(use.node, 'attr', '')}` returns it, to callers that are not known here"
+    )
 
 
 def _place(node: ast.expr) -> tuple[int, int, int | None, int | None]:

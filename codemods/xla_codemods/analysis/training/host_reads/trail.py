@@ -118,10 +118,13 @@ class Trail:
 
 
 class Held(NamedTuple):
-    """How a function returns it: at a place of a tuple of so many, or somewhere in a list or dict (`length` 0)."""
+    """How a function returns it: at a place of a tuple of so many, or somewhere in a list or dict (`length` 0), which may
+    have such a place itself.
+    """
 
     place: int = 0
     length: int = 0
+    is_inside: bool = False  # of the list or dict at that place
 
 
 class Arriving(NamedTuple):
