@@ -280,8 +280,24 @@ def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -
     """Raises `Blocked` where other modules import the class, and have something with an attribute `name`."""
     if not script.is_imported_elsewhere(definition.name):
         return
-    if script.project is None or may_be_used_elsewhere(script.project, definition.name, name):
+    uses = uses_elsewhere(script.project, definition.name, name) if script.project else [None]
+    if not all(use is not None and _only_adds(use) for use in uses):
         raise Blocked(f"other modules use `{name}` of `{definition.name}`, too")
+
+
+def _only_adds(use: Use) -> bool:
+    """`agent.logs["loss"].append(loss)`, `agent.logs["loss"] = 3`, `agent.losses += [loss]`: nothing is asked for."""
+    node: ast.AST = use.node
+    parent = use.home.parents.get(node)
+    while isinstance(parent, ast.Subscript) and parent.value is node:
+        node, parent = parent, use.home.parents.get(parent)
+    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        return isinstance(parent, ast.Assign)
+    match parent:
+        case ast.Attribute(attr="append" | "clear" | "extend"):
+            call = use.home.parents.get(parent)
+            return isinstance(call, ast.Call) and isinstance(use.home.parents.get(call), ast.Expr)
+    return False
 
 
 def refuse_listed_attributes(script: Script, definition: ast.ClassDef) -> None:

@@ -24,12 +24,16 @@ Follow = Callable[[Trail, ast.Call, "Held | None"], None]
 
 def given_elsewhere(trail: Trail, use: Use, held: Held | None, follow: Follow) -> None:
     """Follows what is returned at `use`, in another module; `Blocked` where that would have to change."""
-    if trail.is_elsewhere:
+    if (
+        trail.handed_by is not None
+    ):  # an overriding method returns it to those who call the method that it overrides
+        if (use.path, _name(use)) == trail.handed_by:
+            return
         raise Blocked("modules hand it on to each other")
     other = script_of(trail.script, use.path)
     call = _call_at(other, use)
     inner = Trail(other, frozenset(_in_each_turn(other, call)))
-    inner.is_elsewhere = True
+    inner.handed_by = _path(trail.script), _name(use)
     try:
         follow(inner, call, held)
     except Blocked as blocked:
@@ -48,9 +52,15 @@ def _call_at(other: Script, use: Use) -> ast.Call:
             parent = other.parent(node)
             if isinstance(parent, ast.Call) and parent.func is node:
                 return parent
-    raise Blocked(
-        f"`{getattr(use.node, 'attr', '')}` returns it, to callers that are not known here"
-    )
+    raise Blocked(f"`{_name(use)}` returns it, to callers that are not known here")
+
+
+def _path(script: Script) -> str:
+    return script.project.path if script.project is not None else script.path
+
+
+def _name(use: Use) -> str:
+    return use.node.attr if isinstance(use.node, ast.Attribute) else use.node.id
 
 
 def _place(node: ast.expr) -> tuple[int, int, int | None, int | None]:

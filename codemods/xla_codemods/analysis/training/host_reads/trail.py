@@ -42,7 +42,8 @@ class Trail:
         # Texts on their way, with what is read in them.
         self.texts: dict[ast.expr, set[ast.AST]] = {}
         self.is_text = False  # what is followed is one of them
-        self.is_elsewhere = False  # in a module that calls a method of this one
+        # In a module that calls a function of another: that module, and the function.
+        self.handed_by: tuple[str, str] | None = None
         # Of a meter's class in another module, which gives it by these methods.
         self.meter: ast.ClassDef | None = None
         self.getters: set[FunctionNode] = set()

@@ -198,3 +198,41 @@ def test_lists_that_comprehensions_go_through_behind_the_loop(last: str, is_late
     source = EVALUATION.format(line="pass").replace("    print(f1", f"    {last}\n    print(f1")
     after = migrated(source)
     assert ("seen.extend(argmax.cpu().numpy())" in after) is is_later
+
+
+@pytest.mark.parametrize(
+    ("functions", "line", "after"),
+    [
+        # dicts that go into others
+        ("", "a = {'a': loss.item()}\nlogs = {**a, 'step': step}\nif step % 9 == 0: print(logs)", ["a = {'a': xla.item(loss)}", "if step % 9 == 0: print(xla.arrived(logs))"]),
+        ("", "a, logs = {'a': loss.item()}, {}\nlogs.update(a)\nprint(logs)", ["a, logs = {'a': loss.item()}, {}"]),
+        ("", "logs = {}\na = {'a': loss.item()}\nlogs.update(a)\nprint(logs)", ["a = {'a': xla.item(loss)}", "xla.later(lambda logs=logs: print(logs))"]),
+        # that functions make and return, also in a tuple
+        ("def parts(loss):\n    logs = {}\n    logs['a'] = loss.item()\n    return loss * 2, logs", "twice, logs = parts(loss)\nlogs['step'] = step\nprint(logs)", ["logs['a'] = xla.item(loss)", "xla.later(lambda logs=logs: print(logs))"]),
+        ("def parts(step):\n    return step, {'step': step}", "k, logs = parts(step)\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = xla.item(loss)"]),
+        ("kept = {}\ndef parts(step):\n    return step, kept", "k, logs = parts(step)\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = xla.item(loss)"]),
+        ("def parts(logs):\n    return logs", "logs = parts({})\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = loss.item()"]),
+        ("def parts(loss):\n    logs = {'a': loss.item()}\n    return loss, logs", "if parts(loss)[1]['a'] > 3: break", ["logs = {'a': loss.item()}"]),
+    ],
+)  # fmt: skip
+def test_dicts_that_go_into_others(functions: str, line: str, after: list[str]) -> None:
+    lines = [t.strip() for t in migrated(_script(functions, "", line, "")).splitlines()]
+    assert [text for text in after if text not in lines] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        ("model.metrics['loss'] = total / 3", "model.metrics['loss'] = xla.arrived(total) / 3"),
+        ("model.losses.append(total)", "model.losses.append(xla.arrived(total))"),
+        ("mean = total + loss.detach()", "mean = xla.arrived(total) + loss.detach()"),
+        ("model.loss = total", "model.loss = xla.arrived(total)"),
+        ("names, *rest = total, 3", "names, *rest = xla.arrived(total), 3"),
+        ("model.loss, n = total, 3", "model.loss, n = xla.arrived(total), 3"),
+    ],
+)
+def test_what_is_not_known_waits_where_it_is_asked_for_now_and_then(last: str, after: str) -> None:
+    source = _script("", "total = 0.0", "total += loss.item()", last)
+    assert after in [text.strip() for text in migrated(source).splitlines()]
+    stays = _script("", "total = 0.0", f"total += loss.item()\n{last}", "")
+    assert "total += loss.item()" in migrated(stays)
