@@ -28,7 +28,7 @@ _PLAIN = frozenset({ARRAY, DTYPE, NUMBER, STRING, TENSOR})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-class Use(NamedTuple):
+class AttributeUse(NamedTuple):
     """`node`, in the module at `path`, with its scope and that module's index."""
 
     node: ast.Attribute | ast.Name
@@ -42,7 +42,7 @@ def may_be_used_elsewhere(project: Project, owner: str, name: str) -> bool:
     return next(uses_elsewhere(project, owner, name), None) is not None
 
 
-def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Use | None]:
+def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[AttributeUse | None]:
     """Where they may do so; None for a module that cannot be parsed."""
     project.asked = True
     modules = project.modules
@@ -57,12 +57,12 @@ def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Use | No
             yield None
             continue
         for node, scope in index.of(ast.Attribute):
-            use = Use(node, scope, index, path)
+            use = AttributeUse(node, scope, index, path)
             if node.attr == name and _may_be_of(modules, use, related):
                 yield use
 
 
-def uses_of_function(project: Project, name: str) -> Iterator[Use | None]:
+def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | None]:
     """Where other modules of the programs speak of this one's function `name`; None where that cannot be told."""
     project.asked = True
     modules = project.modules
@@ -89,12 +89,12 @@ def uses_of_function(project: Project, name: str) -> Iterator[Use | None]:
                 continue
             defined = modules.defined(dotted, path)
             if defined is not None and defined[1] == project.path:
-                yield Use(node, scope, index, path)
+                yield AttributeUse(node, scope, index, path)
             elif defined is None and modules.locate(dotted, path) is not None:
                 yield None
 
 
-def is_of_another_class(project: Project | None, owner: str, use: Use) -> bool:
+def is_of_another_class(project: Project | None, owner: str, use: AttributeUse) -> bool:
     """True if `use`, in the module that `project` is seen from, is of an object that has nothing to do with the class `owner`."""
     if project is None:
         return False
@@ -110,7 +110,7 @@ def _beside(project: Project) -> set[str]:
     return {path for path in found if not TESTS.search(path)}
 
 
-def _may_be_of(modules: Modules, use: Use, related: frozenset[str]) -> bool:
+def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> bool:
     node, scope, home, path = use
     dotted = resolve(node, scope)
     if dotted is not None:  # of a module: of a library, or a function of one of the project's
@@ -149,7 +149,7 @@ def _class_of_self(node: ast.expr, scope: Scope, home: Index) -> str:
     return ""
 
 
-def _class_made(modules: Modules, use: Use, owner: ast.expr) -> str:
+def _class_made(modules: Modules, use: AttributeUse, owner: ast.expr) -> str:
     """The class of another module that the name `owner`, before the attribute, is made of: `agent = DQN()`."""
     found = use.scope.find(owner.id) if isinstance(owner, ast.Name) else None
     made: set[str] = set()

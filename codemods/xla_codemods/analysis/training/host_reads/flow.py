@@ -49,7 +49,6 @@ from .names import (
     refuse_listed_attributes,
 )
 from .on_device import is_added_on_the_device
-from .other_callers import given_elsewhere
 from .showing import ask_later, is_host_value, show_tensors, tell_later, telling_call
 from .sinks import (
     is_shown_on_a_console,
@@ -60,6 +59,7 @@ from .sinks import (
 from .texts import is_printed, text_around
 from .told.elsewhere import is_shown_elsewhere
 from .told.meters import meter_elsewhere, metered, metered_elsewhere
+from .told.other_callers import given_elsewhere
 from .trail import Arriving, Bound, HandedTo, Held, Measured, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:

@@ -159,6 +159,8 @@ def is_container(node: ast.expr | None) -> bool:
             return True
         case ast.BinOp(left=ast.List(), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List()):
             return True  # [0.0] * 3
+        case ast.BinOp(left=ast.List(), op=ast.Add()) | ast.BinOp(op=ast.Add(), right=ast.List()):
+            return True  # losses + [0.0]
         case ast.Call(func=ast.Name(id="list" | "dict"), args=[] | [ast.GeneratorExp()]):
             return True
         case ast.Call(func=ast.Name(id="field") | ast.Attribute(attr="field"), keywords=given):

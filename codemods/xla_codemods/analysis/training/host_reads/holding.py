@@ -46,6 +46,8 @@ def in_a_literal(
             literal, ast.List
         ) and is_owner(owner, trail.script):
             yield from kept_in(trail, owner)
+        case ast.BinOp(op=ast.Add()) if owner := _added_to(trail.script, outer, literal):
+            yield from kept_in(trail, owner)
         case ast.Assign(targets=[target]) if is_tuple and (
             found := part_of(target, *_place(literal, node))
         ):
@@ -63,6 +65,17 @@ def in_a_literal(
             yield Returned(origin, outer, held)
         case _:
             yield Used(origin, node)
+
+
+def _added_to(script: Script, joined: ast.BinOp, literal: ast.expr) -> Owner | None:
+    """The list of `losses = losses + [loss.item()]`."""
+    other = joined.right if joined.left is literal else joined.left
+    match script.parent(joined):
+        case ast.Assign(targets=[target]) if isinstance(literal, ast.List) and is_owner(
+            other, script
+        ):
+            return other if ast.unparse(target) == ast.unparse(other) else None
+    return None
 
 
 def given(trail: Trail, call: ast.expr, held: Held) -> Iterator[Next]:
@@ -206,6 +219,9 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
                 return
         case ast.Call(func=ast.Name(id="len")):
             return
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            if _added_to(script, parent, right if left is load else left) is load:
+                return
         case ast.Subscript(value=owner) if owner is load:
             if isinstance(parent.ctx, ast.Load) and not isinstance(parent.slice, ast.Slice):
                 yield Arriving(parent)

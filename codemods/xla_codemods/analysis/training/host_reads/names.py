@@ -12,7 +12,7 @@ from ... import flow
 from ...inference.unpacking import part
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...projects.attribute_uses import (
-    Use,
+    AttributeUse,
     is_of_another_class,
     may_be_used_elsewhere,
     uses_elsewhere,
@@ -160,7 +160,7 @@ def _is_of_another(
     """True if `node` is an attribute of what is surely no object of `definition`: of the `self` of another class."""
     if script.project is None:
         return False
-    use = Use(node, scope, script.index, script.project.path)
+    use = AttributeUse(node, scope, script.index, script.project.path)
     return is_of_another_class(script.project, definition.name, use)
 
 
@@ -285,7 +285,7 @@ def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -
         raise Blocked(f"other modules use `{name}` of `{definition.name}`, too")
 
 
-def _only_adds(use: Use) -> bool:
+def _only_adds(use: AttributeUse) -> bool:
     """`agent.logs["loss"].append(loss)`, `agent.logs["loss"] = 3`, `agent.losses += [loss]`: nothing is asked for."""
     node: ast.AST = use.node
     parent = use.home.parents.get(node)
@@ -324,19 +324,19 @@ def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
     return calls
 
 
-def callers_of(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[Use]]:
+def callers_of(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[AttributeUse]]:
     """The calls of `function` in this file, and what may be its uses in others; `Blocked` where some are not known."""
     owner, name = script.parent(function), function.name
     is_public = isinstance(owner, ast.ClassDef) and not name.startswith("_")
     if isinstance(owner, ast.ClassDef) and is_public and _is_of_a_library(script, owner):
         raise Blocked(f"`{name}` returns it, to callers that are not known here")
-    found: Iterable[Use | None] = ()
+    found: Iterable[AttributeUse | None] = ()
     if script.project is not None:
         if isinstance(owner, ast.ClassDef) and is_public:
             found = uses_elsewhere(script.project, owner.name, name)
         elif isinstance(owner, ast.Module) and script.is_imported_elsewhere(name):
             found = uses_of_function(script.project, name)
-    elsewhere: list[Use] = []
+    elsewhere: list[AttributeUse] = []
     for use in found:
         if use is None:
             raise Blocked(f"`{name}` returns it, to callers that are not known here")
@@ -372,6 +372,8 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
         scope = script.inference.scopes[owner]
         if len(scope.bindings.get(name, ())) == 1:
             return loads(script, scope, name)
+    if isinstance(owner, ast.ClassDef) and name == "__call__":
+        return _called_objects(script, owner)
     if isinstance(owner, ast.ClassDef) and not (name.startswith("__") and name.endswith("__")):
         return [
             node
@@ -381,13 +383,39 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
     raise Blocked(f"`{name}` returns it, to callers that are not known here")
 
 
-def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AST]) -> None:
-    """Raises `Blocked` where the meter itself is shown in every step: that would wait."""
+def _called_objects(script: Script, owner: ast.ClassDef) -> list[ast.Name]:
+    """`average` of `average()`, of objects of the class `owner`, all of which this file keeps under names."""
+    unknown = Blocked(f"objects of `{owner.name}`, which return it, are handed on")
+    if script.is_imported_elsewhere(owner.name):
+        raise unknown
+    found: list[ast.Name] = []
+    for name in (n for n, _ in script.index.of(ast.Name) if n.id == owner.name):
+        made = script.parent(name)
+        match script.parent(made) if isinstance(made, ast.Call) and made.func is name else None:
+            case ast.Assign(targets=[ast.Name() as target]):
+                pass
+            case _:
+                raise unknown
+        for load in _name_stores_and_loads(script, target)[2]:
+            parent = script.parent(load)
+            if isinstance(load, ast.Name) and isinstance(parent, ast.Call) and parent.func is load:
+                found.append(load)
+            elif not isinstance(parent, (ast.Attribute, ast.FormattedValue)):
+                raise unknown
+    return found
+
+
+def refuse_shown_meter(
+    script: Script, owner: ast.expr, always: Container[ast.AST], *, is_own: bool
+) -> None:
+    """Raises `Blocked` where the meter itself is shown in every step: that would wait. `is_own`: what it gives when it is
+    called is followed.
+    """
     if not isinstance(owner, ast.Name):
         return
     for node, _ in script.index.of(ast.Name):
         if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
             parent = script.parent(node)
-            is_called = isinstance(parent, ast.Call) and parent.func is node
+            is_called = is_own and isinstance(parent, ast.Call) and parent.func is node
             if not (isinstance(parent, ast.Attribute) or is_called):
                 raise Blocked(f"`{owner.id}` is shown or handed on in every step")

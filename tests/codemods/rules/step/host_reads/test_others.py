@@ -236,3 +236,33 @@ def test_what_is_not_known_waits_where_it_is_asked_for_now_and_then(last: str, a
     assert after in [text.strip() for text in migrated(source).splitlines()]
     stays = _script("", "total = 0.0", f"total += loss.item()\n{last}", "")
     assert "total += loss.item()" in migrated(stays)
+
+
+AVERAGE = """class RunningAverage:
+    def __init__(self):
+        self.total = self.steps = 0
+    def update(self, value):
+        self.total += value
+        self.steps += 1
+    def __call__(self):
+        return self.total / float(self.steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "after"),
+    [
+        ("print(f'{average():.3f}')", "return average()", ["xla.later(lambda average=average(): print(f'{average:.3f}'))", "return xla.arrived(average())"]),
+        ("if step % 9 == 0: print(average())", "print(average())", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("if average() > 3: break", "pass", None),
+        ("pass", "model.show(average)", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("print(average()); model.show(average)", "pass", None),
+        ("model.average = average", "pass", None),
+    ],
+)  # fmt: skip
+def test_objects_that_are_called(line: str, last: str, after: list[str] | None) -> None:
+    line = f"average.update(loss.item())\n{line}"
+    source = _script(AVERAGE, "average = RunningAverage()", line, last)
+    lines = [text.strip() for text in migrated(source).splitlines()]
+    assert ("average.update(xla.item(loss))" in lines) is (after is not None)
+    assert [text for text in after or () if text not in lines] == []

@@ -23,7 +23,7 @@ _OF_TIMM = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMete
 Follow = Callable[[Trail, "FunctionNode", str], None]
 
 
-class Meter(NamedTuple):
+class MeterElsewhere(NamedTuple):
     """An object of a class of another module, whose `method` takes a number for its `parameter`."""
 
     owner: ast.expr
@@ -51,12 +51,13 @@ def metered(
         yield from (Measured(owner, name) for name in ("val", "avg", "sum"))
     elif meter := meter_elsewhere(script, call.args[0]):
         yield from metered_elsewhere(trail, meter, follow)
+        return
     else:
         raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known here")
-    refuse_shown_meter(script, owner, trail.always)
+    refuse_shown_meter(script, owner, trail.always, is_own=method is not None)
 
 
-def meter_elsewhere(script: Script, node: ast.AST) -> Meter | None:
+def meter_elsewhere(script: Script, node: ast.AST) -> MeterElsewhere | None:
     """The meter of another module's class that is told `node`: `average.add(node)`, `average(node)`, `average.update(val=node)`."""
     parent = script.parent(node)
     call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
@@ -70,11 +71,13 @@ def meter_elsewhere(script: Script, node: ast.AST) -> Meter | None:
         return None
     for argument in (*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs)[1:]:
         if argument_for(argument.arg, method, call, skip_self=True) is node:
-            return Meter(owner, *found, method, argument.arg)
+            return MeterElsewhere(owner, *found, method, argument.arg)
     return None
 
 
-def metered_elsewhere(trail: Trail, meter: Meter, follow: Follow) -> Iterator[Measured | Arriving]:
+def metered_elsewhere(
+    trail: Trail, meter: MeterElsewhere, follow: Follow
+) -> Iterator[Measured | Arriving]:
     """The number is followed in the class of another module, and here, through the attributes and methods of `meter`."""
     if not trail.is_new((ast.unparse(meter.owner), meter.method, meter.parameter)):
         return
@@ -95,9 +98,10 @@ def metered_elsewhere(trail: Trail, meter: Meter, follow: Follow) -> Iterator[Me
         no_others_use(trail.script, meter.home.path, sorted(attributes))
     for name in attributes:
         yield Measured(meter.owner, name)
+    refuse_shown_meter(trail.script, meter.owner, trail.always, is_own=False)
 
 
-def _always(trail: Trail, meter: Meter, uses: list[Owner]) -> frozenset[ast.AST]:
+def _always(trail: Trail, meter: MeterElsewhere, uses: list[Owner]) -> frozenset[ast.AST]:
     """What runs in every step of the meter's class: the methods that are called there, and those which they call."""
     called = {meter.method.name}
     for load in uses:
@@ -119,7 +123,7 @@ def _is_called(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.FunctionDef) and statement.name == name
 
 
-def _uses_of_its_own(trail: Trail, meter: Meter) -> list[Owner] | None:
+def _uses_of_its_own(trail: Trail, meter: MeterElsewhere) -> list[Owner] | None:
     """Where `meter` is read, if this module keeps it to itself: it asks for attributes and calls methods, and prints it."""
     script, owner = trail.script, meter.owner
     if not is_owner(owner, script) or _is_called_itself(script, owner):
@@ -173,7 +177,7 @@ def _given_back(
                     raise Blocked(f"`{ast.unparse(load)}` is shown in every step")
 
 
-def _is_by_itself(meter: Meter) -> bool:
+def _is_by_itself(meter: MeterElsewhere) -> bool:
     """True if its class derives from no other, and hands no object of its own on."""
     definition, home = meter.definition, meter.home
     if any(ast.unparse(base) != "object" for base in definition.bases):
@@ -187,7 +191,7 @@ def _is_by_itself(meter: Meter) -> bool:
     )
 
 
-def _are_only_formatted(meter: Meter, getters: set[str]) -> bool:
+def _are_only_formatted(meter: MeterElsewhere, getters: set[str]) -> bool:
     """True if its class only formats what its own methods `getters` give."""
     for node in walk(meter.definition):
         match node:

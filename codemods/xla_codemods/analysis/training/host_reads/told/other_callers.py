@@ -8,21 +8,21 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...projects.attribute_uses import Use
-from ..turns import Turn, in_each_turn
-from .blocked import Blocked
-from .told.elsewhere import script_of
-from .trail import Held, Trail
+from ....projects.attribute_uses import AttributeUse
+from ...turns import Turn, in_each_turn
+from ..blocked import Blocked
+from ..trail import Held, Trail
+from .elsewhere import script_of
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Follow = Callable[[Trail, ast.Call, "Held | None"], None]
 
 
-def given_elsewhere(trail: Trail, use: Use, held: Held | None, follow: Follow) -> None:
+def given_elsewhere(trail: Trail, use: AttributeUse, held: Held | None, follow: Follow) -> None:
     """Follows what is returned at `use`, in another module; `Blocked` where that would have to change."""
     if (
         trail.handed_by is not None
@@ -44,7 +44,7 @@ def given_elsewhere(trail: Trail, use: Use, held: Held | None, follow: Follow) -
         raise Blocked(f"`{use.path}` asks for Python's own number")
 
 
-def _call_at(other: Script, use: Use) -> ast.Call:
+def _call_at(other: Script, use: AttributeUse) -> ast.Call:
     """The call of the method or function at `use`, in the tree of `other`."""
     kind = type(use.node)
     for node, _ in other.index.of(kind):
@@ -59,7 +59,7 @@ def _path(script: Script) -> str:
     return script.project.path if script.project is not None else script.path
 
 
-def _name(use: Use) -> str:
+def _name(use: AttributeUse) -> str:
     return use.node.attr if isinstance(use.node, ast.Attribute) else use.node.id
 
 
