@@ -46,8 +46,8 @@ def in_a_literal(
             literal, ast.List
         ) and is_owner(owner, trail.script):
             yield from kept_in(trail, owner)
-        case ast.BinOp(op=ast.Add()) if owner := _added_to(trail.script, outer, literal):
-            yield from kept_in(trail, owner)
+        case ast.BinOp(op=ast.Add()) if longer := _added_to(trail.script, outer, literal):
+            yield from kept_in(trail, longer)
         case ast.Assign(targets=[target]) if is_tuple and (
             found := part_of(target, *_place(literal, node))
         ):
