@@ -92,7 +92,7 @@ def _second(source: Iterator[Any]) -> tuple[Any, bool]:
 
 def _first(source: Any) -> tuple[Any, bool]:
     """The next item, and True if the dataset drew nothing for it."""
-    fetcher = getattr(source, "_dataset_fetcher", None)
+    fetcher: Any = getattr(source, "_dataset_fetcher", None)
     fetch = getattr(fetcher, "fetch", None)
     if fetch is None:
         return _read(source)

@@ -30,7 +30,7 @@ from .files import ProjectFiles, is_of_others
 from .import_lines import Import
 
 T = TypeVar("T")
-_TEST = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
+TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 TRAINS = (".backward(", ".step(")
 # What people call things of torch where they hand them on.
 _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
@@ -224,7 +224,7 @@ class Modules(ProjectFiles):
         train = {p for p, text in texts.items() if any(word in text for word in TRAINS)}
         speak = {p for p, text in texts.items() if speaks_of_an_accelerator(text)}
         for path in self.files:
-            if _TEST.search(path) or (self.importers[path] and "__main__" not in texts[path]):
+            if TESTS.search(path) or (self.importers[path] and "__main__" not in texts[path]):
                 continue
             reached = self.reached(path)
             if reached & train and reached & speak:

@@ -66,10 +66,12 @@ def is_an_action(script: Script, node: ast.AST, hands: int = 4) -> bool:
 
 
 def _is_unpacked(script: Script, call: ast.Call) -> bool:
-    """True if what `call` gives is taken apart, as an observation and a reward are: no optimizer or scheduler gives such."""
+    """True if what `call` gives is taken apart, as an observation, a reward and whether it ends are: no optimizer,
+    scheduler or progress of a trainer gives such.
+    """
     parent = script.parent(call)
     return isinstance(parent, ast.Assign) and any(
-        isinstance(target, ast.Tuple) for target in parent.targets
+        isinstance(target, ast.Tuple) and len(target.elts) > 2 for target in parent.targets
     )
 
 

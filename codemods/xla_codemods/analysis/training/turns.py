@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...patterns import Pattern
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
-from ..inference.values import NUMBER
+from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..projects.callers import handed_to
@@ -244,9 +244,12 @@ def _properties(script: Script) -> dict[str, list[ast.FunctionDef]]:
 
 
 def _called(script: Script, call: ast.Call) -> FunctionNode | None:
-    """The function of this file that is called: `accuracy(output, target)`, `self.log_loss(loss)`."""
+    """The function of this file that is called: `accuracy(output, target)`, `self.log_loss(loss)`, `average()` of an object."""
     scope = script.index.scope(call)
     value = script.value(call.func, scope)
+    if isinstance(value.definition, ast.ClassDef) and value.kinds == {INSTANCE}:
+        method = script.inference.method(value.definition, "__call__")
+        return method[0] if method is not None else None
     if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return value.definition
     if value.definition is not None:

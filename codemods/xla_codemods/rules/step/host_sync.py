@@ -180,6 +180,7 @@ from ...analysis.nodes import walk
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import IN_TRAINING, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -203,6 +204,8 @@ _ACTION = (
     ", since the environment needs the action, and XLA launches a graph for each: act for several environments at once, or "
     "with a copy of the model on the CPU"
 )
+# Of what functions return, and attributes are asked for.
+_CALLERS = Pattern(r"callers that are not known here$|\.py` (?:shows|asks|hands)|^in `")
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -232,6 +235,10 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    if _CALLERS.search(obstacle):
+        return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
+    if obstacle.endswith("may go on growing"):
+        return "return a copy (`list(...)`)"
     if obstacle.endswith("is opened in every step"):
         return "open the file once, before the loop"
     if obstacle.endswith("would read the tensor itself"):

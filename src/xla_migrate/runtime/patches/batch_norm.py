@@ -73,7 +73,7 @@ def _batch_norm(
 
 
 def _factors(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """n / (n - 1) and its inverse, for n values per channel. They stay on the device: numbers would take the host twice as long."""
+    """N / (n - 1) and its inverse, for n values per channel. They stay on the device: numbers would take the host twice as long."""
     count = input.numel() // (input.size(1) or 1)
     if count < 2:
         return None

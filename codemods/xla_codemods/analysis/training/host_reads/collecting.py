@@ -13,13 +13,14 @@ from ...inference.unpacking import part
 from ...nodes import walk
 from .blocked import Blocked
 from .computing import METHODS_OF_VALUES
-from .sinks import runs_to_its_end
+from .sinks import goes_on_behind, runs_to_its_end
 
 if TYPE_CHECKING:
     from ...scopes import Scope
     from ...script import Script
 
 _DETACHED = frozenset({"detach", "numpy", "tolist", "argmax"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CHAINED = frozenset({"list", "tuple"})
 Added = ast.Call | ast.AugAssign
 
@@ -31,7 +32,9 @@ class Collection(NamedTuple):
     name: str
     added: Added
     others: set[Added]
-    loop: ast.stmt | None  # behind which what waits is to be waited for: no device loader does
+    loop: (
+        ast.stmt | None
+    )  # behind which what waits is to be waited for: no device loader's end does
 
 
 def collecting(script: Script, read: ast.Call) -> Collection | None:
@@ -53,13 +56,13 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
         if b.how == "assign"
     ):
         return None
-    if not runs_to_its_end(loop) or _is_tried(script, loop.node):
+    if not goes_on_behind(loop) or _is_tried(script, loop.node):
         raise Blocked("the loop may end before all values have come")
     others: set[Added] = set()
     for node, inner in script.index.of(ast.Name):
         if node.id != owner.id or (inner is not scope and inner.find(owner.id) != found):
             continue
-        if inner is not scope:
+        if inner is not scope and not _is_in_a_comprehension(script, node, inner, scope):
             raise Blocked(f"`{owner.id}` is read in another function or a comprehension")
         if loop.node in script.ancestors(node):
             if (other := _added_by(script, node)) is None:
@@ -68,7 +71,22 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
     if not (is_detached(script, read) or script.training.is_inference(read)):
         raise Blocked("gradients go through it")
     assert isinstance(loop.node, ast.For)
-    return Collection(scope, owner.id, added, others, None if loop.fed else loop.node)
+    waits = loop.fed and runs_to_its_end(loop)
+    return Collection(scope, owner.id, added, others, None if waits else loop.node)
+
+
+def _is_in_a_comprehension(script: Script, node: ast.Name, inner: Scope, scope: Scope) -> bool:
+    """`[names[k] for k in predictions]` of the same function, which is computed where it stands."""
+    around: Scope | None = inner
+    while around is not None and around is not scope:
+        if not isinstance(around.node, _COMPREHENSIONS):
+            return False
+        if isinstance(around.node, ast.GeneratorExp):
+            call = script.parent(around.node)
+            if not isinstance(call, ast.Call) or isinstance(script.parent(call), ast.comprehension):
+                return False
+        around = around.parent
+    return True
 
 
 def _added_to(script: Script, read: ast.AST) -> tuple[Added | None, ast.Name | None]:

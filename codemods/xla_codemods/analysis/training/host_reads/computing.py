@@ -21,6 +21,7 @@ BUILT = (
     ast.BinOp,
     ast.UnaryOp,
     ast.Starred,
+    ast.Slice,
     ast.keyword,
 )
 BUILT_OF_READS = (ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
@@ -39,6 +40,7 @@ _MEANS = frozenset(
     }
     | {f"statistics.{name}" for name in "fmean mean median pstdev stdev".split()}
 )
+_OF_LISTS = frozenset({"max", "min", "sum"})
 _PARTS = frozenset({"items", "keys", "values"})
 _TESTS = frozenset({"all", "any", "isfinite", "isinf", "isnan"})
 
@@ -115,3 +117,17 @@ def may_compute(script: Script, call: ast.Call, *, of_it: bool) -> bool:
     if name in {"isnan", "isinf", "isfinite"} and dotted.startswith(("torch.", "numpy.")):
         return True
     return of_it and (name in METHODS_OF_VALUES or name in _PARTS or name in _TESTS)
+
+
+def number_around(script: Script, held: ast.expr) -> ast.Call | None:
+    """`np.mean(losses[-9:])`, `sum(losses)`: the number that is computed of the list `held`."""
+    node, parent = held, script.parent(held)
+    if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Slice):
+        node, parent = parent, script.parent(parent)
+    match parent:
+        case ast.Call(func=ast.Name(id=name) as func, args=[given], keywords=[]) if given is node:
+            if name in _OF_LISTS and not script.index.scope(func).find(name):
+                return parent
+        case ast.Call(func=func, args=[given], keywords=[]) if given is node:
+            return parent if script.dotted(func) in _MEANS else None
+    return None

@@ -6,13 +6,14 @@ The array is asked for by `xla.arrived(curve)` then. It must have no other name 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...inference.unpacking import part
 from ...inference.values import TENSOR
 from ...syntax import keyword
 from .blocked import Blocked
-from .names import home, loads
+from .names import Owner, home, is_owner, loads, stores_and_loads
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -41,28 +42,54 @@ def fill(trail: Trail, target: ast.Subscript) -> None:
     """An element of an array is set to a number on its way."""
     script, array = trail.script, target.value
     statement = script.parent(target)
-    if not isinstance(array, ast.Name) or not isinstance(statement, ast.Assign):
+    if not is_owner(array, script) or not isinstance(statement, ast.Assign):
         kind = "tensor" if script.value(array).has(TENSOR) else "array"
         raise Blocked(f"it goes into the {kind} `{ast.unparse(array)}`")
     _index(script, target)
-    scope, bindings, is_shared = home(script, array)
-    if is_shared or script.index.scope(array) is not scope:
-        raise Blocked(f"`{array.id}`, an array, is filled by another function")
-    if not all(b.how == "assign" and _is_made(script, part(b)) for b in bindings):
-        raise Blocked(f"`{array.id}` is not known to be an array of its own")
-    if not trail.is_new((scope, array.id, "filled")):
+    key, stored, read = _stores_and_loads(trail, array)
+    said = ast.unparse(array)
+    if not all(_is_made(script, made) for made in stored):
+        raise Blocked(f"`{said}` is not known to be an array of its own")
+    if not trail.is_new((key, "filled")):
         return
-    loop = _outermost(script, target)
-    for load in loads(script, scope, array.id):
+    is_name = isinstance(array, ast.Name)
+    loop = _outermost(script, target) if is_name else None
+    for load in read:
         if (element := _element(script, load)) is not None and load in trail.always:
             trail.filled[element[0]] = _index(script, element[1])
         elif not _is_a_fact(script, load):
             if load in trail.always:
-                raise Blocked(f"`{array.id}`, which it goes into, is asked for in every step")
-            is_behind = load.lineno > (loop.end_lineno or 0)
-            if load.lineno < loop.lineno or not (is_behind or _is_used_up(script, load)):
-                raise Blocked(f"`{array.id}`, an array, has other names")
+                raise Blocked(f"`{said}`, which it goes into, is asked for in every step")
+            is_behind = loop is not None and load.lineno > (loop.end_lineno or 0)
+            is_before = loop is not None and load.lineno < loop.lineno
+            if is_before or not (is_behind or _is_used_up(script, load)):
+                raise Blocked(f"`{said}`, an array, has other names")
+            if not (is_name or _keeps_none(script, load)):
+                raise Blocked(f"`{said}`, an array, is handed on")
             trail.wrapped.add(load)
+
+
+def _stores_and_loads(
+    trail: Trail, array: Owner
+) -> tuple[object, Sequence[ast.expr | None], Sequence[Owner]]:
+    """Of a name of this function alone, or of an attribute of a class of this file."""
+    script = trail.script
+    if isinstance(array, ast.Attribute):
+        _refuse_caught(script, array)
+        return stores_and_loads(script, array, is_known=trail.importers_known)
+    scope, bindings, is_shared = home(script, array)
+    if is_shared or script.index.scope(array) is not scope:
+        raise Blocked(f"`{array.id}`, an array, is filled by another function")
+    stored = [part(b) if b.how == "assign" else None for b in bindings]
+    return (scope, array.id), stored, loads(script, scope, array.id)
+
+
+def _refuse_caught(script: Script, node: ast.AST) -> None:
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return
+        if isinstance(ancestor, ast.Try):
+            raise Blocked("what an array raises is caught")
 
 
 def _index(script: Script, target: ast.Subscript) -> str:
@@ -99,7 +126,7 @@ def _outermost(script: Script, node: ast.AST) -> ast.stmt:
     return found
 
 
-def _element(script: Script, load: ast.Name) -> tuple[ast.Assign, ast.Subscript] | None:
+def _element(script: Script, load: Owner) -> tuple[ast.Assign, ast.Subscript] | None:
     """`curve[step] = ...`, whose order is to be kept, and `curve[step]`."""
     element = script.parent(load)
     match script.parent(element) if element is not None else None:
@@ -108,7 +135,7 @@ def _element(script: Script, load: ast.Name) -> tuple[ast.Assign, ast.Subscript]
     return None
 
 
-def _is_a_fact(script: Script, load: ast.Name) -> bool:
+def _is_a_fact(script: Script, load: Owner) -> bool:
     """`len(curve)`, `curve.shape`."""
     parent = script.parent(load)
     match parent:
@@ -117,6 +144,20 @@ def _is_a_fact(script: Script, load: ast.Name) -> bool:
         case ast.Call(func=ast.Name(id="len")):
             return True
     return False
+
+
+def _keeps_none(script: Script, load: Owner) -> bool:
+    """True if no function gets the array that may keep it: `np.save(path, self.curve)`, `print(self.curve)`."""
+    parent = script.parent(load)
+    while isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    if not isinstance(parent, ast.Call):
+        return True
+    func = parent.func
+    library, _, name = (script.dotted(func) or "").partition(".")
+    if library == "numpy":
+        return name not in _VIEWS and not name.startswith(("as", "atleast", "broadcast"))
+    return isinstance(func, ast.Name) and func.id in {"float", "list", "max", "min", "print", "sum"}
 
 
 def _is_used_up(script: Script, node: ast.expr) -> bool:

@@ -40,7 +40,7 @@ from .functions import (
 from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of, yielded
 from .names import (
     attributes_read,
-    calls_of,
+    callers_of,
     class_of,
     home,
     is_asked_elsewhere,
@@ -59,7 +59,8 @@ from .sinks import (
 )
 from .texts import is_printed, text_around
 from .told.elsewhere import is_shown_elsewhere
-from .told.meters import metered
+from .told.meters import meter_elsewhere, metered, metered_elsewhere
+from .told.other_callers import given_elsewhere
 from .trail import Arriving, Bound, HandedTo, Held, Measured, Next, Returned, Stored, Trail, Used
 
 if TYPE_CHECKING:
@@ -94,7 +95,14 @@ def _go(trail: Trail, ways: Iterable[Next]) -> None:
 
 
 def follow_number(trail: Trail, node: ast.expr) -> None:
-    """`node` gives a number on its way."""
+    """`node` gives a number on its way. Where that is asked for now and then, and is not known what for, it is waited for."""
+    if node in trail.always:
+        _follow(trail, node)
+    elif not trail.attempt(lambda: _follow(trail, node)):
+        trail.wrapped.add(node)
+
+
+def _follow(trail: Trail, node: ast.expr) -> None:
     origin, parent = node, trail.script.parent(node)
     while True:
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, _of(trail)):
@@ -176,6 +184,10 @@ def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
             is_torchs = (trail.script.dotted(kind) or "").startswith("torch.")
             if not is_torchs and (trail.is_text or trail.computed):  # a number knows what it is
                 raise Blocked("it is asked what it is")
+        case ast.Call() | ast.keyword() if not trail.is_text and (
+            meter := meter_elsewhere(trail.script, node)
+        ):
+            _go(trail, metered_elsewhere(trail, meter, _parameter))
         case ast.Return():
             _returned(trail, origin, parent)
         case ast.Yield() if origin in trail.always:
@@ -194,7 +206,9 @@ def _goes_on(trail: Trail, origin: ast.expr, node: ast.expr, parent: ast.AST | N
             trail.extremes[found.statement] = found
             if isinstance(found.value, ast.Call):
                 trail.read.add(found.value)
-            _name(trail, found.target)
+            for target in (found.target, *(t for s in found.beside for t in s.targets)):
+                assert isinstance(target, ast.Name)
+                _name(trail, target)
         case _:
             _used(trail, origin, node)
 
@@ -260,19 +274,20 @@ def _parameter(trail: Trail, function: FunctionNode, name: str) -> None:
 
 def _attribute(trail: Trail, place: ast.AST, name: str) -> None:
     """An attribute called `name`, of a class of this file or a meter."""
-    if not trail.is_new(name):
-        return
     definition = class_of(trail.script, place) if isinstance(place, ast.Attribute) else None
     if definition is None:
         around = (a for a in trail.script.ancestors(place) if isinstance(a, ast.ClassDef))
         definition = next(around, None)
+    is_meter = isinstance(place, ast.expr) and getattr(place, "attr", "") != name
+    if not trail.is_new_attribute(None if is_meter else definition, name):
+        return
     if definition is not None:
         if any(map(is_setter, definition.body)):
             raise Blocked(f"`{definition.name}` sets attributes by functions")
         if not trail.importers_known:
             refuse_imported_class(trail.script, definition, name)
         refuse_listed_attributes(trail.script, definition, name)
-    for node in attributes_read(trail.script, name):
+    for node in attributes_read(trail.script, name, None if is_meter else definition):
         follow_number(trail, node)
 
 
@@ -366,10 +381,13 @@ def _returned(
     """It is returned, as it is or `held` in a tuple, a list or a dict."""
     function = trail.script.function(statement)
     if function is not None and is_property(function):
-        if origin not in trail.always and is_asked_elsewhere(trail.script, function):
+        is_asked = not trail.importers_known and is_asked_elsewhere(trail.script, function)
+        if origin not in trail.always and is_asked:
             trail.wrapped.add(origin)
         else:
             _attribute(trail, function, function.name)
+        return
+    if trail.is_given_back(function, held):
         return
     if origin not in trail.always:
         trail.wrapped.add(origin)
@@ -379,8 +397,16 @@ def _returned(
     trail.names.add(function)
     if not trail.is_new((function, held)):
         return
-    for call in calls_of(trail.script, function):
-        if held is None:
-            follow_number(trail, call)
-        else:
-            _go(trail, given(trail, call, held))
+    calls, elsewhere = callers_of(trail.script, function)
+    for use in elsewhere:
+        given_elsewhere(trail, use, held, _given)
+    for call in calls:
+        _given(trail, call, held)
+
+
+def _given(trail: Trail, call: ast.Call, held: Held | None) -> None:
+    """`call` gives it."""
+    if held is None and not isinstance(trail.script.parent(call), ast.Expr):
+        follow_number(trail, call)
+    elif held is not None:
+        _go(trail, given(trail, call, held))

@@ -159,6 +159,8 @@ def is_container(node: ast.expr | None) -> bool:
             return True
         case ast.BinOp(left=ast.List(), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List()):
             return True  # [0.0] * 3
+        case ast.BinOp(left=ast.List(), op=ast.Add()) | ast.BinOp(op=ast.Add(), right=ast.List()):
+            return True  # losses + [0.0]
         case ast.Call(func=ast.Name(id="list" | "dict"), args=[] | [ast.GeneratorExp()]):
             return True
         case ast.Call(func=ast.Name(id="field") | ast.Attribute(attr="field"), keywords=given):
@@ -188,11 +190,18 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def made_by(script: Script, owner: ast.expr) -> str:
-    """The dotted name of the class that `owner` is made of."""
-    if not isinstance(owner, ast.Name):
-        return ""
-    found = script.index.scope(owner).find(owner.id)
-    values = [part(b) for b in (found[1] if found else ())]
+    """The dotted name of the class that `owner`, a name or `self.meter`, is made of."""
+    match owner:
+        case ast.Name():
+            values = [part(b) for b in script.reaching(owner)]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            values = [
+                getattr(script.parent(node), "value", None)
+                for node, _ in script.index.of(ast.Attribute)
+                if node.attr == name and not isinstance(node.ctx, ast.Load)
+            ]
+        case _:
+            return ""
     made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
     return (made.pop() or "") if len(made) == 1 else ""
 

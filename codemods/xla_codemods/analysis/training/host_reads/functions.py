@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...inference.unpacking import part
-from ...inference.values import ARRAY, INSTANCE, MODULE
+from ...inference.values import ARRAY, INSTANCE, MODULE, NUMBER
 from ...nodes import walk
 
 if TYPE_CHECKING:
@@ -22,18 +22,27 @@ _OF_MATH = frozenset("exp log log10 log1p log2 sqrt".split())
 
 def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
     """`min(best, value)`, `math.exp(value)`, `round(value, 4)`: not where what it raises is caught around it."""
-    if (
-        call.keywords
-        or any(isinstance(a, ast.Starred) for a in call.args)
-        or _is_tried(script, call)
-    ):
+    if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
         return False
     func = call.func
     if isinstance(func, ast.Name) and script.index.scope(call).find(func.id) is None:
         if func.id in _EXTREMES:
             return len(call.args) > 1
-        return func.id in _OF_ONE and len(call.args) in (1, 2)
+        known = func.id in _OF_ONE and len(call.args) in (1, 2)
+        return known and (_never_fails(call) or not _is_tried(script, call))
+    if _is_tried(script, call):
+        return False
     return is_of_a_library(script, func) or _is_a_formula(script, func)
+
+
+def _never_fails(call: ast.Call) -> bool:
+    """`float(value)`, `abs(value)`, `round(value, 3)`, whatever the number is; `int(nan)` raises, and `round(nan)`."""
+    match call.func:
+        case ast.Name(id="abs" | "float"):
+            return True
+        case ast.Name(id="round"):
+            return len(call.args) == 2
+    return False
 
 
 def is_of_a_library(script: Script, func: ast.expr) -> bool:
@@ -134,6 +143,8 @@ class Extreme(NamedTuple):
     function: str
     target: ast.Name
     value: ast.expr
+    sign: str  # new < kept
+    beside: tuple[ast.Assign, ...] = ()  # `best_step = step`
 
 
 def extreme(script: Script, test: ast.Compare) -> Extreme | None:
@@ -146,27 +157,60 @@ def extreme(script: Script, test: ast.Compare) -> Extreme | None:
                 ops=[ast.Gt() | ast.Lt() | ast.GtE() | ast.LtE() as op],
                 comparators=[right],
             ),
-            body=[ast.Assign(targets=[ast.Name() as target], value=value)],
             orelse=[],
         ):
             pass
         case _:
             return None
-    sides = [ast.unparse(left), ast.unparse(right)]
-    new = ast.unparse(value)
-    if sorted(sides) != sorted([target.id, new]) or target.id == new or not _is_kept(value):
-        return None
     parent = script.parent(statement)
     if isinstance(parent, ast.If) and statement in parent.orelse:
         return None  # elif
-    grows = isinstance(op, (ast.Gt, ast.GtE)) == (sides[0] == new)
-    if isinstance(op, (ast.GtE, ast.LtE)):  # of equal ones the last, which may be another 0
-        kept = f"lambda kept, new: new if new {'>=' if grows else '<='} kept else kept"
-        return Extreme(statement, kept, target, value)
+    sides = [ast.unparse(left), ast.unparse(right)]
+    found = _kept_of(statement.body, sides)
+    if found is None:
+        return None
+    target, value, beside = found
+    if not all(script.value(s.value).has(NUMBER) for s in beside):
+        return None
+    grows = isinstance(op, (ast.Gt, ast.GtE)) == (sides[0] == ast.unparse(value))
+    sign = (">" if grows else "<") + ("=" if isinstance(op, (ast.GtE, ast.LtE)) else "")
+    if len(sign) == 2:  # of equal ones the last, which may be another 0
+        kept = f"lambda kept, new: new if new {sign} kept else kept"
+        return Extreme(statement, kept, target, value, sign, beside)
     name = "max" if grows else "min"
     if script.index.scope(statement).find(name) is not None:
         return None
-    return Extreme(statement, name, target, value)
+    return Extreme(statement, name, target, value, sign, beside)
+
+
+def _kept_of(
+    body: list[ast.stmt], sides: list[str]
+) -> tuple[ast.Name, ast.expr, tuple[ast.Assign, ...]] | None:
+    """`best = value`, of the two sides that are compared, and what else is kept where it holds: `best_step = step`."""
+    kept: list[tuple[ast.Name, ast.expr]] = []
+    beside: list[ast.Assign] = []
+    names: list[str] = []
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name() as target], value=value):
+                names.append(target.id)
+            case _:
+                return None
+        if sorted(sides) == sorted([target.id, ast.unparse(value)]):
+            kept.append((target, value))
+        elif isinstance(value, (ast.Name, ast.Constant)):
+            beside.append(statement)
+        else:
+            return None
+    if len(kept) != 1 or len(set(names)) < len(names):
+        return None
+    target, value = kept[0]
+    read = {s.value.id for s in beside if isinstance(s.value, ast.Name)}
+    if target.id == ast.unparse(value) or not _is_kept(value):
+        return None
+    if beside and (not isinstance(value, ast.Name) or read & set(names) or value.id in names):
+        return None
+    return target, value, tuple(beside)
 
 
 def _is_kept(value: ast.expr) -> bool:
@@ -258,6 +302,12 @@ def _is_made_of(script: Script, node: ast.expr, owner: ast.ClassDef) -> bool:
     return bool(made) and all(
         isinstance(value, ast.Call) and _is_made_of(script, value, owner) for value in made
     )
+
+
+def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
+    """The function or method of this file that `call` calls."""
+    found = _called(script, call)
+    return found[0] if found is not None else None
 
 
 def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:

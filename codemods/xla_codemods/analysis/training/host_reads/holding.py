@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...syntax import walk_body
 from .blocked import Blocked
+from .computing import number_around
 from .formatted import holds_lists, is_container
-from .functions import is_own_method, keywords_of, parameter, takes_values
+from .functions import called_function, is_own_method, keywords_of, parameter, takes_values
 from .names import (
     Owner,
     calls_of,
@@ -52,6 +54,8 @@ def in_a_literal(
             literal, ast.List
         ) and is_owner(owner, trail.script):
             yield from kept_in(trail, owner)
+        case ast.BinOp(op=ast.Add()) if longer := _added_to(trail.script, outer, literal):
+            yield from kept_in(trail, longer)
         case ast.Assign(targets=[target]) if is_tuple and (
             found := part_of(target, *_place(literal, node))
         ):
@@ -71,6 +75,17 @@ def in_a_literal(
             yield Used(origin, node)
 
 
+def _added_to(script: Script, joined: ast.BinOp, literal: ast.expr) -> Owner | None:
+    """The list of `losses = losses + [loss.item()]`."""
+    other = joined.right if joined.left is literal else joined.left
+    match script.parent(joined):
+        case ast.Assign(targets=[target]) if isinstance(literal, ast.List) and is_owner(
+            other, script
+        ):
+            return other if ast.unparse(target) == ast.unparse(other) else None
+    return None
+
+
 def given(trail: Trail, call: ast.expr, held: Held) -> Iterator[Next]:
     """`call` gives a tuple, a list or a dict that holds it."""
     parent = trail.script.parent(call)
@@ -80,15 +95,22 @@ def given(trail: Trail, call: ast.expr, held: Held) -> Iterator[Next]:
         case ast.Return() if call in trail.always:
             yield Returned(call, parent, held)
         case ast.Assign(targets=[ast.Tuple() | ast.List() as target]) if held.length:
-            found = part_of(target, *held)
-            if found is None:
+            found = part_of(target, held.place, held.length)
+            if found is None or (held.is_inside and not is_owner(found, trail.script)):
                 raise Blocked("it is returned in a tuple, which is taken apart")
-            yield Stored(call, found)
+            if held.is_inside:
+                assert isinstance(found, (ast.Name, ast.Attribute))
+                trail.made.add(call)
+                yield from kept_in(trail, found)
+            else:
+                yield Stored(call, found)
         case ast.Assign(targets=[ast.Name() as target]) if not held.length:
             trail.made.add(call)
             yield from kept_in(trail, target)
         case ast.Subscript(value=owner, slice=ast.Constant(value=key)) if owner is call:
-            if not held.length or (isinstance(key, int) and key % held.length == held.place):
+            if held.is_inside:
+                yield from _contained_used(trail, parent)
+            elif not held.length or (isinstance(key, int) and key % held.length == held.place):
                 yield Arriving(parent)
         case _:
             yield Used(call, call)
@@ -110,7 +132,7 @@ def yielded(trail: Trail, held: Held | None, statement: ast.Yield) -> Iterator[N
         if loop.iter is not call:
             target = part_of(loop.target, 1, 2)
         if held is not None and target is not None:
-            target = part_of(target, *held)
+            target = part_of(target, held.place, held.length)
         if not isinstance(target, ast.Name):
             raise Blocked(f"`{function.name}` yields it, and the loop takes it apart")
         yield Bound(target, loop)
@@ -119,13 +141,46 @@ def yielded(trail: Trail, held: Held | None, statement: ast.Yield) -> Iterator[N
 def kept_in(trail: Trail, owner: Owner) -> Iterator[Next]:
     """In a list or dict."""
     key, stored, read = stores_and_loads(trail.script, owner, is_known=trail.importers_known)
-    if not trail.is_new(key):
+    if not _is_new(trail, owner, key):
         return
-    if not all(is_container(value) or value in trail.made for value in stored):
-        raise Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
+    for value in stored:
+        if not (is_container(value) or value in trail.made):
+            yield from _made_by_a_function(trail, owner, value)
     for load in read:
         refuse_handed_on_before(trail.script, load, owner)
         yield from _contained_used(trail, load)
+
+
+def _made_by_a_function(trail: Trail, owner: Owner, value: ast.expr | None) -> Iterator[Next]:
+    """`logs = self.losses()`, `loss, logs = self.losses()`, of a function of this file that makes a list or dict each time."""
+    script = trail.script
+    called = called_function(script, value) if isinstance(value, ast.Call) else None
+    unknown = Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
+    if called is None or not isinstance(value, ast.Call):
+        raise unknown
+    trail.made.add(value)
+    places: tuple[int, int] | None = None
+    match script.parent(value):
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]):
+            names = [getattr(part, "id", "") for part in parts]
+            if not isinstance(owner, ast.Name) or names.count(owner.id) != 1:
+                raise unknown
+            places = names.index(owner.id), len(names)
+    for statement in walk_body(called.body):
+        if isinstance(statement, ast.Return):
+            given = statement.value
+            if places is not None and given is not None:
+                given = part_of(given, *places)
+            if isinstance(given, ast.Name):
+                yield from kept_in(trail, given)
+            elif not is_container(given):
+                raise unknown
+
+
+def _is_new(trail: Trail, owner: Owner, key: object) -> bool:
+    if isinstance(owner, ast.Attribute):
+        trail.names.add(owner.attr)
+    return trail.is_new(key)
 
 
 def kept_in_keywords(trail: Trail, call: ast.Call, node: ast.AST) -> list[Next] | None:
@@ -173,6 +228,9 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
                 return
         case ast.Call(func=ast.Name(id="len")):
             return
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            if _added_to(script, parent, right if left is load else left) is load:
+                return
         case ast.Subscript(value=owner) if owner is load:
             if isinstance(parent.ctx, ast.Load) and not isinstance(parent.slice, ast.Slice):
                 yield Arriving(parent)
@@ -183,6 +241,8 @@ def _contained_used(trail: Trail, load: Owner | ast.Subscript) -> Iterator[Next]
         yield from _contained_in_each_step(trail, load)
         return
     if not _is_taken(script, load):
+        if isinstance(load, ast.Attribute) and _is_returned(script, load):
+            raise Blocked(f"`{ast.unparse(load)}` is returned, and may go on growing")
         raise Blocked(f"`{ast.unparse(load)}` is kept elsewhere, too")
     trail.wrapped.add(load)
 
@@ -192,11 +252,18 @@ def _is_taken(script: Script, load: Owner | ast.Subscript) -> bool:
     parent = script.parent(load)
     if isinstance(parent, ast.Attribute):
         return parent.attr in _PARTS
+    if _is_returned(script, load):  # what belongs to an object may grow behind it
+        return not isinstance(load, ast.Attribute)
     while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
         parent = script.parent(parent)
-    if isinstance(parent, ast.Return):  # what belongs to an object may grow behind it
-        return not isinstance(load, ast.Attribute)
     return isinstance(parent, _TAKING)
+
+
+def _is_returned(script: Script, load: Owner | ast.Subscript) -> bool:
+    parent = script.parent(load)
+    while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.Return)
 
 
 def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
@@ -213,15 +280,43 @@ def _contained_in_each_step(trail: Trail, load: ast.expr) -> Iterator[Next]:
     if taken := _taking(script, load):
         yield from _kept_in_parameter(trail, *taken)
         return
+    if (ways := _handed_on(trail, load)) is not None:
+        yield from ways
+        return
+    computed = number_around(script, load)
+    if computed is not None and computed in trail.always:
+        trail.texts.setdefault(computed, set()).add(load)
+        yield Arriving(computed)
+        return
     if text_around(script, load) is None:
         raise Blocked(f"`{ast.unparse(load)}` is asked for in every step")
     yield Used(load, load)
 
 
+def _handed_on(trail: Trail, load: ast.expr) -> Iterator[Next] | None:
+    """`{**stats, "step": step}`, `all_stats.update(stats)`, `return loss, stats`: what is in it is in another one, too."""
+    script = trail.script
+    parent = script.parent(load)
+    match parent:
+        case ast.Dict():
+            return in_a_literal(trail, load, load, parent)
+        case ast.Call(func=ast.Attribute(attr="extend" | "update", value=owner), args=[_]) if (
+            is_owner(owner, script) and not is_own_method(script, parent)
+        ):
+            return kept_in(trail, owner)
+        case ast.Return():
+            return iter([Returned(load, parent, Held())])
+        case ast.Tuple():
+            outer = script.parent(parent)
+            if isinstance(outer, ast.Return):
+                return iter([Returned(load, outer, Held(*_place(parent, load), True))])
+    return None
+
+
 def kept_in_lists_of(trail: Trail, owner: Owner) -> Iterator[Next]:
     """`history["loss"].append(loss.item())`: in lists that a dict of this function, or of this class, holds."""
     key, stored, read = stores_and_loads(trail.script, owner, is_known=trail.importers_known)
-    if not trail.is_new((key, "lists")):
+    if not _is_new(trail, owner, (key, "lists")):
         return
     if not all(map(holds_lists, stored)):
         raise Blocked(f"`{ast.unparse(owner)}` is not known to hold lists of its own")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....patterns import Pattern
 from ... import flow
 from ...inference.unpacking import part
 from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
+from ...projects.attribute_uses import (
+    AttributeUse,
+    is_of_another_class,
+    may_be_used_elsewhere,
+    uses_elsewhere,
+    uses_of_function,
+)
+from ...projects.derivation import derives
 from ...scopes import FunctionNode, Scope
 from .blocked import Blocked
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 Owner = ast.Name | ast.Attribute
 # What options of the command line are called.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
+_PLAIN_BASES = frozenset({"abc", "builtins", "collections", "enum", "typing"})
 _LISTING = ("asdict", "astuple", "vars")
 # What computes of a list, and keeps none.
 _COMPUTING = ("json.", "math.", "numpy.", "statistics.", "torch.")
@@ -105,7 +114,8 @@ def stores_and_loads(
     if not is_known:
         refuse_imported_class(script, definition, owner.attr)
     refuse_listed_attributes(script, definition, owner.attr)
-    return owner.attr, attribute_stores(script, owner.attr), [*attributes_read(script, owner.attr)]
+    stored = attribute_stores(script, owner.attr, definition)
+    return (definition, owner.attr), stored, [*attributes_read(script, owner.attr, definition)]
 
 
 def _name_stores_and_loads(
@@ -122,21 +132,39 @@ def _name_stores_and_loads(
         found = [b for b in bindings if b in known or any(b in reached[load] for load in read)]
         if len(found) < len(bindings):
             bindings, key = found, (scope, owner.id, *(b.node for b in found))
-    stored = [part(b) if b.how == "assign" else _added(b.node) for b in bindings]
-    return key, stored, [*read]
+    return key, [_bound_to(b) for b in bindings], [*read]
 
 
-def attribute_stores(script: Script, name: str) -> list[ast.expr | None]:
-    """What `x.name` is set to, anywhere in this file; None for what cannot be seen."""
+def _bound_to(binding: Binding) -> ast.expr | None:
+    """`[]` of `losses = []`; of `loss, stats = losses()` the call."""
+    if binding.how != "assign":
+        return _added(binding.node)
+    found = part(binding)
+    return binding.value if found is None and isinstance(binding.value, ast.Call) else found
+
+
+def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> list[ast.expr | None]:
+    """What `x.name` of objects of `definition` is set to in this file; None for what cannot be seen."""
     stored: list[ast.expr | None] = [
         node.value  # `losses: list = field(default_factory=list)`
         for node, scope in script.index.of(ast.AnnAssign)
         if isinstance(scope.node, ast.ClassDef) and getattr(node.target, "id", "") == name
     ]
-    for node, _ in script.index.of(ast.Attribute):
+    for node, scope in script.index.of(ast.Attribute):
         if node.attr == name and not isinstance(node.ctx, ast.Load):
-            stored.append(_set_to(script, node))
+            if not _is_of_another(script, node, scope, definition):
+                stored.append(_set_to(script, node))
     return stored or [None]
+
+
+def _is_of_another(
+    script: Script, node: ast.Attribute, scope: Scope, definition: ast.ClassDef
+) -> bool:
+    """True if `node` is an attribute of what is surely no object of `definition`: of the `self` of another class."""
+    if script.project is None:
+        return False
+    use = AttributeUse(node, scope, script.index, script.project.path)
+    return is_of_another_class(script.project, definition.name, use)
 
 
 def _added(statement: ast.AST) -> ast.expr | None:
@@ -164,8 +192,12 @@ def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
     return None
 
 
-def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
-    """Where an attribute called `name` is read, of anything that may be the object in question; methods called are none."""
+def attributes_read(
+    script: Script, name: str, definition: ast.ClassDef | None = None
+) -> list[ast.Attribute]:
+    """Where an attribute called `name` is read, of anything that may be the object in question, of the class `definition`
+    where it is known; methods called are none.
+    """
     found: list[ast.Attribute] = []
     for node, scope in script.index.of(ast.Attribute):
         if node.attr != name or not isinstance(node.ctx, ast.Load):
@@ -175,7 +207,8 @@ def attributes_read(script: Script, name: str) -> list[ast.Attribute]:
             continue
         kinds = script.value(node.value, scope).kinds
         if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
-            found.append(node)
+            if definition is None or not _is_of_another(script, node, scope, definition):
+                found.append(node)
     return found
 
 
@@ -184,7 +217,7 @@ def is_asked_elsewhere(script: Script, function: FunctionNode) -> bool:
     owner = script.parent(function)
     if not isinstance(owner, ast.ClassDef) or script.project is None:
         return False
-    return script.project.uses_attribute(function.name)
+    return may_be_used_elsewhere(script.project, owner.name, function.name)
 
 
 def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -> None:
@@ -193,8 +226,24 @@ def refuse_imported_class(script: Script, definition: ast.ClassDef, name: str) -
         script.is_imported_elsewhere(definition.name) or _is_seen_elsewhere(script, definition)
     ):
         return
-    if script.project is None or script.project.uses_attribute(name):
-        raise Blocked(f"other modules use `{definition.name}`, too")
+    uses = uses_elsewhere(script.project, definition.name, name) if script.project else [None]
+    if not all(use is not None and _only_adds(use) for use in uses):
+        raise Blocked(f"other modules use `{name}` of `{definition.name}`, too")
+
+
+def _only_adds(use: AttributeUse) -> bool:
+    """`agent.logs["loss"].append(loss)`, `agent.logs["loss"] = 3`, `agent.losses += [loss]`: nothing is asked for."""
+    node: ast.AST = use.node
+    parent = use.home.parents.get(node)
+    while isinstance(parent, ast.Subscript) and parent.value is node:
+        node, parent = parent, use.home.parents.get(parent)
+    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        return isinstance(parent, ast.Assign)
+    match parent:
+        case ast.Attribute(attr="append" | "clear" | "extend"):
+            call = use.home.parents.get(parent)
+            return isinstance(call, ast.Call) and isinstance(use.home.parents.get(call), ast.Expr)
+    return False
 
 
 def _is_seen_elsewhere(script: Script, definition: ast.ClassDef) -> bool:
@@ -262,46 +311,107 @@ def _may_be(script: Script, node: ast.expr, scope: Scope, definition: ast.ClassD
 
 
 def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
-    """Every use of `function`, all of them calls; `Blocked` where there may be others."""
-    calls = []
-    for use in _uses(script, function):
-        parent = script.parent(use)
-        if not isinstance(parent, ast.Call) or parent.func is not use:
-            raise Blocked(f"`{function.name}`, which returns it, is handed on")
-        calls.append(parent)
-    if not calls:
-        raise Blocked(f"`{function.name}` returns it, to callers that are not known here")
+    """Every use of `function`, all of them calls in this file; `Blocked` where there may be others."""
+    calls, elsewhere = callers_of(script, function)
+    if elsewhere:
+        raise Blocked(f"`{function.name}` gives it to callers in `{elsewhere[0].path}`")
     return calls
 
 
-def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
+def callers_of(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[AttributeUse]]:
+    """The calls of `function` in this file, and what may be its uses in others; `Blocked` where some are not known."""
     owner, name = script.parent(function), function.name
-    if isinstance(owner, ast.Module) and not script.is_imported_elsewhere(name):
+    is_public = isinstance(owner, ast.ClassDef) and not name.startswith("_")
+    if isinstance(owner, ast.ClassDef) and is_public and _is_of_a_library(script, owner):
+        raise Blocked(f"`{name}` returns it, to callers that are not known here")
+    found: Iterable[AttributeUse | None] = ()
+    if script.project is not None:
+        if isinstance(owner, ast.ClassDef) and is_public:
+            found = uses_elsewhere(script.project, owner.name, name)
+        elif isinstance(owner, ast.Module) and script.is_imported_elsewhere(name):
+            found = uses_of_function(script.project, name)
+    elsewhere: list[AttributeUse] = []
+    for use in found:
+        if use is None:
+            raise Blocked(f"`{name}` returns it, to callers that are not known here")
+        elsewhere.append(use)
+    calls = []
+    for node in _uses(script, function):
+        parent = script.parent(node)
+        if not isinstance(parent, ast.Call) or parent.func is not node:
+            raise Blocked(f"`{name}`, which returns it, is handed on")
+        calls.append(parent)
+    if not calls and not elsewhere:
+        raise Blocked(f"`{name}` returns it, to callers that are not known here")
+    return calls, elsewhere
+
+
+def _is_of_a_library(script: Script, owner: ast.ClassDef) -> bool:
+    """True if the class derives from one of a library, which may call its methods; not from `nn.Module`, which calls no others."""
+
+    def may_call(dotted: str) -> bool:
+        known = dotted.startswith("torch.nn.") or dotted.partition(".")[0] in _PLAIN_BASES
+        is_ours = script.project is not None and script.project.has(dotted)
+        return bool(dotted) and not known and not is_ours
+
+    return derives(script, owner, may_call)
+
+
+def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
+    """Where this file speaks of `function`."""
+    owner, name = script.parent(function), function.name
+    if isinstance(owner, ast.Module):
         return [n for n, _ in script.index.of(ast.Name) if n.id == name]
     if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
         scope = script.inference.scopes[owner]
         if len(scope.bindings.get(name, ())) == 1:
             return loads(script, scope, name)
-    if isinstance(owner, ast.ClassDef) and _is_called_here(script, owner, name):
-        return [a for a, _ in script.index.of(ast.Attribute) if a.attr == name]
+    if isinstance(owner, ast.ClassDef) and name == "__call__":
+        return _called_objects(script, owner)
+    if isinstance(owner, ast.ClassDef) and not (name.startswith("__") and name.endswith("__")):
+        return [
+            node
+            for node, scope in script.index.of(ast.Attribute)
+            if node.attr == name and not _is_of_another(script, node, scope, owner)
+        ]
     raise Blocked(f"`{name}` returns it, to callers that are not known here")
 
 
-def _is_called_here(script: Script, owner: ast.ClassDef, name: str) -> bool:
-    """True if the method `name` of `owner` is called in this file alone, by what can be seen."""
-    if name.startswith("_"):
-        return not name.endswith("__")
-    others = script.project is not None and script.project.uses_attribute(name)
-    return not others and not script.is_imported_elsewhere(owner.name)
+def _called_objects(script: Script, owner: ast.ClassDef) -> list[ast.Name]:
+    """`average` of `average()`, of objects of the class `owner`, all of which this file keeps under names."""
+    unknown = Blocked(f"objects of `{owner.name}`, which return it, are handed on")
+    if script.is_imported_elsewhere(owner.name):
+        raise unknown
+    found: list[ast.Name] = []
+    for name in (n for n, _ in script.index.of(ast.Name) if n.id == owner.name):
+        made = script.parent(name)
+        match script.parent(made) if isinstance(made, ast.Call) and made.func is name else None:
+            case ast.Assign(targets=[ast.Name() as target]):
+                pass
+            case _:
+                raise unknown
+        for load in _name_stores_and_loads(script, target)[2]:
+            parent = script.parent(load)
+            if isinstance(load, ast.Name) and isinstance(parent, ast.Call) and parent.func is load:
+                found.append(load)
+            elif not isinstance(parent, (ast.Attribute, ast.FormattedValue)):
+                raise unknown
+    return found
 
 
-def refuse_shown_meter(script: Script, owner: ast.expr, always: Container[ast.AST]) -> None:
-    """Raises `Blocked` where the meter itself is shown in every step: that would wait."""
+def refuse_shown_meter(
+    script: Script, owner: ast.expr, always: Container[ast.AST], *, is_own: bool
+) -> None:
+    """Raises `Blocked` where the meter itself is shown in every step: that would wait. `is_own`: what it gives when it is
+    called is followed.
+    """
     if not isinstance(owner, ast.Name):
         return
     for node, _ in script.index.of(ast.Name):
         if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
-            if not isinstance(script.parent(node), ast.Attribute):
+            parent = script.parent(node)
+            is_called = is_own and isinstance(parent, ast.Call) and parent.func is node
+            if not (isinstance(parent, ast.Attribute) or is_called):
                 raise Blocked(f"`{owner.id}` is shown or handed on in every step")
 
 

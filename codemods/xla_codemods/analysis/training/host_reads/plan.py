@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
+from ....edits import Edit, InsertAfter, InsertBefore, Replace, ReplaceStatement
 from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
@@ -24,7 +24,7 @@ from .calls import (
 from .deciding import decided_on_the_device
 from .flow import follow_number, follow_tensors
 from .functions import Extreme, is_property
-from .read_numbers import is_of_one, number_of, number_of_numpy
+from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_numpy
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -265,6 +265,7 @@ def _edits(
     for statement, kept in extremes.items():
         target = kept.target.id
         spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
+        yield from _kept_beside(script, kept)
         yield ReplaceStatement(statement, spelled, (kept.value,))
     for element, index in filled.items():
         (place,) = element.targets
@@ -278,6 +279,16 @@ def _edits(
             continue
         refuse_shown_as_written(script, load)
         yield Replace(load, f"{script.xla}.arrived({{0}})", (load,))
+
+
+def _kept_beside(script: Script, kept: Extreme) -> Iterator[Edit]:
+    """`best_step`, kept where `best` is."""
+    chosen = f"lambda kept, new, now, before: now if new {kept.sign} kept else before"
+    for other in kept.beside:
+        (target,) = other.targets
+        name, now = script.segment(target), script.segment(other.value)
+        numbers = f"{kept.target.id}, {script.segment(kept.value)}, {now}, {name}"
+        yield InsertBefore(kept.statement, f"{name} = {script.xla}.computed({chosen}, {numbers})")
 
 
 def _is_there_already(script: Script, load: ast.expr) -> bool:
@@ -295,7 +306,10 @@ def _item(script: Script, number: ast.expr) -> Edit:
         name = operand.id if isinstance(operand, ast.Name) else "value"
         spelled = f"{script.xla}.computed(lambda {name}={{0}}: {name}.detach().cpu().numpy())"
         return Replace(number, spelled, (operand,))
-    return Replace(number, f"{script.xla}.item({{0}})", (operand,))
+    spelled = f"{script.xla}.item({{0}})"
+    if may_be_an_integer(script, number, operand):
+        spelled = f"{script.xla}.computed(float, {spelled})"
+    return Replace(number, spelled, (operand,))
 
 
 def _shows_no_other_reads(script: Script, call: ast.AST, reads: Collection[ast.AST]) -> None:

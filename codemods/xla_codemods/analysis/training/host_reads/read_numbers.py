@@ -17,7 +17,7 @@ _REDUCING = frozenset({"mean", "sum"})
 
 
 def number_of(script: Script, read: ast.AST) -> ast.Call | None:
-    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too; `float(loss)` and `loss.tolist()` of a loss."""
+    """The call that gives the number of `read`: `loss.item()`, of `loss.cpu()` too, `float(loss)`, and `loss.tolist()` of a loss."""
     match read:
         case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
             return read
@@ -27,9 +27,18 @@ def number_of(script: Script, read: ast.AST) -> ast.Call | None:
             return _number_around(script, read)
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
             return read if _is_a_count(counted) else None
-        case ast.Call(func=ast.Name(id="float"), args=[shown], keywords=[]):
-            return read if _is_of_a_loss(script, shown) else None
+        case ast.Call(func=ast.Name(id="float") as func, args=[_], keywords=[]):
+            return read if script.index.scope(func).find("float") is None else None
     return None
+
+
+def may_be_an_integer(script: Script, number: ast.Call, tensor: ast.expr) -> bool:
+    """True for `float(correct)`, of which `correct.item()` may be another number."""
+    return (
+        isinstance(number.func, ast.Name)
+        and number.func.id == "float"
+        and not _is_of_a_loss(script, tensor)
+    )
 
 
 def _number_around(script: Script, read: ast.Call) -> ast.Call | None:

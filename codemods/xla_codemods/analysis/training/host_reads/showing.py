@@ -13,13 +13,14 @@ from .blocked import Blocked
 from .calls import condition_shows
 from .collecting import collecting, is_detached
 from .formatted import is_a_number, leads_to
+from .read_numbers import is_of_one
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
     is_written_to_a_file,
     shown_now_and_then,
 )
-from .told.trackers import told, told_in_each_step
+from .told.trackers import is_a_librarys, told, told_in_each_step
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -106,6 +107,9 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
         return True
     if not tensors:
         return False
+    if read is call and _is_told_numbers(trail, call, tensors):
+        tell_later(trail, call, tensors)
+        return True
     if is_tracked(script, call):
         known = read is call
     elif is_shown_on_a_console(script, call):
@@ -118,6 +122,14 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
         raise Blocked("a tensor is shown as it is: give its `.item()`")
     trail.later.setdefault(call, set()).update(tensors)
     return True
+
+
+def _is_told_numbers(trail: Trail, call: ast.Call, tensors: list[ast.expr]) -> bool:
+    """`accelerator.log({"loss": loss})`, of tensors with one number: others would fill the device's memory until they are told."""
+    script = trail.script
+    if is_tracked(script, call) or telling_call(trail, call) is None:
+        return False
+    return is_a_librarys(script, call) and all(is_of_one(script, tensor) for tensor in tensors)
 
 
 def ask_later(trail: Trail, statement: ast.If, asked: Iterable[ast.expr]) -> None:

@@ -140,6 +140,15 @@ def is_waited_for(script: Script, call: ast.Call) -> bool:
     return loop is not None and loop.fed and runs_to_its_end(loop)
 
 
+def goes_on_behind(loop: Loop) -> bool:
+    """True if the line behind `loop` runs when it has ended, also by `break`."""
+    return (
+        isinstance(loop.node, ast.For)
+        and not loop.node.orelse
+        and not any(isinstance(n, ast.Return) for n in walk_body(loop.node.body))
+    )
+
+
 def runs_to_its_end(loop: Loop) -> bool:
     """True if nothing leaves `loop` before it has ended."""
     return (

@@ -42,6 +42,11 @@ class Trail:
         # Texts on their way, with what is read in them.
         self.texts: dict[ast.expr, set[ast.AST]] = {}
         self.is_text = False  # what is followed is one of them
+        # In a module that calls a function of another: that module, and the function.
+        self.handed_by: tuple[str, str] | None = None
+        # Of a meter's class in another module, which gives it by these methods.
+        self.meter: ast.ClassDef | None = None
+        self.getters: set[FunctionNode] = set()
         self._seen: set[tuple[bool, object]] = set()
 
     def is_new(self, thing: object) -> bool:
@@ -51,6 +56,11 @@ class Trail:
         self._seen.add((self.is_text, thing))
         self.names.add(thing)
         return True
+
+    def is_new_attribute(self, definition: ast.ClassDef | None, name: str) -> bool:
+        """True when the attribute `name` of a class, or of anything, is come to for the first time."""
+        self.names.add(name)
+        return self.is_new((definition, name))
 
     def also_in_each_turn(self, loop: ast.For) -> None:
         """A loop over what a generator yields in each step."""
@@ -80,10 +90,26 @@ class Trail:
 
     def _found(self) -> list[Any]:
         sets = (self.wrapped, self.computed, self.on_device, self.read, self.together, self.waited)
-        return [*sets, self.names, self.made, self._seen, self.extremes, self.filled]
+        seen = (self.names, self.made, self.getters, self._seen)
+        return [*sets, *seen, self.extremes, self.filled]
 
     def _shown(self) -> list[dict[Any, set[ast.AST]]]:
         return [self.later, self.texts]
+
+    @property
+    def changes(self) -> bool:
+        """True if something is to be edited for it."""
+        parts = (self.wrapped, self.computed, self.on_device, self.extremes, self.filled)
+        return any((*parts, self.later, self.texts, self.read, self.waited))
+
+    def is_given_back(self, function: FunctionNode | None, held: Held | None) -> bool:
+        """True if `function` is a method of the meter that is followed: what it gives is followed where it is called."""
+        if self.meter is None or function not in self.meter.body or held is not None:
+            return False
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            return False
+        self.getters.add(function)
+        return True
 
     def ask(self, origin: ast.expr, why: str) -> None:
         """Python's own number is wanted: now and then it may wait for it."""
@@ -93,10 +119,13 @@ class Trail:
 
 
 class Held(NamedTuple):
-    """How a function returns it: at a place of a tuple of so many, or somewhere in a list or dict (`length` 0)."""
+    """How a function returns it: at a place of a tuple of so many, or somewhere in a list or dict (`length` 0), which may
+    have such a place itself.
+    """
 
     place: int = 0
     length: int = 0
+    is_inside: bool = False  # of the list or dict at that place
 
 
 class Arriving(NamedTuple):

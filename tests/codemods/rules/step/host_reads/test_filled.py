@@ -96,3 +96,52 @@ def test_a_list_whose_name_becomes_its_mean() -> None:
     assert "losses.append(xla.item(loss))" in after
     assert "losses = np.mean(xla.arrived(losses))" in after
     assert "print(losses)" in after
+
+
+OWN = """import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+class Trainer:
+    def __init__(self, model, optimizer, n, show):
+        self.model, self.optimizer, self.step, self.show = model, optimizer, 0, show
+        self.device = torch.device("cuda")
+        self.curve = {made}
+
+    def train_step(self, x, y):
+        loss = F.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        {line}
+        self.step += 1
+
+    def train(self, batches: DataLoader):
+        for x, y in batches:
+            self.train_step(x, y)
+            if self.step % 100 == 0:
+                print(self.curve[: self.step].mean())
+
+    def save(self, path):
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "last", "after"),
+    [
+        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "np.save(path, self.curve)", "np.save(path, xla.arrived(self.curve))"),
+        ("torch.zeros(n)", "self.curve[self.step] = loss.item()", "print(self.curve.max(), len(self.curve))", "print(xla.arrived(self.curve).max(), len(self.curve))"),
+        ("np.empty((n, 2))", "self.curve[self.step, 0] = loss.item()", "return self.curve[:, 0].tolist()", "return xla.arrived(self.curve)[:, 0].tolist()"),
+        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "return self.curve", None),
+        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "self.show(self.curve)", None),
+        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "return torch.from_numpy(self.curve)", None),
+        ("np.zeros(n)", "self.curve[self.step] = loss.item(); print(self.curve.max())", "pass", None),
+        ("np.asarray(n)", "self.curve[self.step] = loss.item()", "pass", None),
+    ],
+)  # fmt: skip
+def test_arrays_of_an_object(made: str, line: str, last: str, after: str | None) -> None:
+    found = migrated(OWN.format(made=made, line=line, last=last))
+    assert ("xla.fill(self.curve, " in found) is (after is not None)
+    assert (after or "self.curve[self.step] = loss.item()") in found

@@ -199,6 +199,100 @@ def test_lists_of_evaluations_without_a_device_loader_are_complete_behind_the_lo
     assert "xla.later(lambda softmax=output.softmax(1): scores.append(softmax.cpu()))" in lines
     assert lines.count("xla.flush()") == 1
     assert lines[lines.index("xla.flush()") + 1].startswith("print(f1_score(")
-    stays = migrated(EVALUATION.format(line="if len(seen) > 9: break"))
+    stays = migrated(EVALUATION.format(line="if len(seen) > 9: return"))
     assert "xla.later" not in stays
     assert "xla.flush" not in stays
+
+
+def test_lists_of_evaluations_that_may_end_before_are_complete_behind_the_loop() -> None:
+    lines = [
+        text.strip()
+        for text in migrated(EVALUATION.format(line="if x is None: break")).splitlines()
+    ]
+    assert "xla.later(lambda softmax=output.softmax(1): scores.append(softmax.cpu()))" in lines
+    assert lines.count("xla.flush()") == 1
+    assert lines[lines.index("xla.flush()") + 1].startswith("print(f1_score(")
+
+
+@pytest.mark.parametrize(
+    ("last", "is_later"),
+    [
+        ("names = [seen[k] for k in seen]", True),
+        ("names = {k: len(seen) for k in (1, 2)}", True),
+        ("print(max(k + 1 for k in seen))", True),
+        ("names = lambda: seen", False),
+        ("names = (k for k in seen)", False),
+    ],
+)
+def test_lists_that_comprehensions_go_through_behind_the_loop(last: str, is_later: bool) -> None:
+    source = EVALUATION.format(line="pass").replace("    print(f1", f"    {last}\n    print(f1")
+    after = migrated(source)
+    assert ("seen.extend(argmax.cpu().numpy())" in after) is is_later
+
+
+@pytest.mark.parametrize(
+    ("functions", "line", "after"),
+    [
+        # dicts that go into others
+        ("", "a = {'a': loss.item()}\nlogs = {**a, 'step': step}\nif step % 9 == 0: print(logs)", ["a = {'a': xla.item(loss)}", "if step % 9 == 0: print(xla.arrived(logs))"]),
+        ("", "a, logs = {'a': loss.item()}, {}\nlogs.update(a)\nprint(logs)", ["a, logs = {'a': loss.item()}, {}"]),
+        ("", "logs = {}\na = {'a': loss.item()}\nlogs.update(a)\nprint(logs)", ["a = {'a': xla.item(loss)}", "xla.later(lambda logs=logs: print(logs))"]),
+        # that functions make and return, also in a tuple
+        ("def parts(loss):\n    logs = {}\n    logs['a'] = loss.item()\n    return loss * 2, logs", "twice, logs = parts(loss)\nlogs['step'] = step\nprint(logs)", ["logs['a'] = xla.item(loss)", "xla.later(lambda logs=logs: print(logs))"]),
+        ("def parts(step):\n    return step, {'step': step}", "k, logs = parts(step)\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = xla.item(loss)"]),
+        ("kept = {}\ndef parts(step):\n    return step, kept", "k, logs = parts(step)\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = xla.item(loss)"]),
+        ("def parts(logs):\n    return logs", "logs = parts({})\nlogs['a'] = loss.item()\nprint(logs)", ["logs['a'] = loss.item()"]),
+        ("def parts(loss):\n    logs = {'a': loss.item()}\n    return loss, logs", "if parts(loss)[1]['a'] > 3: break", ["logs = {'a': loss.item()}"]),
+    ],
+)  # fmt: skip
+def test_dicts_that_go_into_others(functions: str, line: str, after: list[str]) -> None:
+    lines = [t.strip() for t in migrated(_script(functions, "", line, "")).splitlines()]
+    assert [text for text in after if text not in lines] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        ("model.metrics['loss'] = total / 3", "model.metrics['loss'] = xla.arrived(total) / 3"),
+        ("model.losses.append(total)", "model.losses.append(xla.arrived(total))"),
+        ("mean = total + loss.detach()", "mean = xla.arrived(total) + loss.detach()"),
+        ("model.loss = total", "model.loss = xla.arrived(total)"),
+        ("names, *rest = total, 3", "names, *rest = xla.arrived(total), 3"),
+        ("model.loss, n = total, 3", "model.loss, n = xla.arrived(total), 3"),
+    ],
+)
+def test_what_is_not_known_waits_where_it_is_asked_for_now_and_then(last: str, after: str) -> None:
+    source = _script("", "total = 0.0", "total += loss.item()", last)
+    assert after in [text.strip() for text in migrated(source).splitlines()]
+    stays = _script("", "total = 0.0", f"total += loss.item()\n{last}", "")
+    assert "total += loss.item()" in migrated(stays)
+
+
+AVERAGE = """class RunningAverage:
+    def __init__(self):
+        self.total = self.steps = 0
+    def update(self, value):
+        self.total += value
+        self.steps += 1
+    def __call__(self):
+        return self.total / float(self.steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "after"),
+    [
+        ("print(f'{average():.3f}')", "return average()", ["xla.later(lambda average=average(): print(f'{average:.3f}'))", "return xla.arrived(average())"]),
+        ("if step % 9 == 0: print(average())", "print(average())", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("if average() > 3: break", "pass", None),
+        ("pass", "model.show(average)", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("print(average()); model.show(average)", "pass", None),
+        ("model.average = average", "pass", None),
+    ],
+)  # fmt: skip
+def test_objects_that_are_called(line: str, last: str, after: list[str] | None) -> None:
+    line = f"average.update(loss.item())\n{line}"
+    source = _script(AVERAGE, "average = RunningAverage()", line, last)
+    lines = [text.strip() for text in migrated(source).splitlines()]
+    assert ("average.update(xla.item(loss))" in lines) is (after is not None)
+    assert [text for text in after or () if text not in lines] == []

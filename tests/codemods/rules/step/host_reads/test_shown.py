@@ -296,3 +296,34 @@ def test_an_object_that_is_another_in_the_next_epoch_is_that_of_now() -> None:
     after = migrated(RUN.format(line="self.logger.info('%d %f', step, loss.item())"))
     told = "xla.later(lambda step=step, loss=loss: self.logger.info('%d %f', step, loss.item()))"
     assert told in after
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("mean = np.mean(history)", "mean = xla.computed(lambda history=history: np.mean(history))"),
+        ("mean = sum(history[-9:]) / 9", "mean = xla.computed(lambda history=history: sum(history[-9:])) / 9"),
+        ("mean = sum(history) / len(history)", "mean = xla.computed(lambda history=history: sum(history)) / len(history)"),
+        ("mean = np.median(history[step - 3 : step])", "mean = xla.computed(lambda history=history, step=step: np.median(history[step - 3 : step]))"),
+        ("mean = round(min(history), 3)", "mean = xla.computed(round, xla.computed(lambda history=history: min(history)), 3)"),
+    ],
+)  # fmt: skip
+def test_means_that_are_kept_in_every_step(line: str, after: str) -> None:
+    lines = after_migration(f"history.append(loss.item())\n{line}\nprint(f'{{mean:.3f}}')")
+    assert "history.append(xla.item(loss))" in lines
+    assert after in lines
+    assert "xla.later(lambda mean=mean: print(f'{mean:.3f}'))" in lines
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mean = np.mean(history)\nif mean < 0.1: break",
+        "mean = np.mean(history, axis=0)\nprint(mean)",
+        "mean = np.mean(sorted(history))\nprint(mean)",
+        "sum = args.sum\nmean = sum(history)\nprint(mean)",
+        "order = np.argsort(history)\nprint(order)",
+    ],
+)
+def test_means_that_are_asked_for_in_every_step(line: str) -> None:
+    assert "history.append(loss.item())" in after_migration(f"history.append(loss.item())\n{line}")

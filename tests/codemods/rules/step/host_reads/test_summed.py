@@ -33,6 +33,8 @@ from .scripts import SCRIPT, after_migration
         ("value = loss.item()\ntotal += value", "value = xla.item(loss)"),
         ("value = loss.tolist()\ntotal += value", "value = xla.item(loss)"),
         ("value = loss.detach().cpu().tolist()\ntotal += value", "value = xla.item(loss)"),
+        ("total += float(output.max())", "total += xla.computed(float, xla.item(output.max()))"),
+        ("total += float((output > 0).sum().detach().cpu())", "total += xla.computed(float, xla.item((output > 0).sum()))"),
         ("total += float(torch.exp(loss))", "total += xla.item(torch.exp(loss))"),
         ("total += loss.cpu().data.numpy()", "total += xla.computed(lambda loss=loss: loss.detach().cpu().numpy())"),
         ("value = (output.argmax(1) == y).sum().data.cpu().numpy() / 2.0\ntotal += value", "value = xla.computed(lambda value=(output.argmax(1) == y).sum().data: value.detach().cpu().numpy()) / 2.0"),
@@ -45,6 +47,9 @@ from .scripts import SCRIPT, after_migration
         ("total += -10 * np.log(loss.item()) / np.log(10.0)", "total += -10 * xla.computed(np.log, xla.item(loss)) / np.log(10.0)"),
         ("psnr = lambda mse: -10 * np.log10(mse)\nhistory.append(psnr(loss.item()))", "history.append(xla.computed(psnr, xla.item(loss)))"),
         ("history.append(loss.item())", "history.append(xla.item(loss))"),
+        ("history = history + [loss.item()]", "history = history + [xla.item(loss)]"),
+        ("history = [loss.item() / 2] + history", "history = [xla.item(loss) / 2] + history"),
+        ("history = args.all + [loss.item()]", "history = args.all + [loss.item()]"),
         ("stats['loss'] = loss.item()", "stats['loss'] = xla.item(loss)"),
         ("meter.update(loss.item(), x.size(0))", "meter.update(xla.item(loss), x.size(0))"),
     ],
@@ -201,3 +206,26 @@ def test_evaluation_reads_once() -> None:
         assert line in after
     left = [f.line for f in check(after.encode()) if f.code == "XLA503"]
     assert left == []  # what stays in an evaluation is no finding
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("best = value; at = step", "at = xla.computed(lambda kept, new, now, before: now if new < kept else before, best, value, step, at)"),
+        ("at = step\n    best = value", "at = xla.computed(lambda kept, new, now, before: now if new < kept else before, best, value, step, at)"),
+        ("best = value; found = 1", "found = xla.computed(lambda kept, new, now, before: now if new < kept else before, best, value, 1, found)"),
+        ("best = value; at = output", None),
+        ("best = value; at = best", None),
+        ("best = value; at = other.get()", None),
+        ("best = value; at = step; print(at)", None),
+        ("best = value; at = step\nelse: at = 0", None),
+    ],
+)  # fmt: skip
+def test_what_is_kept_beside_an_extreme(body: str, after: str | None) -> None:
+    line = f"at = found = 0\nvalue = loss.item()\nif value < best:\n    {body}\nprint(f'{{best:.3f}} {{at}}')"
+    lines = after_migration(line)
+    if after is None:
+        assert "value = loss.item()" in lines
+    else:
+        assert lines.index(after) == lines.index("best = xla.computed(min, best, value)") - 1
+        assert "value = xla.item(loss)" in lines

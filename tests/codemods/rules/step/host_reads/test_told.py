@@ -102,7 +102,7 @@ class Log:
         self.file.close()
 """
 METHODS = [
-    "def tell(self, step, loss): self.rows.append((step, loss))",
+    "def tell(self, step, loss): self.rows.append((step, float(loss)))",
     "def tell(self, step, loss): self.file.write(f'{step} {loss:.4f}')",
     "def tell(self, step, loss):\n        self.writer.writerow([step, loss])\n        self.file.flush()",
     "def tell(self, step, loss):\n        self.count += 1\n        if self.count % 2: print(step, loss, file=self.file)",
@@ -112,16 +112,16 @@ METHODS = [
     "def tell(self, step, loss): self._write(f'{step} {loss}')\n    def _write(self, text): sys.stdout.write(text)",
 ]
 OTHERS = [
-    "def tell(self, step, loss): self.rows.append((time.time(), loss))",
+    "def tell(self, step, loss): self.rows.append((time.time(), float(loss)))",
     "def tell(self, step, loss):\n        if loss > 9: raise ValueError",
     "def tell(self, step, loss):\n        if loss > 9: sys.exit(1)",
     "def tell(self, step, loss): send(loss)",
     "def tell(self, step, loss): step.loss = loss",
     "def tell(self, step, loss): self.other.tell(loss)",
     "def tell(self, step, loss):\n        yield loss",
-    "def tell(self, step, loss): self.rows.append((loss, self.opt.param_groups[0]['lr']))",
-    "def tell(self, step, loss): self.rows.append((self.trainer.epoch, loss))",
-    "def tell(self, step, loss):\n        global last\n        last = loss",
+    "def tell(self, step, loss): self.rows.append((float(loss), self.opt.param_groups[0]['lr']))",
+    "def tell(self, step, loss): self.rows.append((self.trainer.epoch, float(loss)))",
+    "def tell(self, step, loss):\n        global last\n        last = float(loss)",
 ]
 TOLD = "log.tell(step, loss.item())"
 
@@ -131,6 +131,21 @@ def test_a_logger_of_another_module(method: str) -> None:
     more = {"logs.py": OWN.format(method=method)}
     after = _migrated("from logs import Log", "log = Log('a')", TOLD, "log.close()", more)
     assert f"xla.later(lambda step=step, loss=loss: {TOLD}, to=log)" in after
+
+
+@pytest.mark.parametrize(
+    ("method", "last", "seen"),
+    [
+        ("def tell(self, step, loss): self.rows.append((step, loss))", "print(log.rows)", "print(log.rows)"),
+        ("def tell(self, step, loss): self.rows.append((time.time(), loss))", "log.close()", "log.close()"),
+        ("def tell(self, step, loss): self.rows.append(loss)", "json.dump(log.rows)", "json.dump(xla.arrived(log.rows))"),
+    ],
+)  # fmt: skip
+def test_a_logger_that_only_keeps(method: str, last: str, seen: str) -> None:
+    more = {"logs.py": OWN.format(method=method)}
+    after = _migrated("import json\nfrom logs import Log", "log = Log('a')", TOLD, last, more)
+    assert "log.tell(step, xla.item(loss))" in after
+    assert seen in after
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -250,3 +265,25 @@ def test_callbacks_of_another_module(made: str, later: bool) -> None:
 def test_callbacks_of_the_file(made: str, later: bool) -> None:
     after = _migrated(CALLBACKS, made, CALLED, "for cb in callbacks: cb.on_end()")
     assert (CALLED in after) is not later
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "later"),
+    [
+        ("acc = Accelerator()", "acc.log({'a': loss})", "acc.log({'a': loss}), to=acc)"),
+        ("acc = Accelerator()", "acc.log({'a': loss.detach(), 'b': step}, step=step)", "acc.log({'a': detach, 'b': step}, step=step), to=acc)"),
+        ("run = wandb.init()", "run.log({'a': loss.mean()})", "run.log({'a': mean}), to=run)"),
+        ("pass", "mlflow.log_metric('a', loss)", "mlflow.log_metric('a', loss), to=mlflow)"),
+        ("run = comet_ml.Experiment()", "run.log_metric('a', loss, step=step)", "run.log_metric('a', loss, step=step), to=run)"),
+        # of many numbers; a text says where a tensor lies; what else is done with it
+        ("run = wandb.init()", "run.log({'a': model.weight})", None),
+        ("writer = SummaryWriter()", "writer.add_histogram('a', model.weight, step)", None),
+        ("pass", "log.info(loss)", None),
+        ("run = wandb.init()", "run.log({'a': wandb.Image(loss)})", None),
+        ("run = wandb.init()", "print(run.log({'a': loss}))", None),
+    ],
+)  # fmt: skip
+def test_tensors_as_they_are(made: str, line: str, later: str | None) -> None:
+    found = _migrated("", made, line)
+    assert ("xla.later(" in found) is (later is not None)
+    assert (later or line) in found

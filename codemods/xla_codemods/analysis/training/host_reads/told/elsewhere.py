@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .....patterns import Pattern
 from .....source import Source
 from ....nodes import walk
-from ....projects.project import Modules, Project
+from ....projects.project import Project
 from ..blocked import Blocked
 
 if TYPE_CHECKING:
@@ -27,17 +27,19 @@ def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] 
     """The class of another module that `dotted` names, in that module, all of which is looked at."""
     project = script.project
     found = project.definition(dotted) if project is not None else None
-    if project is None or found is None or not isinstance(found[0], ast.ClassDef):
+    if found is None or not isinstance(found[0], ast.ClassDef):
         return None
-    other = _module(script, project.modules, found[1])
+    other = script_of(script, found[1])
     for statement in other.tree.body:
         if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
             return other, statement
     return None
 
 
-def _module(script: Script, modules: Modules, path: str) -> Script:
-    kind = type(script)
+def script_of(script: Script, path: str) -> Script:
+    """The module of the project at `path`, all of which is looked at."""
+    assert script.project is not None
+    modules, kind = script.project.modules, type(script)
 
     def whole() -> Script:
         return kind(
@@ -75,7 +77,7 @@ def is_shown_elsewhere(script: Script, call: ast.Call) -> bool:
         return False
     if not _only_shows(found[0]):
         return False
-    other = _module(script, script.project.modules, found[1])
+    other = script_of(script, found[1])
     shown = next(
         (s for s in other.tree.body if isinstance(s, ast.FunctionDef) and s.name == found[0].name),
         None,

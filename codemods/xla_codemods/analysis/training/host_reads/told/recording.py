@@ -63,7 +63,9 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
     refuse_listed_attributes(other, definition)
     changed = sorted(name for name in seen if other.inference.method(definition, name) is None)
     for name in changed:
-        if any(map(is_container, attribute_stores(other, name))) and _is_given_away(other, name):
+        if any(map(is_container, attribute_stores(other, name, definition))) and _is_given_away(
+            other, name
+        ):
             return False
         for node in attributes_read(other, name):
             if not any(owner in other.ancestors(node) for owner in lineage):

@@ -54,6 +54,16 @@ def told(script: Script, call: ast.Call) -> str | None:
     return None
 
 
+def is_a_librarys(script: Script, call: ast.Call) -> bool:
+    """True if `call` tells a library's tracker, to which a copy of a tensor on the host is what the tensor is.
+
+    loguru writes down where it lies.
+    """
+    owner = _named(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    library = library_of(makers(script, owner)) if owner is not None else ""
+    return library in _TELLING or (library in TRACKERS and library != "loguru")
+
+
 def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -> list[ast.Call]:
     """All that `owner` is told in every step.
 

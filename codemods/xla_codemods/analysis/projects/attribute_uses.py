@@ -1,0 +1,214 @@
+"""Where other modules of the programs ask for a function of this module, or for what may be of an object of a class of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ...patterns import Pattern
+from ..index import Index
+from ..inference.values import ARRAY, DTYPE, INSTANCE, MODULE, NUMBER, STRING, TENSOR
+from ..scopes import Scope, resolve
+from .project import TESTS, Modules, Project
+
+_CLASS = Pattern(r"^[ \t]*class[ \t]+(\w+)[ \t]*(\(?)", re.MULTILINE)
+_WORD = Pattern(r"[A-Za-z_]\w*")
+_OTHER_NAME = Pattern(
+    r"^[ \t]*([A-Z]\w*)[ \t]*=[ \t]*([^\n(#]+)$", re.MULTILINE
+)  # `Base = Trainer`
+# By which modules are loaded that no import names.
+_LOADS = (
+    *("import_module(", "__import__(", "walk_packages(", "iter_modules(", "entry_points("),
+    *("spec_from_file_location(", "run_path(", "run_module(", "instantiate(", "locate("),
+)
+# Never of an object of a class that somebody has written.
+_PLAIN = frozenset({ARRAY, DTYPE, NUMBER, STRING, TENSOR})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class AttributeUse(NamedTuple):
+    """`node`, in the module at `path`, with its scope and that module's index."""
+
+    node: ast.Attribute | ast.Name
+    scope: Scope
+    home: Index
+    path: str
+
+
+def may_be_used_elsewhere(project: Project, owner: str, name: str) -> bool:
+    """True if another module of the programs may ask an object of the class `owner` for `name`."""
+    return next(uses_elsewhere(project, owner, name), None) is not None
+
+
+def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[AttributeUse | None]:
+    """Where they may do so; None for a module that cannot be parsed."""
+    project.asked = True
+    modules = project.modules
+    having = modules.having((f".{name}",)) - {project.path}
+    paths = sorted(_beside(project) & having) if having else []
+    related = _related(project, owner) if paths else frozenset()
+    for path in paths:
+        if not re.search(rf"\.\s*{re.escape(name)}\b", modules.text(path)):
+            continue
+        index = modules.whole(path)
+        if index is None:
+            yield None
+            continue
+        for node, scope in index.of(ast.Attribute):
+            use = AttributeUse(node, scope, index, path)
+            if node.attr == name and _may_be_of(modules, use, related):
+                yield use
+
+
+def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | None]:
+    """Where other modules of the programs speak of this one's function `name`; None where that cannot be told."""
+    project.asked = True
+    modules = project.modules
+    for path in sorted(_beside(project) & modules.having((name,))):
+        index = modules.whole(path)
+        if index is None:
+            yield None
+            continue
+        imports = modules.imports(path)
+        names = {i.local for i in imports if i.name == name}
+        if any(
+            i.name == "*" and modules.locate(i.home, path) == (project.path, []) for i in imports
+        ):
+            yield None
+        found: list[tuple[ast.Name | ast.Attribute, Scope]] = [
+            (node, scope) for node, scope in index.of(ast.Name) if node.id in names
+        ]
+        found += [(node, scope) for node, scope in index.of(ast.Attribute) if node.attr == name]
+        for node, scope in found:
+            dotted = resolve(node, scope)
+            if dotted is None:
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    yield None  # it is other things, too
+                continue
+            defined = modules.defined(dotted, path)
+            if defined is not None and defined[1] == project.path:
+                yield AttributeUse(node, scope, index, path)
+            elif defined is None and modules.locate(dotted, path) is not None:
+                yield None
+
+
+def is_of_another_class(project: Project | None, owner: str, use: AttributeUse) -> bool:
+    """True if `use`, in the module that `project` is seen from, is of an object that has nothing to do with the class `owner`."""
+    if project is None:
+        return False
+    return not _may_be_of(project.modules, use, _related(project, owner))
+
+
+def _beside(project: Project) -> set[str]:
+    """The other modules that a process may have loaded that has loaded this one, but for tests."""
+    modules = project.modules
+    found = set(project.program_paths)
+    if modules.having(_LOADS):
+        found = modules.reached(project.path, both_ways=True) - {project.path}
+    return {path for path in found if not TESTS.search(path)}
+
+
+def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> bool:
+    node, scope, home, path = use
+    dotted = resolve(node, scope)
+    if dotted is not None:  # of a module: of a library, or a function of one of the project's
+        found = modules.locate(dotted, path)
+        return found is not None and len(found[1]) > 1
+    assert isinstance(node, ast.Attribute)
+    known = _class_of_self(node.value, scope, home) or _class_made(modules, use, node.value)
+    if known:
+        return known in related
+    value = home.inference.value(node.value, scope)
+    if isinstance(value.definition, ast.ClassDef):
+        return value.definition.name in related
+    return not value.kinds & _PLAIN or bool(value.kinds & {INSTANCE, MODULE})
+
+
+def _class_of_self(node: ast.expr, scope: Scope, home: Index) -> str:
+    """The class whose methods call its object `node`: `self`, or `super()`; empty for other things."""
+    match node:
+        case ast.Name(id=name):
+            pass
+        case ast.Call(func=ast.Name(id="super"), args=[]):
+            name = ""
+        case _:
+            return ""
+    around: Scope | None = scope
+    while around is not None:
+        function, owner = around.node, home.parents.get(around.node)
+        if isinstance(function, _FUNCTIONS) and isinstance(owner, ast.ClassDef):
+            first = [a.arg for a in (*function.args.posonlyargs, *function.args.args)][:1]
+            is_bound = not name or (first == [name] and len(around.bindings.get(name, ())) == 1)
+            is_static = any("static" in ast.unparse(d) for d in function.decorator_list)
+            return owner.name if is_bound and not is_static else ""
+        if name in around.bindings:
+            return ""
+        around = around.parent
+    return ""
+
+
+def _class_made(modules: Modules, use: AttributeUse, owner: ast.expr) -> str:
+    """The class of another module that the name `owner`, before the attribute, is made of: `agent = DQN()`."""
+    found = use.scope.find(owner.id) if isinstance(owner, ast.Name) else None
+    made: set[str] = set()
+    for binding in found[1] if found is not None else ():
+        value = binding.value
+        if binding.how != "assign" or binding.path or not isinstance(value, ast.Call):
+            return ""
+        dotted = resolve(value.func, found[0]) if found is not None else None
+        defined = modules.defined(dotted, use.path) if dotted else None
+        if defined is None or not isinstance(defined[0], ast.ClassDef):
+            return ""
+        made.add(defined[0].name)
+    return made.pop() if len(made) == 1 else ""
+
+
+def _related(project: Project, owner: str) -> frozenset[str]:
+    """The classes whose methods may run with an object of the class `owner`, or of one that derives from it, by their names."""
+    key = f"related to {owner}", project.path
+
+    def found() -> frozenset[str]:
+        bases = _bases(project.modules, {*_beside(project), project.path})
+        below = {name for name in bases if owner in _above(name, bases)} | {owner}
+        return frozenset().union(*(_above(name, bases) for name in below))
+
+    return project.modules.remembered(key, found)
+
+
+def _above(name: str, bases: Mapping[str, set[str]]) -> frozenset[str]:
+    """The class `name` and those that it derives from."""
+    found, work = {name}, [name]
+    while work:
+        more = bases.get(work.pop(), set()) - found
+        found |= more
+        work += more
+    return frozenset(found)
+
+
+def _bases(modules: Modules, paths: set[str]) -> dict[str, set[str]]:
+    """By the names of the classes of these modules the names that stand in their heads, as they are called at home."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        text = modules.text(path)
+        if "class" not in text:
+            continue
+        at_home = {i.local: i.name for i in modules.imports(path) if i.name}
+        for head in _CLASS.compiled.finditer(text):
+            words = _WORD.compiled.findall(_parenthesised(text, head.end())) if head[2] else []
+            named = {at_home.get(word, word) for word in words}
+            found.setdefault(head[1], set()).update(named, words)
+        for given in _OTHER_NAME.compiled.finditer(text):
+            found.setdefault(given[1], set()).update(_WORD.compiled.findall(given[2]))
+    return found
+
+
+def _parenthesised(text: str, start: int) -> str:
+    """`text` from `start` up to the parenthesis that closes the one before it."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[start:place]
+    return text[start:]
