@@ -13,7 +13,7 @@ from ...inference.unpacking import part
 from ...inference.values import TENSOR
 from ...syntax import keyword
 from .blocked import Blocked
-from .names import Owner, home, is_owner, loads, stores_and_loads
+from .names.bound import Owner, home, is_owner, loads, stores_and_loads
 
 if TYPE_CHECKING:
     from ...script import Script

@@ -38,9 +38,8 @@ from .functions import (
     takes_values,
 )
 from .holding import given, in_a_literal, kept_in, kept_in_keywords, kept_in_lists_of, yielded
-from .names import (
+from .names.bound import (
     attributes_read,
-    callers_of,
     class_of,
     home,
     is_asked_elsewhere,
@@ -49,6 +48,7 @@ from .names import (
     refuse_imported_class,
     refuse_listed_attributes,
 )
+from .names.callers import callers_of
 from .on_device import is_added_on_the_device
 from .showing import ask_later, is_host_value, show_tensors, tell_later, telling_call
 from .sinks import (

@@ -11,15 +11,9 @@ from .blocked import Blocked
 from .computing import number_around
 from .formatted import holds_lists, is_container
 from .functions import called_function, is_own_method, keywords_of, parameter, takes_values
-from .names import (
-    Owner,
-    calls_of,
-    is_owner,
-    loads,
-    part_of,
-    refuse_handed_on_before,
-    stores_and_loads,
-)
+from .names.bound import Owner, is_owner, loads, part_of, stores_and_loads
+from .names.callers import calls_of
+from .names.handed_on import refuse_handed_on_before
 from .showing import shown_as_it_is
 from .texts import text_around
 from .trail import Arriving, Bound, Held, Next, Returned, Stored, Trail, Used

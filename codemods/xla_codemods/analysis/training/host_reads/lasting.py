@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
-from .names import OPTIONS
+from .names.bound import OPTIONS
 from .sinks import STREAMS
 
 if TYPE_CHECKING:

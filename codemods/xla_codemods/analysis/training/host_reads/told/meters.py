@@ -12,7 +12,7 @@ from ....syntax import argument_for
 from ..blocked import Blocked
 from ..formatted import is_formatted, made_by
 from ..functions import may_be_another
-from ..names import (
+from ..names.bound import (
     Owner,
     attribute_stores,
     class_of,

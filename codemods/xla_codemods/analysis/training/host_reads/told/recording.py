@@ -9,13 +9,8 @@ from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
 from ..formatted import is_container
-from ..names import (
-    OPTIONS,
-    attribute_stores,
-    attributes_read,
-    is_handed_on,
-    refuse_listed_attributes,
-)
+from ..names.bound import OPTIONS, attribute_stores, attributes_read, refuse_listed_attributes
+from ..names.handed_on import is_handed_on
 from .elsewhere import may_change, no_others_use
 
 if TYPE_CHECKING:

@@ -1,39 +1,32 @@
-"""Who reads a name, an attribute or what a function returns: all of them, or `Blocked` where some are not seen."""
+"""Who reads a name or an attribute: all of them, or `Blocked` where some are not seen."""
 
 from __future__ import annotations
 
 import ast
-import builtins
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
-from ....patterns import Pattern
-from ... import flow
-from ...inference.unpacking import part
-from ...inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
-from ...projects.attribute_uses import (
+from .....patterns import Pattern
+from .... import flow
+from ....inference.unpacking import part
+from ....inference.values import ARGUMENTS, ARRAY, INSTANCE, NUMBER, STRING, TENSOR
+from ....projects.attribute_uses import (
     AttributeUse,
     is_of_another_class,
     may_be_used_elsewhere,
     uses_elsewhere,
-    uses_of_function,
 )
-from ...projects.derivation import derives
-from ...scopes import FunctionNode, Scope
-from .blocked import Blocked
+from ....scopes import FunctionNode, Scope
+from ..blocked import Blocked
 
 if TYPE_CHECKING:
-    from ...bindings import Binding
-    from ...script import Script
+    from ....bindings import Binding
+    from ....script import Script
 
 Owner = ast.Name | ast.Attribute
 # What options of the command line are called.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
-_PLAIN_BASES = frozenset({"abc", "builtins", "collections", "enum", "typing"})
 _LISTING = ("asdict", "astuple", "vars")
-# What computes of a list, and keeps none.
-_COMPUTING = ("json.", "math.", "numpy.", "statistics.", "torch.")
-_TAKING_OVER = frozenset({"extend", "join", "update"})
 
 
 def home(script: Script, node: ast.Name) -> tuple[Scope, list[Binding], bool]:
@@ -152,12 +145,12 @@ def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> lis
     ]
     for node, scope in script.index.of(ast.Attribute):
         if node.attr == name and not isinstance(node.ctx, ast.Load):
-            if not _is_of_another(script, node, scope, definition):
+            if not is_of_another(script, node, scope, definition):
                 stored.append(_set_to(script, node))
     return stored or [None]
 
 
-def _is_of_another(
+def is_of_another(
     script: Script, node: ast.Attribute, scope: Scope, definition: ast.ClassDef
 ) -> bool:
     """True if `node` is an attribute of what is surely no object of `definition`: of the `self` of another class."""
@@ -207,7 +200,7 @@ def attributes_read(
             continue
         kinds = script.value(node.value, scope).kinds
         if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
-            if definition is None or not _is_of_another(script, node, scope, definition):
+            if definition is None or not is_of_another(script, node, scope, definition):
                 found.append(node)
     return found
 
@@ -310,95 +303,6 @@ def _may_be(script: Script, node: ast.expr, scope: Scope, definition: ast.ClassD
     return script.dotted(node, scope) is None and not OPTIONS.search(ast.unparse(node))
 
 
-def calls_of(script: Script, function: FunctionNode) -> list[ast.Call]:
-    """Every use of `function`, all of them calls in this file; `Blocked` where there may be others."""
-    calls, elsewhere = callers_of(script, function)
-    if elsewhere:
-        raise Blocked(f"`{function.name}` gives it to callers in `{elsewhere[0].path}`")
-    return calls
-
-
-def callers_of(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[AttributeUse]]:
-    """The calls of `function` in this file, and what may be its uses in others; `Blocked` where some are not known."""
-    owner, name = script.parent(function), function.name
-    is_public = isinstance(owner, ast.ClassDef) and not name.startswith("_")
-    if isinstance(owner, ast.ClassDef) and is_public and _is_of_a_library(script, owner):
-        raise Blocked(f"`{name}` returns it, to callers that are not known here")
-    found: Iterable[AttributeUse | None] = ()
-    if script.project is not None:
-        if isinstance(owner, ast.ClassDef) and is_public:
-            found = uses_elsewhere(script.project, owner.name, name)
-        elif isinstance(owner, ast.Module) and script.is_imported_elsewhere(name):
-            found = uses_of_function(script.project, name)
-    elsewhere: list[AttributeUse] = []
-    for use in found:
-        if use is None:
-            raise Blocked(f"`{name}` returns it, to callers that are not known here")
-        elsewhere.append(use)
-    calls = []
-    for node in _uses(script, function):
-        parent = script.parent(node)
-        if not isinstance(parent, ast.Call) or parent.func is not node:
-            raise Blocked(f"`{name}`, which returns it, is handed on")
-        calls.append(parent)
-    if not calls and not elsewhere:
-        raise Blocked(f"`{name}` returns it, to callers that are not known here")
-    return calls, elsewhere
-
-
-def _is_of_a_library(script: Script, owner: ast.ClassDef) -> bool:
-    """True if the class derives from one of a library, which may call its methods; not from `nn.Module`, which calls no others."""
-
-    def may_call(dotted: str) -> bool:
-        known = dotted.startswith("torch.nn.") or dotted.partition(".")[0] in _PLAIN_BASES
-        is_ours = script.project is not None and script.project.has(dotted)
-        return bool(dotted) and not known and not is_ours
-
-    return derives(script, owner, may_call)
-
-
-def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.Attribute]:
-    """Where this file speaks of `function`."""
-    owner, name = script.parent(function), function.name
-    if isinstance(owner, ast.Module):
-        return [n for n, _ in script.index.of(ast.Name) if n.id == name]
-    if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        scope = script.inference.scopes[owner]
-        if len(scope.bindings.get(name, ())) == 1:
-            return loads(script, scope, name)
-    if isinstance(owner, ast.ClassDef) and name == "__call__":
-        return _called_objects(script, owner)
-    if isinstance(owner, ast.ClassDef) and not (name.startswith("__") and name.endswith("__")):
-        return [
-            node
-            for node, scope in script.index.of(ast.Attribute)
-            if node.attr == name and not _is_of_another(script, node, scope, owner)
-        ]
-    raise Blocked(f"`{name}` returns it, to callers that are not known here")
-
-
-def _called_objects(script: Script, owner: ast.ClassDef) -> list[ast.Name]:
-    """`average` of `average()`, of objects of the class `owner`, all of which this file keeps under names."""
-    unknown = Blocked(f"objects of `{owner.name}`, which return it, are handed on")
-    if script.is_imported_elsewhere(owner.name):
-        raise unknown
-    found: list[ast.Name] = []
-    for name in (n for n, _ in script.index.of(ast.Name) if n.id == owner.name):
-        made = script.parent(name)
-        match script.parent(made) if isinstance(made, ast.Call) and made.func is name else None:
-            case ast.Assign(targets=[ast.Name() as target]):
-                pass
-            case _:
-                raise unknown
-        for load in _name_stores_and_loads(script, target)[2]:
-            parent = script.parent(load)
-            if isinstance(load, ast.Name) and isinstance(parent, ast.Call) and parent.func is load:
-                found.append(load)
-            elif not isinstance(parent, (ast.Attribute, ast.FormattedValue)):
-                raise unknown
-    return found
-
-
 def refuse_shown_meter(
     script: Script, owner: ast.expr, always: Container[ast.AST], *, is_own: bool
 ) -> None:
@@ -413,50 +317,3 @@ def refuse_shown_meter(
             is_called = is_own and isinstance(parent, ast.Call) and parent.func is node
             if not (isinstance(parent, ast.Attribute) or is_called):
                 raise Blocked(f"`{owner.id}` is shown or handed on in every step")
-
-
-# Lists and dicts that are handed on before they are filled: whoever has them sees what is put in later, as it is on its way.
-
-
-def refuse_handed_on_before(script: Script, load: Owner, owner: Owner) -> None:
-    """Raises `Blocked` where `load` hands on, before it is filled at `owner`, what may be kept: `history.append(losses)`."""
-    if load is not owner and is_handed_on(script, load) and _is_before(script, load, owner):
-        raise Blocked(f"`{ast.unparse(load)}` is handed on before it is filled")
-
-
-def is_handed_on(script: Script, load: ast.expr) -> bool:
-    """True if a call is given `load` that may keep it."""
-    call = _taking(script, load)
-    return call is not None and not _keeps_nothing(script, call)
-
-
-def _taking(script: Script, load: ast.expr) -> ast.Call | None:
-    """The call that is given `load`, as it is or in a list or dict."""
-    node: ast.AST = load
-    while isinstance(parent := script.parent(node), (ast.Tuple, ast.List, ast.Dict, ast.keyword)):
-        node = parent
-    return parent if isinstance(parent, ast.Call) and parent.func is not node else None
-
-
-def _keeps_nothing(script: Script, call: ast.Call) -> bool:
-    func = call.func
-    scope = script.index.scope(call)
-    if isinstance(func, ast.Name) and scope.find(func.id) is None:
-        return hasattr(builtins, func.id)
-    dotted = script.dotted(func, scope)
-    if dotted is None:
-        return isinstance(func, ast.Attribute) and func.attr in _TAKING_OVER
-    return dotted.startswith(_COMPUTING)
-
-
-def _is_before(script: Script, load: Owner, owner: Owner) -> bool:
-    """True if `load` stands above what fills it, or above the calls of the function which does."""
-    home, filling = script.function(load), script.function(owner)
-    if home is filling:
-        return load.lineno < owner.lineno
-    if isinstance(load, ast.Attribute):
-        return home is not None and home.name == "__init__"
-    if filling is None:
-        return False
-    calls = script.index.calls_of(filling.name)
-    return any(script.function(call) is home and load.lineno < call.lineno for call, _ in calls)
