@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,3 +42,21 @@ def test_a_file_that_is_opened_again_has_what_waits(device: torch.device, tmp_pa
         assert len((tmp_path / "logged").read_text().split()) == 4
         xla.later(lambda value=value: f.write(f"{value.item()}\n"), to=f)
         assert f.tell() == len("0 0.0\n") * 3 + len("2.0\n")
+
+
+def test_what_is_put_in_the_place_of_open_does_what_it_did(
+    device: torch.device, tmp_path: Path
+) -> None:
+    value = torch.ones((), device=device)
+    xla.later(lambda value=value: value.item())
+    path = tmp_path / "text"
+    with open(file=path, mode="w", encoding="utf-8", newline="\n") as f:
+        f.write("é\n")
+    assert Path(path).read_bytes() == "é\n".encode()
+    with pytest.raises(FileNotFoundError):
+        open(tmp_path / "none")  # noqa: SIM115
+    with pytest.raises(TypeError):
+        open(path, 3)  # type: ignore[call-overload]  # noqa: SIM115
+    with open(os.open(path, os.O_RDONLY), "rb") as raw:
+        assert raw.read() == path.read_bytes()
+    assert pickle.loads(pickle.dumps(open)) is open
