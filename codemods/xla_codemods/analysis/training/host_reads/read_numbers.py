@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _PASSING = frozenset({"cpu", "detach", "numpy"})
 _OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
 _OF_REALS = frozenset({"torch.exp", "torch.log", "torch.sqrt"})
+_GIVING_REALS = frozenset({"exp", "float", "log", "mean", "norm", "sigmoid", "sqrt", "std", "var"})
+_KEEPING = frozenset({"abs", "clone", "cpu", "detach", "max", "min", "sum"})
 _REDUCING = frozenset({"mean", "sum"})
 
 
@@ -37,8 +39,24 @@ def may_be_an_integer(script: Script, number: ast.Call, tensor: ast.expr) -> boo
     return (
         isinstance(number.func, ast.Name)
         and number.func.id == "float"
-        and not _is_of_a_loss(script, tensor)
+        and not _is_real(script, tensor)
     )
+
+
+def _is_real(script: Script, node: ast.expr) -> bool:
+    """True if `node` is surely of floats: a loss and what is computed with it, quotients, means, norms."""
+    match node:
+        case ast.BinOp(op=ast.Div()):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_real(script, left) or _is_real(script, right)
+        case ast.UnaryOp(operand=operand):
+            return _is_real(script, operand)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _GIVING_REALS:
+            return True
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
+            return _is_real(script, owner)
+    return _is_of_a_loss(script, node)
 
 
 def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
