@@ -227,7 +227,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
         if said.startswith("`error_if_nonfinite`"):
             advice = "give `error_if_nonfinite=False`, and look at the norm every n-th step"
         message = f"{said} in every step, and the host waits{reason}: {advice}"
-        yield RULE.finding(script, node, message, *edits)
+        place = node.ifs[0] if isinstance(node, ast.comprehension) else node
+        yield RULE.finding(script, place, message, *edits)
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
@@ -235,6 +236,11 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
+    match node:
+        case ast.Call(func=ast.Name(id="all" | "any" | "max" | "min" as name), args=[_]):
+            return f"`torch.stack([...]).{name}()` is one read, to be made every n-th step, or after the loop"
+        case ast.Subscript():
+            return "bring the indices to the host before, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
     if obstacle.endswith("may go on growing"):

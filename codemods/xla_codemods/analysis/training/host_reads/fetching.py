@@ -11,7 +11,8 @@ from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...frameworks.lightning_modules import is_lightnings
 from ...inference.library_types import HOST_TENSORS
-from ...inference.values import ACCEL, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
+from ...inference.unpacking import part
+from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword, unparsed
 from ..tensors.device_tensors import is_device_tensor, may_be_read
@@ -26,6 +27,7 @@ _METHODS = frozenset({"item", "tolist", "cpu"})
 # Builtins that look at the value of a tensor.
 _BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
+_OF_ALL = frozenset({"all", "any", "max", "min", "sorted"})  # look at each value of one iterable
 _LOGGING = frozenset(
     "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
 )
@@ -148,6 +150,11 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.Slice(lower=lower, upper=upper):
             if any(edge and is_device_tensor(script, edge) for edge in (lower, upper)):
                 yield "a slice bound that is a tensor is read from the device"
+        case ast.Subscript(value=owner, slice=index):
+            if any(is_device_tensor(script, i) for i in _indices(index)) and _is_of_the_host(
+                script, owner
+            ):
+                yield "an index that is a tensor is read from the device"
         case ast.comprehension(ifs=tests):
             if any(_asks(script, test) for test in tests):
                 yield "a condition on a tensor reads it from the device"
@@ -245,7 +252,10 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             yield f"`{dotted}` reads from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
-        if looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
+        if func.id in _OF_ALL and len(call.args) == 1:
+            if any(_asks(script, value) for value in _looked_at(call)):
+                yield f"`{func.id}` of tensors reads each of them from the device"
+        elif looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
             yield f"`{func.id}` of a tensor reads it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):
@@ -279,6 +289,27 @@ def _elements(given: ast.expr) -> list[ast.expr]:
         case ast.ListComp(elt=element):
             return _elements(element) or [element]
     return []
+
+
+def _looked_at(call: ast.Call) -> list[ast.expr]:
+    """What `any(x > 1 for x in xs)`, `max([a, b])` and `any(xs)` look at, one by one."""
+    (given,) = call.args
+    if isinstance(given, (ast.GeneratorExp, ast.SetComp)):
+        return [given.elt]
+    return _elements(given) or [given]
+
+
+def _indices(index: ast.expr) -> list[ast.expr]:
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _is_of_the_host(script: Script, owner: ast.expr) -> bool:
+    """True if `owner` is a tensor of the host, an array or a list, which ask an index for its number."""
+    value = script.value(owner)
+    if value.has(TENSOR) or value.has(ARRAY):
+        return not value.has(ACCEL) and (value.has(ARRAY) or value.has(HOST))
+    made = [part(b) for b in script.reaching(owner)] if isinstance(owner, ast.Name) else []
+    return bool(made) and all(isinstance(m, (ast.List, ast.ListComp)) for m in made)
 
 
 def _draws_on_the_device(dotted: str, call: ast.Call) -> bool:

@@ -1,0 +1,95 @@
+"""Builtins that look at tensors one by one, and indices that are tensors: a read each."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods import engine
+from xla_codemods.finding import Finding
+
+SOURCE = """
+import numpy as np
+import torch
+
+def train(model, optimizer, batches, names):
+    model.cuda()
+    table, counts, hits = torch.zeros(4, 4), np.zeros(4), [0, 0, 0, 0]
+    on_device = torch.zeros(4, 4, device="cuda")
+    for x, y in batches:
+        x, y = x.cuda(), y.cuda()
+        out = model(x)
+        loss = torch.nn.functional.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        best = out.argmax(1)
+        {line}
+"""
+
+
+def checked(source: str) -> list[Finding]:
+    return [*engine.check(source.encode())]
+
+
+def _read(line: str) -> list[str]:
+    found = checked(SOURCE.format(line=line.replace("\n", "\n        ")))
+    return [f.message for f in found if f.code == "XLA503" and f.line > 14]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if all(torch.isfinite(p.grad).all() for p in model.parameters()): kept = 1",
+        "if any(torch.isnan(p.grad).any() for p in model.parameters() if p.grad is not None): raise ValueError",
+        "bad = any([p.grad.norm() > 3 for p in model.parameters()])",
+        "largest = max(p.abs().max() for p in model.parameters())",
+        "largest = max([loss, out.mean()])",
+        "last = max(out.view(-1))",
+        "order = sorted(out.mean(0))",
+    ],
+)
+def test_builtins_that_look_at_each(line: str) -> None:
+    (message,) = _read(line)
+    assert "of tensors reads each of them from the device" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if any(p.grad is None for p in model.parameters()): kept = 1",
+        "if all(p.requires_grad for p in model.parameters()): kept = 1",
+        "if any(n in 'ab' for n, p in model.named_parameters()): kept = 1",
+        "longest = max(len(n) for n in names)",
+        "most = max(p.numel() for p in model.parameters())",
+        "rows = max(x.shape[0], y.size(0))",
+        "total = sum(p.abs().sum() for p in model.parameters())",
+        "same = all(p.device == x.device for p in model.parameters())",
+    ],
+)
+def test_what_is_no_value_of_a_tensor(line: str) -> None:
+    assert _read(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("for t, p in zip(y, best):\n    table[t, p] += 1", 1),
+        ("for t, p in zip(y.view(-1), best.view(-1)):\n    table[t.long(), p.long()] += 1", 1),
+        ("for i in range(4):\n    label = best[i]\n    hits[label] += 1", 1),
+        ("for i in range(4): counts[best[i]] += 1", 1),
+        ("for t, p in zip(y, best):\n    on_device[t, p] += 1", 0),
+        ("for i in range(4): table[i, 0] += 1", 0),
+        ("for i, name in enumerate(names): hits[i] += len(name)", 0),
+        ("for t, p in zip(y.cpu(), best.cpu()):\n    table[t, p] += 1", 0),
+        ("kept = {}\nkept[loss] = 1", 0),
+    ],
+)
+def test_indices_that_are_tensors(line: str, times: int) -> None:
+    found = [m for m in _read(line) if m.startswith("an index that is a tensor")]
+    assert len(found) == times
+    assert all("torch.bincount" in message for message in found)
+
+
+def test_the_place_of_a_condition_in_a_comprehension() -> None:
+    line = "bad = [n for n, p in model.named_parameters() if torch.isnan(p.grad).any()]"
+    found = checked(SOURCE.format(line=line))
+    assert (16, 58) in [(f.line, f.column) for f in found if f.code == "XLA503"]
