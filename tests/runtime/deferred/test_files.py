@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,12 @@ import torch
 
 from xla_migrate import runtime as xla
 
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    xla.flush()
-    yield
-    xla.flush()
-
-
-def _values(device: torch.device, count: int = 3) -> Iterator[tuple[int, torch.Tensor]]:
-    for k in range(count):
-        yield k, torch.ones((), device=device) * k
-        xla.mark_step()
+from .steps import steps_of
 
 
 def test_lines_are_there_when_the_file_is_closed(device: torch.device, tmp_path: Path) -> None:
     with open(tmp_path / "log", "w") as f:
-        for k, value in _values(device):
+        for k, value in steps_of(device):
             xla.later(lambda k=k, value=value: f.write(f"{k} {value.item()}\n"), to=f)
             if k == 1:
                 f.write("between\n")
@@ -42,7 +30,7 @@ def test_lines_are_there_when_the_file_is_closed(device: torch.device, tmp_path:
 def test_an_exception_closes_the_file_behind_them(device: torch.device, tmp_path: Path) -> None:
     def interrupted() -> None:
         with open(tmp_path / "log", "w") as f:
-            for _, value in _values(device):
+            for _, value in steps_of(device):
                 xla.later(lambda value=value: print(value.item(), file=f), to=f)
                 raise KeyboardInterrupt
 
@@ -56,12 +44,12 @@ def test_redirected_lines_go_where_stdout_went(
 ) -> None:
     buffer = io.StringIO()
     with contextlib.redirect_stdout(buffer):
-        for k, value in _values(device):
+        for k, value in steps_of(device):
             xla.later(lambda k=k, value=value: print(k, value.item()))
     xla.later(lambda value=value: print("behind", value.item()))
     assert buffer.getvalue() == "0 0.0\n1 1.0\n2 2.0\n"
     usual, sys.stdout = sys.stdout, (tmp_path / "log").open("w")
-    for k, value in _values(device):
+    for k, value in steps_of(device):
         xla.later(lambda k=k, value=value: print(k, value.item()))
     sys.stdout.close()
     sys.stdout = usual
@@ -73,7 +61,7 @@ def test_rows_of_a_csv_writer(device: torch.device, tmp_path: Path) -> None:
     f = (tmp_path / "log.csv").open("w", newline="")
     writer = csv.writer(f)
     writer.writerow(["step", "loss"])
-    for k, value in _values(device):
+    for k, value in steps_of(device):
         xla.later(lambda k=k, value=value: writer.writerow([k, value.item()]), to=f)
     f.close()
     assert (tmp_path / "log.csv").read_text().split() == ["step,loss", "0,0.0", "1,1.0", "2,2.0"]
@@ -81,7 +69,7 @@ def test_rows_of_a_csv_writer(device: torch.device, tmp_path: Path) -> None:
 
 def test_a_flush_comes_behind_them(device: torch.device, tmp_path: Path) -> None:
     f = (tmp_path / "log").open("w")
-    for _, value in _values(device):
+    for _, value in steps_of(device):
         text = lambda value=value: f.write(json.dumps({"loss": value.item()}) + "\n")  # noqa: E731
         xla.later(text, to=f)
         f.flush()
@@ -93,7 +81,7 @@ def test_a_flush_comes_behind_them(device: torch.device, tmp_path: Path) -> None
 @pytest.mark.parametrize("make", [io.StringIO, object])
 def test_what_cannot_be_watched_is_written_at_once(device: torch.device, make: Any) -> None:
     target, seen = make(), []
-    for k, value in _values(device):
+    for k, value in steps_of(device):
         xla.later(lambda value=value: seen.append(value.item()), to=target)
         # Of the others some may have come by now; this step is not even launched.
         assert (float(k) in seen) is not isinstance(target, io.StringIO)
@@ -106,7 +94,7 @@ def test_a_file_that_nobody_closes_is_written_when_nobody_has_it(
 ) -> None:
     def write() -> None:
         f = (tmp_path / "log").open("w")
-        for k, value in _values(device):
+        for k, value in steps_of(device):
             xla.later(lambda k=k, value=value: f.write(f"{k} {value.item()}\n"), to=f)
             f.flush()
             f.write("between\n")

@@ -6,20 +6,12 @@ import copy
 import pickle
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from xla_migrate import runtime as xla
-
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    xla.flush()
-    yield
-    xla.flush()
 
 
 class Log:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,7 @@ import torch
 
 from xla_migrate import runtime as xla
 
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    xla.flush()
-    yield
-    xla.flush()
-
-
-def _values(device: torch.device, count: int = 3) -> Iterator[tuple[int, torch.Tensor]]:
-    for k in range(count):
-        yield k, torch.ones((), device=device) * k
-        xla.mark_step()
+from .steps import steps_of
 
 
 def test_a_file_that_is_opened_again_has_what_waits(device: torch.device, tmp_path: Path) -> None:
@@ -33,7 +21,7 @@ def test_a_file_that_is_opened_again_has_what_waits(device: torch.device, tmp_pa
     log.propagate = False
     log.addHandler(logging.FileHandler(tmp_path / "logged"))
     with path.open("w") as f:
-        for k, value in _values(device):
+        for k, value in steps_of(device):
             xla.later(lambda k=k, value=value: f.write(f"{k} {value.item()}\n"), to=f)
             f.flush()
             xla.later(lambda value=value: log.warning("%f", value.item()))

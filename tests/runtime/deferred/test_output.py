@@ -8,7 +8,6 @@ import io
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,7 @@ from tqdm import tqdm
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.deferred.waiting import queue
 
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    xla.flush()
-    yield
-    xla.flush()
-
-
-def _values(device: torch.device, count: int = 3) -> Iterator[tuple[int, torch.Tensor]]:
-    for k in range(count):
-        yield k, torch.ones((), device=device) * k
-        xla.mark_step()
+from .steps import steps_of
 
 
 class Stream(io.StringIO):
@@ -47,7 +35,7 @@ def test_a_flush_comes_behind_the_lines_that_wait(device: torch.device) -> None:
     """So that they are there before a program that is started then writes, or a copy of this process."""
     stream = Stream()
     with contextlib.redirect_stdout(stream):
-        for k, value in _values(device, 2):
+        for k, value in steps_of(device, 2):
             xla.later(lambda k=k, value=value: print(k, value.item()))
             sys.stdout.flush()
         subprocess.run(["true"], check=True)
@@ -85,13 +73,13 @@ def test_records_are_logged_at_the_level_of_when_they_were_written(
     log.propagate = False
     log.setLevel(logging.INFO)
     log.addHandler(handler)
-    for k, value in _values(device):
+    for k, value in steps_of(device):
         xla.later(lambda k=k, value=value: log.info("%d %.1f", k, value.item()))
         if k == 1:
             log.setLevel(logging.ERROR)
     handler.setLevel(logging.ERROR)
     log.setLevel(logging.INFO)
-    for _, value in _values(device):
+    for _, value in steps_of(device):
         xla.later(lambda value=value: log.info("%f", value.item()))
     log.removeHandler(handler)
     xla.flush()
@@ -101,7 +89,7 @@ def test_records_are_logged_at_the_level_of_when_they_were_written(
 def test_a_bar_that_is_closed_shows_what_it_was_told_last(device: torch.device) -> None:
     stream = io.StringIO()
     bar = tqdm(total=9, file=stream, mininterval=99)
-    for k, value in _values(device):
+    for k, value in steps_of(device):
         xla.later(lambda value=value: bar.set_postfix(loss=value.item(), refresh=False))
         bar.update(1)
         if k == 1:
@@ -117,7 +105,7 @@ def test_who_waits_for_a_pools_thread_finds_what_it_has_written(
     monkeypatch.setattr(queue, "_thread", None)
 
     def job() -> int:
-        for k, value in _values(device):
+        for k, value in steps_of(device):
             xla.later(lambda k=k, value=value: print(k, value.item()))
         return 3
 

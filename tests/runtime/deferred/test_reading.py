@@ -15,7 +15,7 @@ import textwrap
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,6 @@ import torch
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.deferred import waiting
 from xla_migrate.runtime.deferred.number import Number
-
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    xla.flush()
-    yield
-    xla.flush()
 
 
 def _reads() -> int:
