@@ -114,6 +114,9 @@ multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 +        xla.optimizer_step(optimizer)
 ```
 
+`any(torch.isnan(p.grad).any() for p in ...)`, `max` and `sorted` of tensors read each of them, and so does a tensor as an index of a
+list, an array or a tensor of the host: `matrix[target, guess] += 1` for each sample.
+
 Let other decisions be made now and then; or on the device, where a step that is not finite is skipped by
 `torch.where(finite, new, old)`, and a maximum is kept by `torch.maximum`:
 

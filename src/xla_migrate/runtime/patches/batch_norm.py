@@ -63,26 +63,22 @@ def _batch_norm(
         assert running_mean is not None
         _momentum[running_var] = None  # from now on it is no part of the graph
         return _averaged(input, running_mean, running_var, weight, bias, momentum, eps)
-    if (factors := _factors(input)) is None:
-        return _torch_batch_norm(input, running_mean, running_var, *rest)  # raises
-    unbiased, biased = factors
+    unbiased, biased = _factors(input)
     scaled = torch.mul(running_var, biased)
     output = _torch_batch_norm(input, running_mean, scaled, *rest)
     running_var.copy_(torch.mul(scaled, unbiased))
     return output
 
 
-def _factors(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """N / (n - 1) and its inverse, for n values per channel. They stay on the device: numbers would take the host twice as long."""
+def _factors(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """N / (n - 1) and its inverse, for n values per channel; ones where torch refuses n. Numbers would take the host twice as long."""
     count = input.numel() // (input.size(1) or 1)
-    if count < 2:
-        return None
     key = count, input.device
     if key not in _made:
-        numbers = count / (count - 1), (count - 1) / count
+        unbiased = count / (count - 1) if count > 1 else 1.0
         _made[key] = (
-            torch.tensor(numbers[0]).to(input.device),
-            torch.tensor(numbers[1]).to(input.device),
+            torch.tensor(unbiased).to(input.device),
+            torch.tensor(1 / unbiased).to(input.device),
         )
     return _made[key]
 

@@ -32,9 +32,8 @@ class Collection(NamedTuple):
     name: str
     added: Added
     others: set[Added]
-    loop: (
-        ast.stmt | None
-    )  # behind which what waits is to be waited for: no device loader's end does
+    # Behind which what waits is to be waited for: no device loader's end does.
+    loop: ast.stmt | None
 
 
 def collecting(script: Script, read: ast.Call) -> Collection | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .....patterns import Pattern
 from .....source import Source
@@ -15,6 +15,7 @@ from ..blocked import Blocked
 if TYPE_CHECKING:
     from ....script import Script
 
+Definition = TypeVar("Definition", ast.ClassDef, ast.FunctionDef)
 _LEVELS = frozenset("debug info warning error critical".split())
 _LOGGER = Pattern(r"log(?:ger|ging)?$")
 _PURE = frozenset("abs float format int len max min print range repr round sorted str".split())
@@ -25,13 +26,19 @@ _PLAIN = (ast.Expr, ast.If, ast.For, ast.Assign, ast.AugAssign, ast.AnnAssign, a
 
 def class_elsewhere(script: Script, dotted: str) -> tuple[Script, ast.ClassDef] | None:
     """The class of another module that `dotted` names, in that module, all of which is looked at."""
+    return _elsewhere(script, dotted, ast.ClassDef)
+
+
+def _elsewhere(
+    script: Script, dotted: str, kind: type[Definition]
+) -> tuple[Script, Definition] | None:
     project = script.project
     found = project.definition(dotted) if project is not None else None
-    if found is None or not isinstance(found[0], ast.ClassDef):
+    if found is None or not isinstance(found[0], kind):
         return None
     other = script_of(script, found[1])
     for statement in other.tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == found[0].name:
+        if isinstance(statement, kind) and statement.name == found[0].name:
             return other, statement
     return None
 
@@ -70,19 +77,11 @@ def no_others_use(script: Script, path: str, names: list[str]) -> None:
 def is_shown_elsewhere(script: Script, call: ast.Call) -> bool:
     """True if `call` is of a function of another module that only prints or logs what it is given."""
     dotted = script.dotted(call.func)
-    if dotted is None or script.project is None:
+    found = _elsewhere(script, dotted, ast.FunctionDef) if dotted is not None else None
+    if found is None:
         return False
-    found = script.project.definition(dotted)
-    if found is None or not isinstance(found[0], ast.FunctionDef) or found[0].decorator_list:
-        return False
-    if not _only_shows(found[0]):
-        return False
-    other = script_of(script, found[1])
-    shown = next(
-        (s for s in other.tree.body if isinstance(s, ast.FunctionDef) and s.name == found[0].name),
-        None,
-    )
-    if shown is None:
+    other, shown = found
+    if shown.decorator_list or not _only_shows(shown):
         return False
     loggers = {n.func.value for n in walk(shown) if isinstance(n, ast.Call) and _is_logged(n)}  # type: ignore[attr-defined]
     names = [n for n in walk(shown) if isinstance(n, ast.Name) and n not in loggers]

@@ -24,9 +24,8 @@ Follow = Callable[[Trail, ast.Call, "Held | None"], None]
 
 def given_elsewhere(trail: Trail, use: AttributeUse, held: Held | None, follow: Follow) -> None:
     """Follows what is returned at `use`, in another module; `Blocked` where that would have to change."""
-    if (
-        trail.handed_by is not None
-    ):  # an overriding method returns it to those who call the method that it overrides
+    if trail.handed_by is not None:
+        # An overriding method returns it to those who call the method that it overrides.
         if (use.path, _name(use)) == trail.handed_by:
             return
         raise Blocked("modules hand it on to each other")
