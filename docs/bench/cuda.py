@@ -1,12 +1,13 @@
 """Training scripts on CUDA, as they are and migrated: the same losses bit for bit, and no slower?
 
-    python docs/bench/cuda.py [--rounds 5] [--longer 20] [FIXTURE ...]
+    python docs/bench/cuda.py [--rounds 5] [--longer 20] [--jobs 1] [--mode float32] [FIXTURE ...]
 
-Runs each fixture of fixtures/train with deterministic kernels in float32: the original twice, to see whether it repeats
-itself, and the migrated script (eager backend) once. Then both without, several times in turns, with `--longer` times
-as many steps: the ratio is the median over the rounds of original / migrated seconds a step, after warm-up (1.00 is as
-fast, more is faster; the goal is 0.98). Needs torch with CUDA, libcst, and what the fixtures import; a fixture of
-several processes needs as many GPUs.
+Runs each fixture of fixtures/train with deterministic kernels in float32 (`--mode bf16`, `--mode dropout`: those that
+have it): the original twice, to see whether it repeats itself, and the migrated script (eager backend) once. Then, in
+float32, both without, several times in turns, with `--longer` times as many steps: the ratio is the median over the
+rounds of original / migrated seconds a step, after warm-up (1.00 is as fast, more is faster; the goal is 0.98).
+`--rounds 0` leaves the times out; `--jobs` runs as many fixtures at a time, which then share the GPU. Needs torch with
+CUDA, libcst, and what the fixtures import; a fixture of several processes needs as many GPUs.
 
 Exit code 0: all equal and fast enough; 1: not all; 2: there is no CUDA device. `--rehearse` runs on the CPU with
 the migrated script on both sides: it tries this program, and says nothing of CUDA.
@@ -20,6 +21,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -30,7 +32,13 @@ sys.path[:0] = [str(ROOT)]
 
 from tests.e2e.fixtures import ALL, Fixture  # noqa: E402
 from tests.runtime.native.building import recorder  # noqa: E402
-from tests.runtime.native.training import Environment, Training, seconds, train  # noqa: E402
+from tests.runtime.native.training import (  # noqa: E402
+    Environment,
+    Training,
+    difference,
+    seconds,
+    train,
+)
 
 GOAL = 0.98
 DETERMINISTIC = {"RECORD_DETERMINISTIC": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
@@ -53,21 +61,23 @@ def same_losses(original: Training, again: Training, migrated: Training, device:
             return Verdict(
                 f"{name} computed on {', '.join(sorted(run.devices)) or 'nothing'}", False
             )
-    if original.losses != again.losses:
-        return Verdict("not decided: the original does not repeat itself", False)
-    if original.losses == migrated.losses:
+    if original.losses == again.losses == migrated.losses:
         return Verdict(f"equal, {sum(map(len, original.losses))} losses", True)
-    if [len(row) for row in original.losses] != [len(row) for row in migrated.losses]:
+    own, off = difference(original, again), difference(migrated, original)
+    if own is None:
+        return Verdict("not decided: the original's two runs are of different lengths", False)
+    if off is None:
         return Verdict("NOT equal: another number of losses", False)
+    if own:
+        text = f"the original differs from itself by {own:.1e}, the migrated from it by {off:.1e}"
+        return Verdict(f"not decided: {text}", False)
     pairs = [
         pair
         for mine, theirs in zip(original.losses, migrated.losses, strict=True)
         for pair in zip(mine, theirs, strict=True)
     ]
     first = next(i for i, (a, b) in enumerate(pairs) if a != b)
-    return Verdict(
-        f"NOT equal: from loss {first} on, by {max(abs(a - b) for a, b in pairs):.1e}", False
-    )
+    return Verdict(f"NOT equal: from loss {first} on, by {off:.1e}", False)
 
 
 def speed(pairs: Sequence[tuple[float, float]]) -> Verdict:
@@ -102,25 +112,35 @@ def measured(
 
 
 def row(
-    fixture: Fixture, first: str, device: str, where: Environment, rounds: int, longer: int
+    fixture: Fixture,
+    mode: str,
+    first: str,
+    device: str,
+    where: Environment,
+    rounds: int,
+    longer: int,
 ) -> tuple[str, bool]:
     """A line of the table; `first` is the kind of the left side."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         runs = [
-            train(fixture, "float32", kind, where, folder / str(i), env=DETERMINISTIC)
+            train(fixture, mode, kind, where, folder / str(i), env=DETERMINISTIC)
             for i, kind in enumerate((first, first, "migrated"))
         ]
         same = same_losses(runs[0], runs[1], runs[2], device)
         if any(run.failure for run in runs):
             return f"| {fixture.name} | {same.text} | | | |", False
+        if not rounds:
+            return f"| {fixture.name} | {same.text} | | | |", same.good
         calls = len(runs[0].losses[0])
         fast = measured(fixture, first, where, folder, rounds, longer, calls)
     return f"| {fixture.name} | {same.text} | {fast.text} |", same.good and fast.good
 
 
-def missing(fixture: Fixture, gpus: int) -> str:
+def missing(fixture: Fixture, gpus: int, mode: str = "float32") -> str:
     """What keeps it from being run here; or ""."""
+    if mode not in dict(fixture.modes):
+        return f"has no mode {mode}"
     absent = [name for name in fixture.needs if importlib.util.find_spec(name) is None]
     if absent:
         return f"not run: needs {', '.join(absent)}"
@@ -131,6 +151,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--longer", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--mode", default="float32", choices=("float32", "bf16", "dropout"))
     parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("fixtures", nargs="*", metavar="FIXTURE")
     options = parser.parse_args()
@@ -145,22 +167,26 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         device, first, gpus = "cpu", "migrated", len(os.sched_getaffinity(0))
         title = "REHEARSAL on the CPU, the migrated script on both sides"
-    print(f"{title}, torch {torch.__version__}, {date.today()}, float32\n")
+    rounds = options.rounds if options.mode == "float32" else 0
+    loaded = f", {options.jobs} fixtures at a time" if options.jobs > 1 else ""
+    print(f"{title}, torch {torch.__version__}, {date.today()}, {options.mode}{loaded}\n")
     print("| fixture | losses, deterministic kernels | original | migrated | original / migrated |")
     print("| --- | --- | --- | --- | --- |", flush=True)
-    all_good, compared = True, 0
-    with tempfile.TemporaryDirectory() as folder:
+    chosen = [f for f in ALL if not options.fixtures or f.name in options.fixtures]
+    why = {f: "" if options.rehearse else missing(f, gpus, options.mode) for f in chosen}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         where = Environment(sys.executable, recorder(Path(folder)), {})
-        for fixture in ALL:
-            if options.fixtures and fixture.name not in options.fixtures:
-                continue
-            why = "" if options.rehearse else missing(fixture, gpus)
-            line, good = f"| {fixture.name} | {why} | | | |", True
-            if not why:
-                compared += 1
-                line, good = row(fixture, first, device, where, options.rounds, options.longer)
-            print(line, flush=True)
+
+        def line(fixture: Fixture) -> tuple[str, bool]:
+            if why[fixture]:
+                return f"| {fixture.name} | {why[fixture]} | | | |", True
+            return row(fixture, options.mode, first, device, where, rounds, options.longer)
+
+        all_good = True
+        for text, good in pool.map(line, chosen):
+            print(text, flush=True)
             all_good &= good
+    compared = sum(not reason for reason in why.values())
     print(f"\n{compared} compared")
     raise SystemExit(int(not (all_good and compared)))
 

@@ -1,7 +1,7 @@
 """Do scripts print the same lines after migration, and how often do they wait for the device?
 
-    python docs/bench/printed.py EXAMPLES [--kept] [--float64] [--default] [NAME ...]
-    python docs/bench/printed.py --fixtures [--kept] [--float64] [--default] [NAME ...]
+    python docs/bench/printed.py EXAMPLES [--kept] [--float64] [--default] [--cuda] [NAME ...]
+    python docs/bench/printed.py --fixtures [--kept] [--float64] [--default] [--cuda] [NAME ...]
 
 EXAMPLES is a checkout of github.com/pytorch/examples, run on data that is made up; `--fixtures` are those of fixtures/train
 that have one process. Each script that needs nothing from the network, or whose data can be
@@ -11,6 +11,8 @@ are the same to the last digit, how many but for one unit of the last digit that
 `--float64` computes in float64 in both runs: what differs in float32 alone is rounding.
 `--kept` compares with the migrated script that reads where the original does (without XLA503), on XLA:CPU too: what
 differs there comes of reading later.
+`--cuda` runs both on the GPU with deterministic kernels, the migrated one on the eager backend; scripts of several
+processes run as one, and nothing is counted.
 
 The migrated script's reads are told by step, as the median and the mean over its steps (evaluations that follow a step are that step's). `--default`
 leaves out the options by which scripts log at each step here, so that they log as often as by default.
@@ -18,7 +20,10 @@ leaves out the options by which scripts log at each step here, so that they log 
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -26,12 +31,14 @@ from statistics import mean, median
 
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
+from xla_migrate.ports import free_port
 from xla_migrate.verify.experiments.run import run
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from tests.e2e.fixtures import SINGLE  # noqa: E402
+from tests.runtime.native.building import recorder  # noqa: E402
 
 # Folder, script, arguments.
 SCRIPTS = {
@@ -60,6 +67,7 @@ SCRIPTS = {
 }  # fmt: skip
 # Of scripts that train in several processes.
 PROCESSES = {"multigpu": 2, "multigpu_torchrun": 2, "multinode": 2, "ddp": 2, "mingpt": 2}
+SPAWNING = {"multigpu"}  # starts them itself
 # Stands in for what the scripts would download, and for packages that they import; executed before them.
 SHIM = Path(__file__).with_name("made_up_data.py")
 TIMEOUT = 1500  # seconds
@@ -154,6 +162,62 @@ def outputs(
     return found[0], found[1], reads
 
 
+# Executes what makes up the data, and then the script, as if it alone ran.
+_LAUNCH = """import os, random, runpy, sys
+import numpy, torch
+del sys.argv[0]
+shim = sys.argv.pop(0)
+exec(compile(open(shim).read(), shim, "exec"), {"__name__": "shim", "__file__": shim})
+for seed in (random.seed, numpy.random.seed, torch.manual_seed):
+    seed(0)
+sys.path.insert(0, os.getcwd())
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def outputs_on_cuda(
+    folder: Path, script: str, words: list[str], place: Path, *, torchrun: bool
+) -> tuple[list[str], list[str], list[int]]:
+    """What the script prints on the GPU, as it is and migrated, each in a copy of its folder; no reads."""
+    (place / "launch.py").write_text(_LAUNCH)
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node=1", f"--master_port={free_port()}"]
+    found = []
+    for side, new in (("reference", None), ("target", migrated(folder, Options()))):
+        copy = place / side
+        shutil.copytree(folder, copy)
+        for name, data in (new or {}).items():
+            (copy / name).write_bytes(data)
+        arguments = [word.replace("{place}", str(copy)) for word in words]
+        done = subprocess.run(
+            [
+                sys.executable,
+                *(launcher if torchrun else []),
+                str(place / "launch.py"),
+                str(SHIM),
+                script,
+                *arguments,
+            ],
+            cwd=copy,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(recorder(place / "site")), f"{ROOT}/src"]),
+                "XLA_MIGRATE_BACKEND": "eager",
+                "RECORD_DETERMINISTIC": "1",
+                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{side}: {(done.stdout.strip().splitlines() or [''])[-1][:150]}")
+        found.append(printed(done.stdout.replace(str(copy), "")))
+    return found[0], found[1], []
+
+
 def chosen_scripts(words: list[str]) -> dict[str, tuple[Path, str, list[str]]]:
     """Folder, script and arguments."""
     if words[0] == "--fixtures":
@@ -170,7 +234,9 @@ def chosen_scripts(words: list[str]) -> dict[str, tuple[Path, str, list[str]]]:
 
 def main() -> int:
     """The number of scripts of which a line differs."""
-    flags = {word for word in sys.argv[1:] if word in ("--kept", "--float64", "--default")}
+    flags = {
+        word for word in sys.argv[1:] if word in ("--kept", "--float64", "--default", "--cuda")
+    }
     words = [word for word in sys.argv[1:] if word not in flags]
     differing = 0
     for name, (folder, script, arguments) in chosen_scripts(words).items():
@@ -178,15 +244,18 @@ def main() -> int:
             arguments = by_default(arguments)
         with tempfile.TemporaryDirectory() as place:
             try:
-                before, after, reads = outputs(
-                    folder,
-                    script,
-                    arguments,
-                    Path(place),
-                    flags=flags,
-                    processes=PROCESSES.get(name, 1),
-                )
-            except (RuntimeError, OSError) as error:
+                processes = PROCESSES.get(name, 1)
+                if "--cuda" in flags:
+                    torchrun = processes > 1 and name not in SPAWNING
+                    found = outputs_on_cuda(
+                        folder, script, arguments, Path(place), torchrun=torchrun
+                    )
+                else:
+                    found = outputs(
+                        folder, script, arguments, Path(place), flags=flags, processes=processes
+                    )
+                before, after, reads = found
+            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
                 print(f"{name:26} not run: {error}", flush=True)
                 continue
         pairs = list(zip(before, after, strict=False))

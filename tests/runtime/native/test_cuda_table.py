@@ -1,4 +1,4 @@
-"""docs/bench/cuda.py: what it makes of runs. It was written where there was no GPU."""
+"""docs/bench/cuda.py: what it makes of runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def test_equal_is_bit_for_bit(cuda: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("again", "migrated", "text"),
     [
-        (told(1.0, 0.4), told(1.0, 0.5), "not decided: the original does not repeat itself"),
+        (
+            told(1.0, 0.25),
+            told(1.0, 0.0),
+            "not decided: the original differs from itself by 2.5e-01, the migrated from it by 5.0e-01",
+        ),
         (told(1.0, 0.5), told(1.0), "NOT equal: another number of losses"),
         (told(1.0, 0.5), told(1.0, 0.5, device="cpu"), "migrated computed on cpu"),
         (told(1.0, 0.5), told(failure="OOM"), "migrated fails: OOM"),
@@ -64,6 +68,7 @@ def test_what_cannot_run_is_named(cuda: ModuleType) -> None:
     fixtures = {fixture.name: fixture for fixture in ALL}
     assert cuda.missing(fixtures["ddp_accum"], 1) == "not run: needs 2 GPUs"
     assert cuda.missing(fixtures["gpt"], 1) == ""
+    assert cuda.missing(fixtures["lbfgs"], 1, "bf16") == "has no mode bf16"
     if importlib.util.find_spec("apex") is None:
         assert cuda.missing(fixtures["cnn_apex"], 1) == "not run: needs apex"
 
