@@ -17,7 +17,7 @@ LEFT = {
     "compiled_flags": {"XLA504": 1},
     "contrastive_queue": {"XLA503": 1},
     "data_parallel_yaml": {"XLA504": 1, "XLA912": 2},
-    "detection": {"XLA503": 1},
+    "detection": {},
     "distillation": {},
     "dqn_replay": {},
     "ema_mixup": {"XLA503": 2},

@@ -18,7 +18,7 @@ from . import patches
 from ._backend import uses_torch_xla
 from .checkpoints import clone_state, load, move_state, save
 from .compiling.cache_report import report_at_exit
-from .deferred.reading import arrived, computed, fill, flush, item, later
+from .deferred.reading import arrived, computed, fill, flush, item, later, stop
 from .devices import (
     device_count,
     device_index,
@@ -250,6 +250,7 @@ __all__ = [
     "set_state_dict",
     "sparse",
     "spmd",
+    "stop",
     "supports_fused",
     "synchronize",
     "use_spmd",

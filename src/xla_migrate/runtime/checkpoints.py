@@ -29,6 +29,12 @@ T = TypeVar("T")
 _PORTABLE = ("cpu", "cuda", "meta")
 
 
+def settled() -> None:
+    """Before weights are written: what was shown before is there, the training goes on, and steps are launched."""
+    flush()
+    backend().settle()
+
+
 def save(
     obj: Any,
     path_or_file: File,
@@ -67,8 +73,7 @@ def save(
         >>> torch.load(folder / "step_1.pt")["model"]["weight"].device
         device(type='cpu')
     """
-    flush()  # what was shown before it is written before it
-    backend().settle()
+    settled()
     is_path = isinstance(path_or_file, str | os.PathLike)
     if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
         return

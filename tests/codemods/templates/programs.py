@@ -311,6 +311,10 @@ def train(loader):
         print(f"{step} {loss.item():.4f}")
         if torch.isnan(loss):
             print("nan", step)
+        if torch.isinf(loss):
+            print("inf", step)
+            raise ValueError(f"step {step}")
+        assert not torch.isnan(loss), step
     return total / 2, best, lowest, np.mean(history)
 print(train(torch.utils.data.DataLoader(torch.randn(6, 4), batch_size=2)))
 @torch.no_grad()

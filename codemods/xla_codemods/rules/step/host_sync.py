@@ -90,7 +90,32 @@ Conditions of what is only shown are asked later, too, and extremes are kept by 
      print(lowest)
 ```
 
-What decides in every step has to be read in every step, but for gradients that are clipped by hand, where the device can
+So are checks that end the training, where what a step does until then is seen by nobody: output of later steps is dropped, weights are not
+saved, and no caller of the program catches the error.
+
+```diff
+ import math, sys
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+-    for step, x in enumerate(DataLoader(dataset)):
++    for step, x in enumerate(xla.MpDeviceLoader(DataLoader(dataset))):
+         loss = model(x.to(device)).mean()
+-        value = loss.item()
++        value = xla.item(loss)
+-        if not math.isfinite(value):
+-            print("loss is", value)
+-            sys.exit(1)
++        xla.later(lambda value=value: (print("loss is", value), sys.exit(1)) if not math.isfinite(value) else None)
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+```
+
+Other decisions have to be read in every step, but for gradients that are clipped by hand, where the device can
 multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 
 ```diff
@@ -117,7 +142,7 @@ multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 `any(torch.isnan(p.grad).any() for p in ...)`, `max` and `sorted` of tensors read each of them, and so does a tensor as an index of a
 list, an array or a tensor of the host: `matrix[target, guess] += 1` for each sample.
 
-Let other decisions be made now and then; or on the device, where a step that is not finite is skipped by
+Let what is left be decided now and then; or on the device, where a step that is not finite is skipped by
 `torch.where(finite, new, old)`, and a maximum is kept by `torch.maximum`:
 
 ```python

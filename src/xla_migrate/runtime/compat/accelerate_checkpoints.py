@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from .._backend import backend, uses_torch_xla
+from .._backend import uses_torch_xla
+from ..checkpoints import settled
 from .pretrained import states_on_the_host
 
 _OF_LOADERS = (
@@ -72,7 +73,7 @@ def save_model(accelerator: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
     """
     if not uses_torch_xla():
         return accelerator.save_model(model, *args, **kwargs)
-    backend().settle()
+    settled()
     with states_on_the_host(accelerator.unwrap_model(model)):
         return accelerator.save_model(model, *args, **kwargs)
 
@@ -107,7 +108,7 @@ def _works_on_xla() -> Iterator[None]:
     if not uses_torch_xla():
         yield
         return
-    backend().settle()
+    settled()
     checkpointing: Any = importlib.import_module("accelerate.checkpointing")
     loaders: Any = importlib.import_module("accelerate.data_loader")
     _show_loaders(loaders.MpDeviceLoaderWrapper)

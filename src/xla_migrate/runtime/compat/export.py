@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from .._backend import backend, uses_torch_xla
+from .._backend import uses_torch_xla
+from ..checkpoints import settled
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ def on_cpu(value: T) -> T:
     """
     if not uses_torch_xla():
         return value
-    backend().settle()
+    settled()
     return _copied(value)  # type: ignore[no-any-return]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._backend import backend, uses_torch_xla
+from .._backend import uses_torch_xla
+from ..checkpoints import settled
 
 
 def save_pretrained(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -30,7 +31,7 @@ def save_pretrained(model: Any, *args: Any, **kwargs: Any) -> Any:
     """
     if not uses_torch_xla():
         return model.save_pretrained(*args, **kwargs)
-    backend().settle()
+    settled()
     state = kwargs.get("state_dict")
     if isinstance(state, Mapping):
         kwargs["state_dict"] = _on_the_host(state)
@@ -58,7 +59,7 @@ def save_lora(save: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if not uses_torch_xla():
         return save(*args, **kwargs)
-    backend().settle()
+    settled()
     given = [_on_the_host(a) if isinstance(a, Mapping) else a for a in args]
     named = {k: _on_the_host(v) if isinstance(v, Mapping) else v for k, v in kwargs.items()}
     with contextlib.ExitStack() as stack:

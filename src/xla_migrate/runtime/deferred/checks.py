@@ -5,22 +5,23 @@ from __future__ import annotations
 import torch
 
 from .values import waits
-from .waiting import Snapshot, queue
+from .waiting import Cancellable, Snapshot, queue
 
 
-class _Check:
+class _Check(Cancellable):
     """A condition on its way."""
 
     __slots__ = ("message", "taken")
 
     def __init__(self, taken: Snapshot, message: str) -> None:
+        super().__init__()
         self.taken = taken
         self.message = message
 
     def arrive(self) -> None:
         """The answer has come."""
         assert self.taken.host is not None
-        if not self.taken.host.item():
+        if not self.is_cancelled and not self.taken.host.item():
             raise ValueError(self.message)
 
 

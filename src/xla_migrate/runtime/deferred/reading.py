@@ -29,14 +29,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from .number import Number, compute
 from .objects import watch_object
 from .opened import watch_opened
 from .output import watch, watch_file
 from .values import filling, has_waiting, held, here, waits
-from .waiting import queue
+from .waiting import Cancellable, queue
 
 T = TypeVar("T")
 
@@ -123,6 +123,27 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
         call(*map(here, values))
         return
     _put(call, tuple(map(held, values)))
+
+
+def stop(error: BaseException | type[BaseException]) -> NoReturn:
+    """``raise error``, in the call of :func:`later`, where no statement can stand.
+
+    The step mark that makes the call raises it, and what was to be shown after it is not shown.
+
+    Args:
+        error: An exception, or its class.
+
+    Raises:
+        BaseException: ``error``.
+
+    Example:
+        >>> for step, loss in enumerate([torch.tensor(1.0), torch.tensor(float("nan"))]):
+        ...     error = ValueError(f"no loss at step {step}")
+        ...     xla.later(lambda loss=loss, error=error: xla.stop(error) if torch.isnan(loss) else None)
+        Traceback (most recent call last):
+        ValueError: no loss at step 1
+    """
+    raise error
 
 
 def _called_by_its_function(call: Any, outer: CodeType) -> None:
@@ -217,12 +238,13 @@ def flush() -> None:
     queue.settle_all()
 
 
-class _Call:
+class _Call(Cancellable):
     """A call that waits for `values`, and prints to what were the standard streams when it was written."""
 
     __slots__ = ("call", "streams", "values", "written")
 
     def __init__(self, call: Callable[..., Any], values: tuple[Any, ...]) -> None:
+        super().__init__()
         self.call = call
         self.values = values
         self.streams = sys.stdout, sys.stderr
@@ -231,6 +253,8 @@ class _Call:
     def arrive(self) -> None:
         """The values have come."""
         queue.calls -= 1
+        if self.is_cancelled:
+            return
         now, before = (sys.stdout, sys.stderr), queue.written
         sys.stdout, sys.stderr = self.streams
         queue.written = self.written
@@ -247,4 +271,4 @@ def _flush_at_exit() -> None:
 
 queue.at_first_use += [_flush_at_exit, watch_opened]
 
-__all__: Sequence[str] = ("arrived", "computed", "fill", "flush", "item", "later")
+__all__: Sequence[str] = ("arrived", "computed", "fill", "flush", "item", "later", "stop")

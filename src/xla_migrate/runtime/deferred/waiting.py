@@ -31,6 +31,15 @@ class Waiting(Protocol):
         """Values of all that was put before it, and its own, are there."""
 
 
+class Cancellable:
+    """What waits, and is not done any more where something before it raises: the program would not have come to it."""
+
+    __slots__ = ("is_cancelled",)
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+
 class Snapshot:
     """What a tensor was when it was read; `host` is its copy there, when it has come."""
 
@@ -167,6 +176,11 @@ class Queue:
             while self._waiting and self._first <= last:
                 self._first += 1
                 self._waiting.popleft().arrive()
+        except (Exception, SystemExit):
+            for waiting in self._waiting:
+                if issubclass(type(waiting), Cancellable):  # a number says that it is a float
+                    waiting.is_cancelled = True  # type: ignore[attr-defined]
+            raise
         finally:
             self._is_settling = before
 

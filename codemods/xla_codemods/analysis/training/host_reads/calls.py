@@ -17,6 +17,7 @@ from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
+from .decisions.conditions import Condition, condition_of
 from .functions import is_caught
 from .lasting import (
     holds_objects,
@@ -32,7 +33,7 @@ from .told.trackers import told
 if TYPE_CHECKING:
     from ...script import Script
 
-Shown = ast.Call | ast.AugAssign | ast.If  # what is made later
+Shown = ast.Call | ast.AugAssign | ast.If | ast.Assert  # what is made later
 Made = Shown | ast.expr  # and texts, which are computed later
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -132,23 +133,20 @@ class _Later:
         return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
     def edits(self, call: Shown) -> list[Edit]:
-        file, owner = None, None
         self._refuse_caught()
-        shown = call
-        if isinstance(shown, ast.If):
-            self._visit(shown.test)
-            self.is_conditional = True
-            shown = condition_shows(shown)
-        if isinstance(shown, ast.AugAssign):
-            self._visit(shown.value)
+        if isinstance(call, (ast.If, ast.Assert)):
+            return self._asked(call)
+        file, owner = None, None
+        if isinstance(call, ast.AugAssign):
+            self._visit(call.value)
         else:
-            file = file_of(self.script, shown)
-            if not (file or is_tracked(self.script, shown)):
-                owner = told(self.script, shown)
-            collects = getattr(shown.func, "attr", "") in {"append", "extend"}
+            file = file_of(self.script, call)
+            if not (file or is_tracked(self.script, call)):
+                owner = told(self.script, call)
+            collects = getattr(call.func, "attr", "") in {"append", "extend"}
             if not (file or collects):  # those are the same object for as long as the loop runs
-                self._callee(shown.func)
-            for argument in (*shown.args, *shown.keywords):
+                self._callee(call.func)
+            for argument in (*call.args, *call.keywords):
                 if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
                     self._visit(argument)
         defaults = self._defaults()
@@ -157,16 +155,30 @@ class _Later:
             owner = self.script.segment(call.target)
             text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
             return [*inner, ReplaceStatement(call, text, (call.value,))]
-        if isinstance(call, ast.If):
-            text = f"{self.script.xla}.later(lambda {defaults}: {{0}} if {{1}} else None)"
-            return [
-                *inner,
-                ReplaceStatement(call, text, (condition_shows(call), call.test)),
-            ]
         to = f", to={file or owner}" if file or owner else ""
         given = f" {defaults}" if defaults else ""
         text = f"{self.script.xla}.later(lambda{given}: {{0}}{to})"
         return [*inner, Replace(call, text, (call,))]
+
+    def _asked(self, statement: ast.If | ast.Assert) -> list[Edit]:
+        """`lambda: print("not finite") if torch.isnan(loss) else None`, of a statement."""
+        condition = condition_of(self.script, statement)
+        assert condition is not None
+        self._visit(condition.test)
+        self.is_conditional = True
+        calls: list[ast.expr] = [*condition.shows]
+        if condition.end is not None and condition.how != "assert":
+            calls.append(condition.end)
+        for call in calls:
+            func = call.func if isinstance(call, ast.Call) else call
+            self._callee(func)
+            for argument in (*call.args, *call.keywords) if isinstance(call, ast.Call) else ():
+                self._visit(argument)
+        if condition.how == "assert" and condition.end is not None:
+            self._visit(condition.end)
+        text, holes = _spelled(self.script, condition)
+        text = f"{self.script.xla}.later(lambda {self._defaults()}: {text})"
+        return [*self.inner, *self.names, ReplaceStatement(statement, text, holes)]
 
     def _callee(self, func: ast.expr) -> None:
         """`print`, `logger.info`, `bar.set_postfix`, `run["loss"].append`: the object of now."""
@@ -354,9 +366,18 @@ class _Later:
         return name
 
 
-def condition_shows(condition: ast.If) -> ast.Call:
-    """The call that is all that `if torch.isnan(loss):` makes."""
-    (statement,) = condition.body
-    assert isinstance(statement, ast.Expr)
-    assert isinstance(statement.value, ast.Call)
-    return statement.value
+def _spelled(script: Script, condition: Condition) -> tuple[str, tuple[ast.expr, ...]]:
+    """The text of a lambda that asks, and its holes."""
+    holes: list[ast.expr] = [condition.test, *condition.shows]
+    done = [f"{{{k}}}" for k in range(1, len(holes))]
+    end = ""
+    if condition.end is not None:
+        end = f"{{{len(holes)}}}"
+        holes.append(condition.end)
+    if condition.how == "assert":
+        failed = f"{script.xla}.stop(AssertionError({end}))"
+        return f"None if {{0}} else {failed}", tuple(holes)
+    if condition.how:
+        done.append(f"{script.xla}.stop({end})" if condition.how == "raise" else end)
+    text = done[0] if len(done) == 1 else f"({', '.join(done)})"
+    return f"{text} if {{0}} else None", tuple(holes)

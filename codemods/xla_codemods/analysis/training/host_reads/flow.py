@@ -55,7 +55,6 @@ from .sinks import (
     is_shown_on_a_console,
     is_tracked,
     is_written_to_a_file,
-    shown_now_and_then,
 )
 from .texts import is_printed, text_around
 from .told.elsewhere import is_shown_elsewhere
@@ -324,10 +323,8 @@ def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
         return
     if origin not in trail.always and is_formatted(trail.script, node):
         return
-    if origin in trail.always and isinstance(statement, ast.If):
-        if shown_now_and_then(trail.script, statement) is not None:
-            ask_later(trail, statement, [origin])
-            return
+    if origin in trail.always and ask_later(trail, statement, [origin]):
+        return
     if not _is_put_into_a_text(trail, node, [origin]):
         trail.ask(origin, said(trail.script, node, statement))
 

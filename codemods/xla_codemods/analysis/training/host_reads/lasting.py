@@ -13,6 +13,7 @@ from .sinks import STREAMS
 if TYPE_CHECKING:
     from ...script import Script
 
+_LOOKING = frozenset({"get", "items", "keys", "values"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
@@ -81,10 +82,11 @@ def is_set_again(script: Script, node: ast.Attribute) -> bool:
 
 
 def may_be_changed(script: Script, name: str) -> bool:
-    """True if methods of it are called, or its attributes set."""
+    """True if methods of it are called, other than those that look into a dict, or its attributes set."""
     return any(
         isinstance(node.value, ast.Name)
         and node.value.id == name
+        and node.attr not in _LOOKING
         and (isinstance(script.parent(node), ast.Call) or not isinstance(node.ctx, ast.Load))
         for node, _ in script.index.of(ast.Attribute)
     )

@@ -21,7 +21,7 @@ from .calls import (
     refuse_shown_as_written,
     tensor_of,
 )
-from .deciding import decided_on_the_device
+from .decisions.clipping import decided_on_the_device
 from .flow import follow_number, follow_tensors
 from .functions import Extreme, is_property
 from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_numpy
@@ -114,7 +114,7 @@ def _follow_array(
 
 def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
     """The tensors that `read`, a call or formatting, shows as they are."""
-    work: list[ast.AST] = [read.test if isinstance(read, ast.If) else read]
+    work: list[ast.AST] = [read.test if isinstance(read, (ast.If, ast.Assert)) else read]
     while work:
         node = work.pop()
         if node is not read and isinstance(node, ast.expr) and is_device_tensor(script, node):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from ...inference.values import TENSOR
-from ...nodes import walk
 from ..tensors.device_tensors import may_be_read
 from .blocked import Blocked
-from .calls import condition_shows
 from .collecting import collecting, is_detached
+from .decisions.conditions import asked, asked_later
+from .decisions.ending import waited_behind
 from .formatted import is_a_number, leads_to
 from .read_numbers import is_of_one
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
     is_written_to_a_file,
-    shown_now_and_then,
 )
 from .told.trackers import is_a_librarys, told, told_in_each_step
 from .trail import Trail
@@ -91,8 +90,7 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
             trail.waited.add(kept.loop)
             trail.names.add(kept.loop)  # of which one waits for all
         return True
-    if isinstance(read, ast.If) and shown_now_and_then(script, read) is not None:
-        ask_later(trail, read, tensors)
+    if ask_later(trail, read, tensors):
         return True
     if not isinstance(call, ast.Call) or not leads_to(script, read, call):
         return False
@@ -132,13 +130,24 @@ def _is_told_numbers(trail: Trail, call: ast.Call, tensors: list[ast.expr]) -> b
     return is_a_librarys(script, call) and all(is_of_one(script, tensor) for tensor in tensors)
 
 
-def ask_later(trail: Trail, statement: ast.If, asked: Iterable[ast.expr]) -> None:
+def ask_later(trail: Trail, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
     """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
+    condition = asked_later(trail.script, statement)
+    if condition is None:
+        return False
+    assert isinstance(statement, (ast.If, ast.Assert))
+    if condition.how and (loop := waited_behind(trail.script, statement)) is not None:
+        trail.waited.add(loop)
+        trail.names.add(loop)  # of which one waits for all
     kept = trail.later.setdefault(statement, set())
-    kept.update(asked)
-    for node in walk(condition_shows(statement)):
+    kept.update(reads)
+    named = {read.id for read in reads if isinstance(read, ast.Name)}
+    for node in asked(condition):
         match node:
+            case ast.Name(id=name) if name in named:
+                kept.add(node)
             case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
                 if may_be_read(trail.script, owner):
                     kept.add(node)
                     trail.read.add(node)
+    return True

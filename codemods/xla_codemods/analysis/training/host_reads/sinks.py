@@ -93,17 +93,6 @@ def _is_a_level(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def shown_now_and_then(script: Script, statement: ast.stmt | None) -> ast.Call | None:
-    """`print("not finite", step)`, where that is all that `if torch.isnan(loss):` does."""
-    match statement:
-        case ast.If(body=[ast.Expr(value=ast.Call() as call)], orelse=[]):
-            parent = script.parent(statement)
-            if isinstance(parent, ast.If) and statement in parent.orelse:
-                return None  # elif
-            return call if is_shown_on_a_console(script, call) else None
-    return None
-
-
 def is_tracked(script: Script, call: ast.Call) -> bool:
     """`writer.add_scalar(tag, value, step)`, `wandb.log(...)`, where what waits comes in at the loop's end, before the
     tracker is closed, and in order.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .....patterns import Pattern
 from .....source import Source
 from ....nodes import walk
+from ....projects.attribute_uses import AttributeUse
 from ....projects.project import Project
 from ..blocked import Blocked
 
@@ -54,6 +55,26 @@ def script_of(script: Script, path: str) -> Script:
         )
 
     return modules.remembered(("script", path), whole)
+
+
+def call_at(other: Script, use: AttributeUse) -> ast.Call:
+    """The call of the method or function at `use`, in the tree of `other`."""
+    kind = type(use.node)
+    for node, _ in other.index.of(kind):
+        if _place(node) == _place(use.node):
+            parent = other.parent(node)
+            if isinstance(parent, ast.Call) and parent.func is node:
+                return parent
+    raise Blocked(f"`{name_of(use)}` returns it, to callers that are not known here")
+
+
+def name_of(use: AttributeUse) -> str:
+    """The name of what is used."""
+    return use.node.attr if isinstance(use.node, ast.Attribute) else use.node.id
+
+
+def _place(node: ast.expr) -> tuple[int, int, int | None, int | None]:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:

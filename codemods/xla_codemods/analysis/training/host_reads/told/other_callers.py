@@ -12,7 +12,7 @@ from ....projects.attribute_uses import AttributeUse
 from ...turns import Turn, in_each_turn
 from ..blocked import Blocked
 from ..trail import Held, Trail
-from .elsewhere import script_of
+from .elsewhere import call_at, name_of, script_of
 
 if TYPE_CHECKING:
     from ....script import Script
@@ -26,13 +26,13 @@ def given_elsewhere(trail: Trail, use: AttributeUse, held: Held | None, follow: 
     """Follows what is returned at `use`, in another module; `Blocked` where that would have to change."""
     if trail.handed_by is not None:
         # An overriding method returns it to those who call the method that it overrides.
-        if (use.path, _name(use)) == trail.handed_by:
+        if (use.path, name_of(use)) == trail.handed_by:
             return
         raise Blocked("modules hand it on to each other")
     other = script_of(trail.script, use.path)
-    call = _call_at(other, use)
+    call = call_at(other, use)
     inner = Trail(other, frozenset(_in_each_turn(other, call)))
-    inner.handed_by = _path(trail.script), _name(use)
+    inner.handed_by = _path(trail.script), name_of(use)
     try:
         follow(inner, call, held)
     except Blocked as blocked:
@@ -43,27 +43,8 @@ def given_elsewhere(trail: Trail, use: AttributeUse, held: Held | None, follow: 
         raise Blocked(f"`{use.path}` asks for Python's own number")
 
 
-def _call_at(other: Script, use: AttributeUse) -> ast.Call:
-    """The call of the method or function at `use`, in the tree of `other`."""
-    kind = type(use.node)
-    for node, _ in other.index.of(kind):
-        if _place(node) == _place(use.node):
-            parent = other.parent(node)
-            if isinstance(parent, ast.Call) and parent.func is node:
-                return parent
-    raise Blocked(f"`{_name(use)}` returns it, to callers that are not known here")
-
-
 def _path(script: Script) -> str:
     return script.project.path if script.project is not None else script.path
-
-
-def _name(use: AttributeUse) -> str:
-    return use.node.attr if isinstance(use.node, ast.Attribute) else use.node.id
-
-
-def _place(node: ast.expr) -> tuple[int, int, int | None, int | None]:
-    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def _in_each_turn(other: Script, call: ast.Call) -> Iterator[ast.AST]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ....edits import Edit, InsertBefore, Replace, Unwrap
-from ...nodes import walk
-from ..tensors.device_tensors import is_device_tensor
+from .....edits import Edit, InsertBefore, Replace, Unwrap
+from ....nodes import walk
+from ...tensors.device_tensors import is_device_tensor
 
 if TYPE_CHECKING:
-    from ...script import Script
+    from ....script import Script
 
 
 def decided_on_the_device(script: Script, statement: ast.AST) -> tuple[Edit, ...]:

@@ -1,0 +1,1 @@
+"""Values that something is decided on: by the device, behind the step, or in it."""

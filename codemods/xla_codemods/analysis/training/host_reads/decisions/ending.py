@@ -1,0 +1,142 @@
+"""What ends the training where a value is not as it should be: `if not math.isfinite(loss): sys.exit(1)`.
+
+Behind the step it ends as it would have ended in it: what is shown and saved waits in the same order.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from ....loops import STEP
+from ....syntax import walk_body
+from ..blocked import Blocked
+from ..names.callers import callers_of
+from ..sinks import runs_to_its_end
+from ..told.elsewhere import call_at, script_of
+
+if TYPE_CHECKING:
+    from ....script import Script
+    from ...training import Loop
+
+_MOST_CALLERS = 3  # by which an error is followed to whoever catches it
+# What is caught where a training is only interrupted.
+_INTERRUPTS = frozenset({"GeneratorExit", "KeyboardInterrupt", "StopIteration"})
+
+
+def may_end_later(script: Script, statement: ast.AST, raised: str) -> bool:
+    """True if all that happens until then is what the training would not have done, and nobody looks at."""
+    loop = _stepping_loop(script, statement)
+    if loop is None or not (_waits_at_its_end(loop) or _may_be_waited_for(loop)):
+        return False
+    if any(isinstance(a, ast.Try) for a in _between(script, statement, loop)):
+        return False
+    if _saves_at_once(script):
+        return False
+    try:
+        return not _is_caught(script, statement, raised, ())
+    except Blocked:
+        return False
+
+
+def _saves_at_once(script: Script) -> bool:
+    """True if weights are written without waiting for what is shown before: a checkpoint of them could come between."""
+    return any(
+        (script.dotted(call.func, scope) or "").startswith("torch.distributed.checkpoint.")
+        for name in ("async_save", "save", "save_state_dict")
+        for call, scope in script.index.calls_of(name)
+    )
+
+
+def _stepping_loop(script: Script, statement: ast.AST) -> Loop | None:
+    """The loop around `statement`, in its function, in which the optimizer steps."""
+    loop: Loop | None = script.training.loop_of(statement)
+    while loop is not None and not (loop.fed or STEP in loop.effects):
+        loop = script.training.loop_of(loop.node)
+    if loop is None or not isinstance(loop.node, (ast.For, ast.While)):
+        return None
+    return loop if script.function(loop.node) is script.function(statement) else None
+
+
+def waited_behind(script: Script, statement: ast.AST) -> ast.stmt | None:
+    """The loop behind which what waits has to be waited for, where it does not do so itself."""
+    loop = _stepping_loop(script, statement)
+    assert loop is not None
+    assert isinstance(loop.node, (ast.For, ast.While))
+    return None if _waits_at_its_end(loop) else loop.node
+
+
+def _waits_at_its_end(loop: Loop) -> bool:
+    return loop.fed and runs_to_its_end(loop)
+
+
+def _may_be_waited_for(loop: Loop) -> bool:
+    """True if the line behind `loop` runs however it is left, but for an error."""
+    node = loop.node
+    assert isinstance(node, (ast.For, ast.While))
+    return not node.orelse and not any(isinstance(n, ast.Return) for n in walk_body(node.body))
+
+
+def _between(script: Script, statement: ast.AST, loop: Loop) -> list[ast.AST]:
+    around = script.ancestors(statement)
+    found = []
+    for ancestor in around:
+        if ancestor is loop.node:
+            break
+        found.append(ancestor)
+    return found
+
+
+def _is_caught(script: Script, node: ast.AST, raised: str, around: tuple[ast.AST, ...]) -> bool:
+    """True if the program may go on, or save what has been trained, where `node` raises."""
+    below = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.Try(body=body, handlers=handlers, finalbody=last) if below in body:
+                if any(_catches(handler, raised) for handler in handlers):
+                    return True
+                if any("save" in ast.unparse(s) for s in last):
+                    return True
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                if any("suppress" in ast.unparse(item.context_expr) for item in items):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return raised != "SystemExit" and _callers_catch(script, ancestor, raised, around)
+            case ast.Lambda():
+                return True
+        below = ancestor
+    return False
+
+
+def _callers_catch(
+    script: Script,
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    raised: str,
+    around: tuple[ast.AST, ...],
+) -> bool:
+    if function in around:
+        return False
+    if len(around) > _MOST_CALLERS:
+        raise Blocked("its callers are not followed further")
+    calls, elsewhere = callers_of(script, function)
+    inside = (*around, function)
+    if any(_is_caught(script, call, raised, inside) for call in calls):
+        return True
+    others = [(script_of(script, use.path), use) for use in elsewhere]
+    return any(_is_caught(other, call_at(other, use), raised, inside) for other, use in others)
+
+
+def _catches(handler: ast.ExceptHandler, raised: str) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or _may_be(raised, ast.unparse(kind)) for kind in kinds)
+
+
+def _may_be(raised: str, caught: str) -> bool:
+    """True if an error called `raised` may be one of those called `caught`."""
+    if caught in _INTERRUPTS:
+        return False
+    one, other = (getattr(builtins, name, None) for name in (raised, caught))
+    if isinstance(one, type):
+        return isinstance(other, type) and issubclass(one, other)
+    return True

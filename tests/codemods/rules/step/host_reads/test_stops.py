@@ -1,0 +1,166 @@
+"""What ends the training where a value is not as it should be is asked behind the step."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
+from ....helpers import migrated
+from .scripts import SCRIPT
+
+
+def after_migration(line: str, last: str = "pass") -> list[str]:
+    """The lines of the script, whose function is called once."""
+    source = SCRIPT.format(line=line.replace("\n", "\n        "), last=last)
+    text = migrated(f"{source}\n\ntrain(*sys.argv[1:])\n")
+    return [found.strip() for found in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "value = loss.item()\nif not math.isfinite(value):\n    print('Loss is {}'.format(value))\n    sys.exit(1)\nmeter.update(value)",
+            "xla.later(lambda value=value: (print('Loss is {}'.format(value)), sys.exit(1)) if not math.isfinite(value) else None)",
+        ),
+        (
+            "value = loss.item()\nif math.isnan(value) or math.isinf(value): exit()",
+            "xla.later(lambda value=value: exit() if math.isnan(value) or math.isinf(value) else None)",
+        ),
+        (
+            "if torch.isnan(loss): raise ValueError(f'{loss.item()} at {step}')",
+            "xla.later(lambda loss=loss, step=step, isnan_loss=torch.isnan(loss): xla.stop(ValueError(f'{loss.item()} at {step}')) if isnan_loss else None)",
+        ),
+        (
+            "if not torch.isfinite(loss).all():\n    logger.error('step %d', step)\n    raise FloatingPointError",
+            "xla.later(lambda step=step, value=torch.isfinite(loss).all(): (logger.error('step %d', step), xla.stop(FloatingPointError)) if not value else None)",
+        ),
+        (
+            "assert torch.isfinite(loss), f'step {step}'",
+            "xla.later(lambda step=step, isfinite_loss=torch.isfinite(loss): None if isfinite_loss else xla.stop(AssertionError(f'step {step}')))",
+        ),
+        (
+            "assert not loss.isnan()",
+            "xla.later(lambda isnan=loss.isnan(): None if not isnan else xla.stop(AssertionError()))",
+        ),
+        (
+            "best = min(best, loss.item())\nif best < 0.1: sys.exit()",
+            "xla.later(lambda best=best: sys.exit() if best < 0.1 else None)",
+        ),
+        (
+            "if torch.isnan(loss):\n    print('nan', step)\n    print('it goes on')",
+            "xla.later(lambda step=step, isnan_loss=torch.isnan(loss): (print('nan', step), print('it goes on')) if isnan_loss else None)",
+        ),
+        (
+            "parts = reduced({'a': loss})\nlosses = sum(p for p in parts.values())\nvalue = losses.item()\nif value > 9:\n    print(parts)\n    sys.exit(1)",
+            "xla.later(lambda value=value, parts=parts: (print(parts), sys.exit(1)) if value > 9 else None)",
+        ),
+    ],
+)  # fmt: skip
+def test_it_ends_behind_the_step(line: str, text: str) -> None:
+    assert text in after_migration(line)
+
+
+def test_what_waits_is_waited_for_behind_a_loop_that_is_left() -> None:
+    stop = "if torch.isnan(loss): raise ValueError"
+    found = after_migration(f"{stop}\nif step > 9: break", "print('done')")
+    assert found[found.index("print('done')") - 1] == "xla.flush()"
+    assert "xla.flush()" not in after_migration(stop)
+
+
+def test_one_wait_behind_a_loop_with_several_ends() -> None:
+    stop = "if torch.isnan(loss): raise ValueError\nassert loss < 9\nif step > 9: break"
+    assert after_migration(stop).count("xla.flush()") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "try:\n    if torch.isnan(loss): raise ValueError\nexcept ValueError: names.append(step)",
+        "with contextlib.suppress(ValueError):\n    if torch.isnan(loss): raise ValueError",
+        "if torch.isnan(loss): break",
+        "if torch.isnan(loss): return",
+        "if torch.isnan(loss): raise ValueError from error",
+        "if torch.isnan(loss):\n    torch.save(model, 'last')\n    raise ValueError",
+        "if step == 3: pass\nelif torch.isnan(loss): raise ValueError",
+        "if torch.isnan(loss): raise ValueError\nelse: names.append(step)",
+        "if torch.isnan(loss): raise ValueError(get(step))",
+        "if torch.isnan(loss): raise ValueError\nif step > 9: return",
+        "for k in range(3):\n    def inner():\n        if torch.isnan(loss): raise ValueError\n    inner()",
+        "if torch.isnan(loss): raise ValueError\ntorch.distributed.checkpoint.save({'model': model.state_dict()})",
+    ],
+)
+def test_it_stays_where_others_look_at_it(line: str) -> None:
+    text = "\n".join(after_migration(line))
+    assert "xla.stop" not in text
+    assert "isnan(loss)" in text
+
+
+LOOP = """
+import sys
+import torch
+from torch.utils.data import DataLoader
+
+
+def train(model, batches: DataLoader, optimizer):
+    for step, x in enumerate(batches):
+        loss = model(x.cuda()).mean()
+        {stop}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def main(model, data, optimizer):
+{calls}
+
+
+main(torch.nn.Linear(2, 2).cuda(), torch.randn(4, 2), None)
+"""
+RAISE = "if torch.isnan(loss): raise ValueError"
+EXIT = "if torch.isnan(loss): sys.exit(1)"
+
+
+@pytest.mark.parametrize(
+    ("handler", "stop", "moves"),
+    [
+        ("except KeyboardInterrupt: print('stopped')", RAISE, True),
+        ("except ImportError: print('stopped')", RAISE, True),
+        ("except ValueError: print('once more')", RAISE, False),
+        ("except Exception: print('once more')", RAISE, False),
+        ("except: print('once more')", RAISE, False),
+        ("except (KeyError, ArithmeticError): print('once more')", RAISE, True),
+        ("except Mine: print('once more')", RAISE, True),
+        ("except Mine: print('once more')", RAISE.replace("ValueError", "Mine"), False),
+        ("except RuntimeError: print('once more')", RAISE.replace("ValueError", "Mine"), False),
+        ("except Exception: print('once more')", EXIT, True),
+        ("finally: print('over')", RAISE, True),
+        ("finally: torch.save(model, 'last')", RAISE, False),
+    ],
+)
+def test_errors_that_callers_catch_stay(handler: str, stop: str, moves: bool) -> None:
+    calls = f"    try:\n        train(model, DataLoader(data), optimizer)\n    {handler}"
+    text = migrated(LOOP.format(stop=stop, calls=calls))
+    assert ("xla.later" in text) is moves
+
+
+def test_errors_go_to_callers_in_other_modules() -> None:
+    def of(main: str) -> bool:
+        text = LOOP.format(stop=RAISE, calls="    pass")
+        files = {"steps.py": text.encode(), "main.py": main.encode()}
+        project = Project(Modules(files), "steps.py")
+        return b"xla.stop" in migrate(files["steps.py"], Options(), "steps.py", project).data
+
+    call = "from steps import train\n\ndef main(a, b, c):\n"
+    assert of(f"{call}    train(a, b, c)\n\nmain(1, 2, 3)\n")
+    assert not of(
+        f"{call}    try: train(a, b, c)\n    except Exception: print('no')\n\nmain(1, 2, 3)\n"
+    )
+    assert not of("from steps import train\nrun(train)\n")
+
+
+def test_errors_of_functions_that_are_handed_on_stay() -> None:
+    text = LOOP.format(stop=RAISE, calls="    study.optimize(train)")
+    assert "xla.stop" not in migrated(text)
