@@ -88,7 +88,9 @@ def test_every_argument_is_explained(name: str) -> None:
 def test_what_comes_back_is_explained(name: str) -> None:
     text, found = documented(name)
     gives = str(inspect.signature(found).return_annotation) if inspect.isfunction(found) else "None"
-    assert (gives in {"None", "NoReturn"}) == (section(text, "Returns") == ""), f"{name} gives {gives}"
+    assert (gives in {"None", "NoReturn"}) == (section(text, "Returns") == ""), (
+        f"{name} gives {gives}"
+    )
 
 
 @each("name", NAMES)

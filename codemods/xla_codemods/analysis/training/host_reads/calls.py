@@ -16,7 +16,16 @@ from ...nodes import CHILDREN, walk
 from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
-from .computing import BUILT, BUILT_OF_READS, depends, is_pure, may_compute, may_fail, spoken
+from .computing import (
+    BUILT,
+    BUILT_OF_READS,
+    depends,
+    is_a_test,
+    is_pure,
+    may_compute,
+    may_fail,
+    spoken,
+)
 from .decisions.conditions import Condition, condition_of
 from .functions import is_caught
 from .lasting import (
@@ -228,6 +237,9 @@ class _Later:
             return
         elif node in self.kept:
             self._computed_now(node)
+        elif isinstance(node, ast.BoolOp) and self._are_tests(node.values):
+            for value in node.values:
+                self._computed_now(value)
         elif self._is_built(node):
             below = CHILDREN[type(node)](node)
             if isinstance(node, ast.Call):
@@ -248,6 +260,12 @@ class _Later:
             raise Blocked(f"`{ast.unparse(node)}`, a tensor, is shown as it is")
         elif not is_stable(self.script, node):
             self._computed_now(node)
+
+    def _are_tests(self, nodes: list[ast.expr]) -> bool:
+        """`torch.isnan(loss)`, `x.min() < 0`: tensors, of which each can be computed without asking the others."""
+        return not self.is_conditional and all(
+            node in self.kept and is_a_test(self.script, node) for node in nodes
+        )
 
     def _comprehension(self, node: Comprehension) -> None:
         """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""

@@ -43,6 +43,7 @@ _MEANS = frozenset(
 _OF_LISTS = frozenset({"max", "min", "sum"})
 _PARTS = frozenset({"items", "keys", "values"})
 _TESTS = frozenset({"all", "any", "isfinite", "isinf", "isnan"})
+_TESTED = frozenset({*_TESTS, "abs", "detach", "max", "mean", "min", "sum"})
 
 
 def depends(node: ast.AST, child: ast.AST) -> bool:
@@ -80,6 +81,21 @@ def is_pure(node: ast.expr) -> bool:
         for n in walk(node)
         if isinstance(n, ast.Call)
     )
+
+
+def is_a_test(script: Script, node: ast.expr) -> bool:
+    """True for `torch.isnan(loss).any()` and `x.min() < 0`: computing it for no use does nothing, and cannot fail."""
+    match node:
+        case ast.Compare(left=left, comparators=[right]):
+            return is_a_test(script, left) and is_a_test(script, right)
+        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+            return is_a_test(script, operand)
+        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=given, keywords=[]):
+            parts = given if script.dotted(owner) == "torch" else [owner, *given]
+            return name in _TESTED and all(is_a_test(script, part) for part in parts)
+        case ast.Name() | ast.Constant():
+            return True
+    return False
 
 
 def spoken(node: ast.expr) -> str:

@@ -117,7 +117,9 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
     work: list[ast.AST] = [read.test if isinstance(read, (ast.If, ast.Assert)) else read]
     while work:
         node = work.pop()
-        if node is not read and isinstance(node, ast.expr) and is_device_tensor(script, node):
+        if node is read or not isinstance(node, ast.expr) or isinstance(node, ast.BoolOp):
+            work += ast.iter_child_nodes(node)  # of `and` and `or` each side is asked
+        elif is_device_tensor(script, node):
             yield node
         else:
             work += ast.iter_child_nodes(node)

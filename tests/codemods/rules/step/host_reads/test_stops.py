@@ -88,6 +88,8 @@ def test_one_wait_behind_a_loop_with_several_ends() -> None:
         "if torch.isnan(loss): raise ValueError\nelse: names.append(step)",
         "if torch.isnan(loss): raise ValueError(get(step))",
         "if torch.isnan(loss): raise ValueError\nif step > 9: return",
+        "if x is not None and torch.isnan(x).any(): raise ValueError",
+        "if torch.isnan(loss): raise ValueError\nif step > 9: yield loss",
         "for k in range(3):\n    def inner():\n        if torch.isnan(loss): raise ValueError\n    inner()",
         "if torch.isnan(loss): raise ValueError\ntorch.distributed.checkpoint.save({'model': model.state_dict()})",
     ],
@@ -95,7 +97,7 @@ def test_one_wait_behind_a_loop_with_several_ends() -> None:
 def test_it_stays_where_others_look_at_it(line: str) -> None:
     text = "\n".join(after_migration(line))
     assert "xla.stop" not in text
-    assert "isnan(loss)" in text
+    assert "isnan(" in text
 
 
 LOOP = """
@@ -159,6 +161,21 @@ def test_errors_go_to_callers_in_other_modules() -> None:
         f"{call}    try: train(a, b, c)\n    except Exception: print('no')\n\nmain(1, 2, 3)\n"
     )
     assert not of("from steps import train\nrun(train)\n")
+
+
+def test_each_of_several_tests_is_computed_on_the_device() -> None:
+    line = "if torch.isnan(loss) or torch.isinf(loss): sys.exit(1)"
+    text = "lambda isnan_loss=torch.isnan(loss), isinf_loss=torch.isinf(loss): sys.exit(1) if isnan_loss or isinf_loss else None"
+    assert f"xla.later({text})" in after_migration(line)
+    line = "assert x.min() >= 0 and x.max() <= 1"
+    text = "lambda value=x.min() >= 0, value_2=x.max() <= 1: None if value and value_2 else xla.stop(AssertionError())"
+    assert f"xla.later({text})" in after_migration(line)
+
+
+def test_a_kernel_of_a_notebook_goes_on() -> None:
+    text = LOOP.format(stop=RAISE, calls="    train(model, DataLoader(data), optimizer)").encode()
+    assert b"xla.stop" in migrate(text, Options(), "a.py").data
+    assert b"xla.stop" not in migrate(text, Options(), "a.ipynb").data
 
 
 def test_errors_of_functions_that_are_handed_on_stay() -> None:

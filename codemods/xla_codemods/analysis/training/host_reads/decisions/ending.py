@@ -10,6 +10,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from ....loops import STEP
+from ....nodes import walk
 from ....syntax import walk_body
 from ..blocked import Blocked
 from ..names.callers import callers_of
@@ -27,9 +28,13 @@ _INTERRUPTS = frozenset({"GeneratorExit", "KeyboardInterrupt", "StopIteration"})
 
 def may_end_later(script: Script, statement: ast.AST, raised: str) -> bool:
     """True if all that happens until then is what the training would not have done, and nobody looks at."""
+    if script.path.endswith(".ipynb"):  # whose kernel goes on, with the weights
+        return False
     loop = _stepping_loop(script, statement)
     if loop is None or not (_waits_at_its_end(loop) or _may_be_waited_for(loop)):
         return False
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(loop.node)):
+        return False  # whoever takes what it yields may leave it
     if any(isinstance(a, ast.Try) for a in _between(script, statement, loop)):
         return False
     if _saves_at_once(script):
