@@ -81,7 +81,7 @@ def is_formatted(script: Script, node: ast.AST) -> bool:
 def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     """What uses `node`, as the finding says it."""
     if isinstance(statement, (ast.If, ast.While, ast.Assert)):
-        return _decided(statement)
+        return _decided(script, statement)
     parent = script.parent(node)
     while isinstance(parent, ast.keyword):
         parent = script.parent(parent)
@@ -111,12 +111,12 @@ def _is_opened_each_time(script: Script, func: ast.expr) -> bool:
     return False
 
 
-def _decided(statement: ast.If | ast.While | ast.Assert) -> str:
+def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
     """What is decided on a value, as the finding says it."""
     if isinstance(statement, ast.If):
         inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
         leaves = (ast.Break, ast.Return, ast.Raise)
-        if any(isinstance(n, leaves) or _exits(n) for n in inside):
+        if any(isinstance(n, leaves) or is_an_exit(script, n) for n in inside):
             return "the script decides on it whether it goes on"
         if any(isinstance(n, ast.Continue) or _steps(n) for n in inside):
             return "the script decides on it whether the weights change"
@@ -125,8 +125,14 @@ def _decided(statement: ast.If | ast.While | ast.Assert) -> str:
     return "the script decides on it"
 
 
-def _exits(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in {"exit", "quit", "sys.exit"}
+def is_an_exit(script: Script, node: ast.AST) -> bool:
+    """`sys.exit(1)`, `exit()`, `quit()`."""
+    match node:
+        case ast.Call(func=ast.Name(id="exit" | "quit") as func):
+            return script.index.scope(func).find(func.id) is None
+        case ast.Call(func=func):
+            return script.dotted(func) == "sys.exit"
+    return False
 
 
 def _steps(node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....nodes import walk
+from ..formatted import is_an_exit
 from ..sinks import is_shown_on_a_console
 from .ending import may_end_later
 
@@ -62,16 +63,9 @@ def _end(script: Script, statement: ast.stmt) -> tuple[str, ast.expr | None]:
     match statement:
         case ast.Raise(exc=ast.expr() as error, cause=None):
             return "raise", error
-        case ast.Expr(value=ast.Call(func=func) as call) if is_an_exit(script, func):
+        case ast.Expr(value=call) if is_an_exit(script, call):
             return "exit", call
     return "", None
-
-
-def is_an_exit(script: Script, func: ast.expr) -> bool:
-    """`sys.exit`, `exit`, `quit`."""
-    if isinstance(func, ast.Name) and func.id in {"exit", "quit"}:
-        return script.index.scope(func).find(func.id) is None
-    return script.dotted(func) == "sys.exit"
 
 
 def _raised(found: Condition) -> str:
