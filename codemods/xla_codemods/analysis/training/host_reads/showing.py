@@ -136,9 +136,9 @@ def ask_later(trail: Trail, statement: ast.AST, reads: Collection[ast.expr]) -> 
     if condition is None:
         return False
     assert isinstance(statement, (ast.If, ast.Assert))
-    if condition.how and (loop := waited_behind(trail.script, statement)) is not None:
-        trail.waited.add(loop)
-        trail.names.add(loop)  # of which one waits for all
+    loops = waited_behind(trail.script, statement) if condition.how else []
+    trail.waited.update(loops)
+    trail.names.update(loops)  # of which one waits for all
     kept = trail.later.setdefault(statement, set())
     kept.update(reads)
     named = {read.id for read in reads if isinstance(read, ast.Name)}

@@ -172,6 +172,51 @@ def test_each_of_several_tests_is_computed_on_the_device() -> None:
     assert f"xla.later({text})" in after_migration(line)
 
 
+TRAINER = """
+import torch
+from torch.utils.data import DataLoader
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model.cuda(), optimizer
+
+    def _step(self, x):
+        loss = self.model(x).mean()
+        if torch.isnan(loss):
+            raise ValueError("not finite")
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def fit(self, data):
+        for step, x in enumerate(DataLoader(data)):
+            {call}
+        return step
+
+
+Trainer(torch.nn.Linear(2, 2), None).fit(torch.randn(4, 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "moves"),
+    [
+        ("self._step(x.cuda())", True),
+        ("self._step(x.cuda())\n            if step > 3: break", True),
+        ("try: self._step(x.cuda())\n            except ValueError: continue", False),
+        ("try: self._step(x.cuda())\n            finally: self.optimizer.zero_grad()", False),
+        ("self._step(x.cuda())\n            if step > 3: return step", False),
+        ("self._step(x.cuda())\n            yield step", False),
+        ("call(self._step, x.cuda())", False),
+    ],
+)
+def test_a_method_that_makes_the_step(call: str, moves: bool) -> None:
+    text = migrated(TRAINER.format(call=call))
+    assert ("xla.stop" in text) is moves
+    assert ("xla.flush()\n        return step" in text) is (moves and "break" in call)
+
+
 def test_a_kernel_of_a_notebook_goes_on() -> None:
     text = LOOP.format(stop=RAISE, calls="    train(model, DataLoader(data), optimizer)").encode()
     assert b"xla.stop" in migrate(text, Options(), "a.py").data

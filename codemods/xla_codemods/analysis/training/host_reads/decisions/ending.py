@@ -30,17 +30,13 @@ def may_end_later(script: Script, statement: ast.AST, raised: str) -> bool:
     """True if all that happens until then is what the training would not have done, and nobody looks at."""
     if script.path.endswith(".ipynb"):  # whose kernel goes on, with the weights
         return False
-    loop = _stepping_loop(script, statement)
-    if loop is None or not (_waits_at_its_end(loop) or _may_be_waited_for(loop)):
-        return False
-    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(loop.node)):
-        return False  # whoever takes what it yields may leave it
-    if any(isinstance(a, ast.Try) for a in _between(script, statement, loop)):
-        return False
-    if _saves_at_once(script):
-        return False
     try:
-        return not _is_caught(script, statement, raised, ())
+        loops = _stepping_loops(script, statement, ())
+        return (
+            all(_waits_at_its_end(loop) or _may_be_waited_for(loop) for loop in loops)
+            and not _saves_at_once(script)
+            and not _is_caught(script, statement, raised, ())
+        )
     except Blocked:
         return False
 
@@ -54,43 +50,65 @@ def _saves_at_once(script: Script) -> bool:
     )
 
 
-def _stepping_loop(script: Script, statement: ast.AST) -> Loop | None:
-    """The loop around `statement`, in its function, in which the optimizer steps."""
-    loop: Loop | None = script.training.loop_of(statement)
+def _stepping_loops(script: Script, node: ast.AST, around: tuple[ast.AST, ...]) -> list[Loop]:
+    """The loops in which the optimizer steps: the one around `node`, or those that call its function.
+
+    `Blocked` where nothing steps, some are not known, or an error is caught on the way.
+    """
+    loop: Loop | None = script.training.loop_of(node)
     while loop is not None and not (loop.fed or STEP in loop.effects):
         loop = script.training.loop_of(loop.node)
-    if loop is None or not isinstance(loop.node, (ast.For, ast.While)):
-        return None
-    return loop if script.function(loop.node) is script.function(statement) else None
+    function = script.function(node)
+    if loop is not None and isinstance(loop.node, (ast.For, ast.While)):
+        if script.function(loop.node) is function and not _is_tried(script, node, loop.node):
+            return [loop]
+        raise Blocked("it stands in a function of the loop, or is tried")
+    if function is None or function in around or len(around) > _MOST_CALLERS:
+        raise Blocked("nothing steps around it")
+    if _is_tried(script, node, function):
+        raise Blocked("it is tried")
+    calls, elsewhere = callers_of(script, function)
+    if elsewhere:
+        raise Blocked("other modules call it")
+    inside = (*around, function)
+    return [loop for call in calls for loop in _stepping_loops(script, call, inside)]
 
 
-def waited_behind(script: Script, statement: ast.AST) -> ast.stmt | None:
-    """The loop behind which what waits has to be waited for, where it does not do so itself."""
-    loop = _stepping_loop(script, statement)
-    assert loop is not None
-    assert isinstance(loop.node, (ast.For, ast.While))
-    return None if _waits_at_its_end(loop) else loop.node
+def _is_tried(script: Script, node: ast.AST, within: ast.AST) -> bool:
+    """True if a `try` stands between `node` and what it stands within."""
+    for ancestor in script.ancestors(node):
+        if ancestor is within:
+            return False
+        if isinstance(ancestor, ast.Try):
+            return True
+    return True
+
+
+def waited_behind(script: Script, statement: ast.AST) -> list[ast.stmt]:
+    """The loops behind which what waits has to be waited for, since they do not do so themselves."""
+    loops = _stepping_loops(script, statement, ())
+    return [
+        loop.node
+        for loop in loops
+        if isinstance(loop.node, (ast.For, ast.While)) and not _waits_at_its_end(loop)
+    ]
 
 
 def _waits_at_its_end(loop: Loop) -> bool:
-    return loop.fed and runs_to_its_end(loop)
+    return loop.fed and runs_to_its_end(loop) and not _yields(loop)
 
 
 def _may_be_waited_for(loop: Loop) -> bool:
     """True if the line behind `loop` runs however it is left, but for an error."""
     node = loop.node
     assert isinstance(node, (ast.For, ast.While))
-    return not node.orelse and not any(isinstance(n, ast.Return) for n in walk_body(node.body))
+    leaves = any(isinstance(n, ast.Return) for n in walk_body(node.body))
+    return not node.orelse and not leaves and not _yields(loop)
 
 
-def _between(script: Script, statement: ast.AST, loop: Loop) -> list[ast.AST]:
-    around = script.ancestors(statement)
-    found = []
-    for ancestor in around:
-        if ancestor is loop.node:
-            break
-        found.append(ancestor)
-    return found
+def _yields(loop: Loop) -> bool:
+    """True if somebody takes what `loop` yields, and may leave it."""
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(loop.node))
 
 
 def _is_caught(script: Script, node: ast.AST, raised: str, around: tuple[ast.AST, ...]) -> bool:
