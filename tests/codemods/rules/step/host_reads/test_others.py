@@ -68,6 +68,7 @@ STATE = "import json\nclass State:\n    def __init__(self):\n        self.loss =
         # asked for before it is filled, by what keeps nothing
         ("", "losses = []\nprint(len(losses), sum(losses))", "losses.append(loss.item())", "history.append(losses)", ["losses.append(xla.item(loss))", "history.append(xla.arrived(losses))"]),
         (STATE, "state = State()\nhidden = getattr(args, name), getattr(torch, name), getattr(state, 'other', 0)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)", "return xla.arrived(state.loss)"]),
+        (STATE, "state = State()\ndef draw(trial, kind):\n    return getattr(trial, f'suggest_{kind}'), getattr(trial, 'set_' + kind)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)"]),
         # properties
         ("class State:\n    def keep(self, output, y):\n        self.loss = F.cross_entropy(output, y)\n        self.loss.backward()\n    @property\n    def value(self):\n        return self.loss.item()", "state = State()", "state.keep(model(x), y)\nprint(state.value)", "", ["return xla.item(self.loss)", "xla.later(lambda value=state.value: print(value))"]),
         # dicts of sums
@@ -106,6 +107,7 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         (BAG + "\nBag.add = print", "bag = Bag()", "bag.add(loss.item())", ""),
         # attributes that are asked for by their names
         (STATE, "state = State()\ndef show(name):\n    return getattr(state, name)", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
+        (STATE, "state = State()\ndef show(name):\n    return getattr(state, f'lo{name}')", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
         (STATE, "state = State()\ndef show():\n    return getattr(state, 'loss')", "state.loss += loss.item()", "`getattr` may ask for it by its name, of `state`"),
         (STATE, "state = State()\ndef show():\n    return json.dumps(state.__dict__)", "state.loss += loss.item()", "`__dict__` of `State` is used"),
         (STATE, "state = State()\nshow = json.dumps(state, default=lambda o: o.__dict__)", "state.loss += loss.item()", "`__dict__` of `State` is used"),

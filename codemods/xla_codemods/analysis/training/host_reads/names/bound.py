@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -276,7 +277,7 @@ def refuse_listed_attributes(script: Script, definition: ast.ClassDef, asked: st
                     raise Blocked(f"`{name}` lists what objects hold")
     for call, scope in script.index.calls_of("getattr"):
         match call.args:
-            case [_, ast.Constant(value=key), *_] if key != asked:
+            case [_, key, *_] if not _may_spell(key, asked):
                 continue
             case [owner, *_] if _may_be(script, owner, scope, definition):
                 raise Blocked(f"`getattr` may ask for it by its name, of `{ast.unparse(owner)}`")
@@ -290,6 +291,23 @@ def refuse_listed_attributes(script: Script, definition: ast.ClassDef, asked: st
             func = getattr(around, "func", None)
             if not (isinstance(func, ast.Attribute) and func.attr == "format"):
                 raise Blocked(f"`__dict__` of `{definition.name}` is used")
+
+
+def _may_spell(key: ast.expr, name: str) -> bool:
+    """True if `key` may be the text `name`: `f"suggest_{kind}"` is none of `total`. Any text may be "", which is not known."""
+    match key:
+        case ast.Constant(value=text):
+            return bool(text == name)
+        case ast.JoinedStr(values=parts) if name:
+            texts = (
+                re.escape(str(p.value)) if isinstance(p, ast.Constant) else ".*" for p in parts
+            )
+            return re.fullmatch("".join(texts), name) is not None
+        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Add()) if name:
+            return name.startswith(text)
+        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=str(text))) if name:
+            return name.endswith(text)
+    return True
 
 
 def _may_be(script: Script, node: ast.expr, scope: Scope, definition: ast.ClassDef) -> bool:
