@@ -88,7 +88,7 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
         ("history = []\ndef worst():\n    return sorted(history)[0]", "", "history.append(loss.item())\nif worst() > 3: raise SystemExit", "`history` is asked for in every step"),
         ("total = 0.0\ndef stop():\n    return total > 9", "global total", "total += loss.item()\nif stop(): break", "the script decides on it"),
         ("class Bag:\n    total = 0.0\n    def add(self, v):\n        Bag.total += v", "bag = Bag()", "bag.add(loss.item())", ""),
-        ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: raise SystemExit", "", "report(loss=loss.item())", "whether it goes on"),
+        ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: return", "", "report(loss=loss.item())", "whether it goes on"),
         ("def report(stats):\n    stats = dict(stats)\n    print(stats)", "", "report({'loss': loss.item()})", "`stats` is other things, too"),
         ("def report(**stats):\n    send(stats)", "", "report(loss=loss.item())", "`stats` is asked for in every step"),
         # who has the list before it is filled sees what is on its way
