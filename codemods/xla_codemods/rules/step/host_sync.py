@@ -260,7 +260,7 @@ def host_sync(script: Script) -> Iterator[Finding]:
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
-    if obstacle.endswith("whether it goes on"):
+    if obstacle.endswith("whether it goes on") or obstacle.startswith("it ends the training"):
         return "ask every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"

@@ -115,9 +115,8 @@ def test_clipping_by_hand_is_decided_on_the_device(clip: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("if torch.isnan(loss): raise ValueError", "whether it goes on"),
+        ("if torch.isnan(loss): break", "whether it goes on"),
         ("if not math.isfinite(loss.item()):\n    print(1)\n    break", "whether it goes on"),
-        ("assert not torch.isnan(loss)", "whether it goes on"),
         ("if torch.isnan(loss): continue", "whether the weights change"),
         ("if torch.isfinite(loss): optimizer.step()", "whether the weights change"),
     ],

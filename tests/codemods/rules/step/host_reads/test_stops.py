@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 from ....helpers import migrated
 from .scripts import SCRIPT
@@ -223,6 +223,20 @@ def test_a_kernel_of_a_notebook_goes_on() -> None:
     assert b"xla.stop" not in migrate(text, Options(), "a.ipynb").data
 
 
-def test_errors_of_functions_that_are_handed_on_stay() -> None:
-    text = LOOP.format(stop=RAISE, calls="    study.optimize(train)")
-    assert "xla.stop" not in migrated(text)
+@pytest.mark.parametrize(
+    ("stop", "calls", "why"),
+    [
+        (RAISE, "study.optimize(train)", "callers of `train` that are not known here may go on"),
+        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "what it raises may be caught"),
+        ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "it stands in `try:`"),
+        (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "the loop may be left by `return`"),
+        (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "would write weights before that"),
+    ],
+)  # fmt: skip
+def test_what_stands_in_the_way_is_said(stop: str, calls: str, why: str) -> None:
+    source = LOOP.format(stop=stop, calls=f"    {calls}")
+    assert "xla.stop" not in migrated(source)
+    (message,) = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert "since it ends the training, and" in message
+    assert why in message
+    assert "ask every n-th step" in message

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....nodes import walk
 from ..formatted import is_an_exit
 from ..sinks import is_shown_on_a_console
-from .ending import may_end_later
+from .ending import refuse_to_end_later
 
 if TYPE_CHECKING:
     from ....script import Script
@@ -31,13 +31,13 @@ class Condition(NamedTuple):
 
 
 def asked_later(script: Script, statement: ast.AST) -> Condition | None:
-    """What `statement` is, if it may be asked behind the step."""
+    """What `statement` is, if it may be asked behind the step; `Blocked` where it would end the training there."""
     found = condition_of(script, statement)
     if found is None or not all(is_shown_on_a_console(script, call) for call in found.shows):
         return None
-    if not found.how:
-        return found if found.shows else None
-    return found if may_end_later(script, statement, _raised(found)) else None
+    if found.how:
+        refuse_to_end_later(script, statement, _raised(found))
+    return found if found.shows or found.how else None
 
 
 def condition_of(script: Script, statement: ast.AST) -> Condition | None:

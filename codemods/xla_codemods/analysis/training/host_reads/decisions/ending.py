@@ -18,27 +18,28 @@ from ..sinks import runs_to_its_end
 from ..told.elsewhere import call_at, script_of
 
 if TYPE_CHECKING:
+    from ....projects.attribute_uses import AttributeUse
+    from ....scopes import FunctionNode
     from ....script import Script
     from ...training import Loop
 
+_ENDS = "it ends the training, and"
 _MOST_CALLERS = 3  # by which an error is followed to whoever catches it
 # What is caught where a training is only interrupted.
 _INTERRUPTS = frozenset({"GeneratorExit", "KeyboardInterrupt", "StopIteration"})
 
 
-def may_end_later(script: Script, statement: ast.AST, raised: str) -> bool:
-    """True if all that happens until then is what the training would not have done, and nobody looks at."""
-    if script.path.endswith(".ipynb"):  # whose kernel goes on, with the weights
-        return False
-    try:
-        loops = _stepping_loops(script, statement, ())
-        return (
-            all(_waits_at_its_end(loop) or _may_be_waited_for(loop) for loop in loops)
-            and not _saves_at_once(script)
-            and not _is_caught(script, statement, raised, ())
-        )
-    except Blocked:
-        return False
+def refuse_to_end_later(script: Script, statement: ast.AST, raised: str) -> None:
+    """Raises `Blocked` unless all that happens until then is what the training would not have done, and nobody looks at."""
+    if script.path.endswith(".ipynb"):
+        raise Blocked(f"{_ENDS} a notebook's kernel goes on, with the weights")
+    loops = _stepping_loops(script, statement, ())
+    if not all(_waits_at_its_end(loop) or _may_be_waited_for(loop) for loop in loops):
+        raise Blocked(f"{_ENDS} the loop may be left by `return`, `else` or `yield`")
+    if _saves_at_once(script):
+        raise Blocked(f"{_ENDS} `torch.distributed.checkpoint` would write weights before that")
+    if _is_caught(script, statement, raised, ()):
+        raise Blocked(f"{_ENDS} what it raises may be caught, or `finally:` saves")
 
 
 def _saves_at_once(script: Script) -> bool:
@@ -53,25 +54,35 @@ def _saves_at_once(script: Script) -> bool:
 def _stepping_loops(script: Script, node: ast.AST, around: tuple[ast.AST, ...]) -> list[Loop]:
     """The loops in which the optimizer steps: the one around `node`, or those that call its function.
 
-    `Blocked` where nothing steps, some are not known, or an error is caught on the way.
+    Raises `Blocked` where nothing steps, some are not known, or an error may be caught on the way.
     """
     loop: Loop | None = script.training.loop_of(node)
     while loop is not None and not (loop.fed or STEP in loop.effects):
         loop = script.training.loop_of(loop.node)
     function = script.function(node)
     if loop is not None and isinstance(loop.node, (ast.For, ast.While)):
-        if script.function(loop.node) is function and not _is_tried(script, node, loop.node):
-            return [loop]
-        raise Blocked("it stands in a function of the loop, or is tried")
+        if script.function(loop.node) is not function:
+            raise Blocked(f"{_ENDS} a function that is made in the loop does it")
+        if _is_tried(script, node, loop.node):
+            raise Blocked(f"{_ENDS} it stands in `try:`")
+        return [loop]
     if function is None or function in around or len(around) > _MOST_CALLERS:
-        raise Blocked("nothing steps around it")
+        raise Blocked(f"{_ENDS} no loop that steps is seen around it")
     if _is_tried(script, node, function):
-        raise Blocked("it is tried")
-    calls, elsewhere = callers_of(script, function)
+        raise Blocked(f"{_ENDS} it stands in `try:`")
+    calls, elsewhere = _callers(script, function)
     if elsewhere:
-        raise Blocked("other modules call it")
+        raise Blocked(f"{_ENDS} other modules call `{function.name}`")
     inside = (*around, function)
     return [loop for call in calls for loop in _stepping_loops(script, call, inside)]
+
+
+def _callers(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[AttributeUse]]:
+    try:
+        return callers_of(script, function)
+    except Blocked:
+        text = f"{_ENDS} callers of `{function.name}` that are not known here may go on"
+        raise Blocked(text) from None
 
 
 def _is_tried(script: Script, node: ast.AST, within: ast.AST) -> bool:
@@ -141,8 +152,8 @@ def _callers_catch(
     if function in around:
         return False
     if len(around) > _MOST_CALLERS:
-        raise Blocked("its callers are not followed further")
-    calls, elsewhere = callers_of(script, function)
+        raise Blocked(f"{_ENDS} its callers are not followed further")
+    calls, elsewhere = _callers(script, function)
     inside = (*around, function)
     if any(_is_caught(script, call, raised, inside) for call in calls):
         return True
