@@ -10,14 +10,18 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ...patterns import Pattern
 from ..index import Index
 from ..inference.instances import CALLED_AS_INSTANCE, names_given
 from ..inference.values import TENSOR, Value, for_others
 from ..nodes import walk
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for
+from .handed_reads import tensor_behind
 from .project import TRAINS, Project
 
+_SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
+_OPTIMIZER = Pattern(r"^opt(?:im|$)|optimizer$")
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -63,10 +67,17 @@ class Callers:
 
     def hand_tensors_in_steps(self, function: FunctionNode, owner: str) -> bool:
         """True if one of them is in each step, and hands over a tensor, or a dict of losses whose values are not known."""
+        return any(map(_hands_a_tensor, self._in_steps(function, owner)))
+
+    def hand_numbers_in_steps(self, function: FunctionNode, owner: str) -> bool:
+        """True if one of them is in each step, and hands over what it reads of a tensor: `update(loss=loss.item())`."""
+        return any(map(_hands_a_number, self._in_steps(function, owner)))
+
+    def _in_steps(self, function: FunctionNode, owner: str) -> list[Call]:
         calls = self.of(function, owner)
         if owner and not calls:
             calls = list(self._of_instances(function.name, owner))
-        return any(_hands_a_tensor(call) for call in calls if _is_in_a_step(call))
+        return [call for call in calls if _is_in_a_step(call)]
 
     def is_called_in_a_loop(self, function: FunctionNode, owner: str) -> bool:
         """True if another module calls `function` in each turn of a loop; a method of a class by its name.
@@ -97,7 +108,7 @@ class Callers:
         return name in self.modules.text(other)
 
     def _trains(self, path: str) -> bool:
-        return any(word in self.modules.text(path) for word in TRAINS)
+        return any(word in self.modules.text(path) for word in (*TRAINS, _SCALES))
 
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
@@ -198,7 +209,10 @@ def _is_in_a_step(call: Call) -> bool:
         if isinstance(current, (ast.If, ast.IfExp)) and child is not current.test:
             return False
         if isinstance(current, (ast.For, ast.AsyncFor, ast.While)) and child in current.body:
-            if any(b in walk(current) for b, _ in call.home.calls_of("backward")):
+            inside = set(walk(current))
+            if any(b in inside for b, _ in call.home.calls_of("backward")):
+                return True
+            if any(n in inside for n, _ in call.home.of(ast.Call) if _losses_handed(n)):
                 return True
         child = current
     return False
@@ -208,11 +222,27 @@ def _hands_a_tensor(call: Call) -> bool:
     value = call.home.inference.value
     functions = [backward.func for backward, _ in call.home.calls_of("backward")]
     losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
+    for other, _ in call.home.of(ast.Call):
+        losses.update(_losses_handed(other))
     for argument in (*call.node.args, *(k.value for k in call.node.keywords if k.arg)):
         if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
             return True
     spread = [k.value for k in call.node.keywords if k.arg is None]
     return any("loss" in ast.unparse(s) and not value(s, call.scope).fields for s in spread)
+
+
+def _losses_handed(call: ast.Call) -> list[str]:
+    """`loss` of `loss_scaler(loss, optimizer)`, which goes backward and steps."""
+    names = [a.id for a in call.args if isinstance(a, ast.Name)]
+    if not any(_OPTIMIZER.search(name) for name in names):
+        return []
+    return [name for name in names if "loss" in name]
+
+
+def _hands_a_number(call: Call) -> bool:
+    """True for `update(loss=loss.item())`, also by way of a name."""
+    given = (*call.node.args, *(k.value for k in call.node.keywords if k.arg))
+    return any(tensor_behind(argument, call.scope, call.home) for argument in given)
 
 
 def _repeated_around(node: ast.AST, index: Index) -> Iterator[ast.AST]:

@@ -57,8 +57,18 @@ def _found(test: str, line: str) -> list[int]:
         (ASKED, "logger.update(lr=0.1, **losses_reduced)", [11]),
         ("torch.is_tensor(v) and k != 'lr'", "logger.update(loss=loss.detach())", [11]),
         ("isinstance(v, (torch.Tensor, torch.nn.Parameter))", "logger.update(loss=loss)", [11]),
+        # for which the tensor is handed over
+        (ASKED, "logger.update(loss=loss.item(), lr=0.1)", [11]),
+        (ASKED, "value = loss.item(); logger.update(loss=value)", [11]),
         # numbers alone, now and then, or something else that is asked
-        (ASKED, "logger.update(loss=loss.item(), lr=0.1)", []),
+        (ASKED, "value = loss.item(); loss = loss * 2; logger.update(loss=value)", []),
+        (ASKED, "value = loss.item(); loss /= 2; logger.update(loss=value)", []),
+        (ASKED, "value = loss.item(); loss.mul_(2); logger.update(loss=value)", []),
+        (
+            ASKED,
+            "scale = model.scale; value = scale.item(); optimizer.step(); logger.update(scale=value)",
+            [],
+        ),
         (ASKED, "logger.update(lr=optimizer.param_groups[0]['lr'])", []),
         (ASKED, "if step % 10 == 0: logger.update(loss=loss.detach())", []),
         (ASKED, "pass", []),

@@ -16,6 +16,7 @@ from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, U
 from ...nodes import walk
 from ...syntax import keyword, unparsed
 from ..tensors.device_tensors import is_device_tensor, may_be_read
+from ..tensors.handed_tensors import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
 
@@ -80,7 +81,9 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
     for node, _ in reads:
         if node in theirs:
             planned[node] = _LIGHTNINGS if is_lightnings(script, node) else _THEIRS
-    return [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+    found = [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+    # What is read where the number comes from is no read here.
+    return [f for f in found if f.outcome.edits or not is_handed_numbers_alone(script, f.node)]
 
 
 def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ... import flow
 from ...inference.values import ARRAY, TENSOR
+from ...projects.handed_reads import tensor_behind
 from ...scopes import FunctionNode
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.handed_tensors import is_tested
@@ -24,6 +25,7 @@ from .formatted import (
     is_only_formatted,
     is_text,
     leads_to,
+    reads_tensors,
     said,
 )
 from .functions import (
@@ -325,8 +327,26 @@ def _used(trail: Trail, origin: ast.expr, node: ast.AST) -> None:
         return
     if origin in trail.always and ask_later(trail, statement, [origin]):
         return
+    if origin in trail.always and origin is node and _hands_the_tensor(trail, origin):
+        return
     if not _is_put_into_a_text(trail, node, [origin]):
         trail.ask(origin, said(trail.script, node, statement))
+
+
+def _hands_the_tensor(trail: Trail, number: ast.expr) -> bool:
+    """True if a method of another module is handed `number` that reads tensors itself, and can be handed the tensor:
+    `metric_logger.update(loss=loss.item())`.
+    """
+    script = trail.script
+    parent = script.parent(number)
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    match call:
+        case ast.Call(func=ast.Attribute() as func) if reads_tensors(script, func):
+            tensor = tensor_behind(number, script.index.scope(number), script.index)
+            if tensor is not None and is_device_tensor(script, tensor):
+                trail.handed[number] = tensor
+                return True
+    return False
 
 
 def _is_put_into_a_text(trail: Trail, node: ast.AST, read: Iterable[ast.AST]) -> bool:

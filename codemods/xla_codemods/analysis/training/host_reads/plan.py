@@ -231,6 +231,7 @@ def _edits(
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
     filled: dict[ast.Assign, str] = {}
+    handed: dict[ast.expr, ast.expr] = {}
     texts: dict[ast.expr, set[ast.AST]] = {}
     for read in group:
         for text, nodes in trails[read].texts.items():
@@ -241,6 +242,7 @@ def _edits(
         computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
         extremes.update(trails[read].extremes)
         filled.update(trails[read].filled)
+        handed.update(trails[read].handed)
     if not set().union(*(trails[read].together for read in group)) <= shown.keys():
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
@@ -248,8 +250,13 @@ def _edits(
     in_calls = reads & {node for nodes in (*shown.values(), *texts.values()) for node in nodes}
     on_device = set().union(*(trails[read].on_device for read in group))
     asked = {node for statement in extremes for node in walk(statement.test)}
-    for number in sorted(reads - in_calls - on_device - asked, key=_place):
+    for number in sorted(reads - in_calls - on_device - asked - handed.keys(), key=_place):
         yield _item(script, number)
+    for given, tensor in handed.items():
+        if isinstance(given, ast.Name):  # a name for what was read
+            yield Replace(given, f"{script.segment(tensor)}.detach()")
+        else:
+            yield Replace(given, "{0}.detach()", (tensor,))
     for number in sorted(reads & on_device, key=_place):
         alone = "" if is_of_one(script, tensor_of(number)) else ".reshape(())"
         yield Replace(number, f"{{0}}.detach(){alone}", (tensor_of(number),))

@@ -32,6 +32,9 @@ class Trail:
         self.extremes: dict[ast.If, Extreme] = {}  # `if value > best: best = value`
         # Added to a tensor of the device, where they may stay.
         self.on_device: set[ast.expr] = set()
+        self.handed: dict[
+            ast.expr, ast.expr
+        ] = {}  # numbers in the place of which tensors are handed on
         self.filled: dict[ast.Assign, str] = {}  # elements of arrays, and at which index
         self.read: set[ast.Call] = set()  # whole tensors, in calls made later
         # What is made later altogether, or not at all.
@@ -91,7 +94,7 @@ class Trail:
     def _found(self) -> list[Any]:
         sets = (self.wrapped, self.computed, self.on_device, self.read, self.together, self.waited)
         seen = (self.names, self.made, self.getters, self._seen)
-        return [*sets, *seen, self.extremes, self.filled]
+        return [*sets, *seen, self.extremes, self.filled, self.handed]
 
     def _shown(self) -> list[dict[Any, set[ast.AST]]]:
         return [self.later, self.texts]
@@ -99,7 +102,14 @@ class Trail:
     @property
     def changes(self) -> bool:
         """True if something is to be edited for it."""
-        parts = (self.wrapped, self.computed, self.on_device, self.extremes, self.filled)
+        parts = (
+            self.wrapped,
+            self.computed,
+            self.on_device,
+            self.extremes,
+            self.filled,
+            self.handed,
+        )
         return any((*parts, self.later, self.texts, self.read, self.waited))
 
     def is_given_back(self, function: FunctionNode | None, held: Held | None) -> bool:
