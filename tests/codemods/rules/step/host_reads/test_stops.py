@@ -148,6 +148,27 @@ def test_errors_that_callers_catch_stay(handler: str, stop: str, moves: bool) ->
     assert ("xla.later" in text) is moves
 
 
+@pytest.mark.parametrize(
+    ("beside", "stop", "moves"),
+    [
+        ("try: print(step)\n        except: pass", RAISE, False),
+        ("try: print(step)\n        except ValueError: pass", RAISE, False),
+        ("try: print(step)\n        except KeyError: pass", RAISE, True),
+        ("try: print(step)\n        except Exception: pass", EXIT, True),
+        ("try: print(step)\n        except: pass", EXIT, False),
+        ("try: print(step)\n        except OSError: pass", RAISE.replace("ValueError", "IOError"), False),
+        ("try: print(step)\n        except KeyError: pass", RAISE.replace("ValueError", "NotFinite"), True),
+        ("try: print(step)\n        except ArithmeticError: pass", RAISE.replace("ValueError", "NotFinite"), False),
+        ("try: print(step)\n        except KeyError: pass", RAISE.replace("ValueError", "Unknown"), False),
+    ],
+)  # fmt: skip
+def test_what_is_shown_in_a_try_would_raise_it_there(beside: str, stop: str, moves: bool) -> None:
+    calls = "    train(model, DataLoader(data), optimizer)"
+    text = LOOP.format(stop=f"{stop}\n        {beside}", calls=calls)
+    text += "\n\nclass NotFinite(ArithmeticError): pass\n"
+    assert ("xla.later" in migrated(text)) is moves
+
+
 def test_errors_go_to_callers_in_other_modules() -> None:
     def of(main: str) -> bool:
         text = LOOP.format(stop=RAISE, calls="    pass")
@@ -227,7 +248,7 @@ def test_a_kernel_of_a_notebook_goes_on() -> None:
     ("stop", "calls", "why"),
     [
         (RAISE, "study.optimize(train)", "callers of `train` that are not known here may go on"),
-        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "what it raises may be caught"),
+        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "`try:` in line 17 may catch what it raises"),
         ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "it stands in `try:`"),
         (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "the loop may be left by `return`"),
         (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "would write weights before that"),

@@ -38,8 +38,22 @@ def refuse_to_end_later(script: Script, statement: ast.AST, raised: str) -> None
         raise Blocked(f"{_ENDS} the loop may be left by `return`, `else` or `yield`")
     if _saves_at_once(script):
         raise Blocked(f"{_ENDS} `torch.distributed.checkpoint` would write weights before that")
+    if line := _may_catch(script, raised):
+        raise Blocked(f"{_ENDS} `try:` in line {line} may catch what it raises")
     if _is_caught(script, statement, raised, ()):
         raise Blocked(f"{_ENDS} what it raises may be caught, or `finally:` saves")
+
+
+def _may_catch(script: Script, raised: str) -> int:
+    """The line of a `try` of this file that may catch it, wherever what is shown in it raises it; 0 for none.
+
+    Those for imports show nothing.
+    """
+    for node, _ in script.index.of(ast.Try):
+        imports = all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Assign)) for s in node.body)
+        if not imports and any(_catches(script, handler, raised) for handler in node.handlers):
+            return node.lineno
+    return 0
 
 
 def _saves_at_once(script: Script) -> bool:
@@ -128,7 +142,7 @@ def _is_caught(script: Script, node: ast.AST, raised: str, around: tuple[ast.AST
     for ancestor in script.ancestors(node):
         match ancestor:
             case ast.Try(body=body, handlers=handlers, finalbody=last) if below in body:
-                if any(_catches(handler, raised) for handler in handlers):
+                if any(_catches(script, handler, raised) for handler in handlers):
                     return True
                 if any("save" in ast.unparse(s) for s in last):
                     return True
@@ -161,16 +175,33 @@ def _callers_catch(
     return any(_is_caught(other, call_at(other, use), raised, inside) for other, use in others)
 
 
-def _catches(handler: ast.ExceptHandler, raised: str) -> bool:
+def _catches(script: Script, handler: ast.ExceptHandler, raised: str) -> bool:
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or _may_be(raised, ast.unparse(kind)) for kind in kinds)
+    return any(kind is None or _may_be(script, raised, ast.unparse(kind)) for kind in kinds)
 
 
-def _may_be(raised: str, caught: str) -> bool:
+def _may_be(script: Script, raised: str, caught: str) -> bool:
     """True if an error called `raised` may be one of those called `caught`."""
     if caught in _INTERRUPTS:
         return False
-    one, other = (getattr(builtins, name, None) for name in (raised, caught))
-    if isinstance(one, type):
-        return isinstance(other, type) and issubclass(one, other)
-    return True
+    kinds, known = _kinds(script, raised), getattr(builtins, caught, None)
+    name = known.__name__ if isinstance(known, type) else caught  # `IOError` is `OSError`
+    return kinds is None or name in kinds
+
+
+def _kinds(script: Script, name: str) -> set[str] | None:
+    """What an error called `name` is: its class, and those that it derives from. None where that is not known."""
+    found = script.module.bindings.get(name, [])
+    if not found:
+        known = getattr(builtins, name, None)
+        return {c.__name__ for c in known.__mro__} if isinstance(known, type) else None
+    made = found[0].node
+    if len(found) > 1 or not isinstance(made, ast.ClassDef):
+        return None
+    kinds = {name}
+    for base in made.bases:
+        above = _kinds(script, base.id) if isinstance(base, ast.Name) and base.id != name else None
+        if above is None:
+            return None
+        kinds |= above
+    return kinds
