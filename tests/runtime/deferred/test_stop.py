@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -76,6 +78,37 @@ def test_an_interrupt_loses_nothing(
         xla.flush()
     xla.flush()
     assert capsys.readouterr().out.splitlines() == ["0 0.0", "1 1.0"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("end", "code", "last"),
+    [
+        ("xla.stop(ValueError(k))", 1, "ValueError: 4"),
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit('over')", 1, "over"),
+        ("sys.exit()", 0, ""),
+    ],
+)
+def test_the_code_of_a_process_whose_end_makes_it(
+    tmp_path: Path, end: str, code: int, last: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import atexit, sys, torch\n"
+        "from xla_migrate import runtime as xla\n"
+        "atexit.register(print, 'bye')\n"
+        "for k in range(5):\n"
+        "    loss = torch.ones((), device=xla.xla_device()) * k\n"
+        f"    xla.later(lambda k=k, loss=loss: {end} if loss.item() > 3 else None)\n"
+        "    xla.mark_step()\n"
+    )
+    env = {**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stdout == "bye\n"
+    assert (done.stderr.splitlines() or [""])[-1] == last
 
 
 def test_a_class_is_raised_too(device: torch.device) -> None:

@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
+from .leaving import leaving
 from .number import Number, compute
 from .objects import watch_object
 from .opened import watch_opened
@@ -266,7 +267,7 @@ class _Call(Cancellable):
 
 
 def _flush_at_exit() -> None:
-    atexit.register(flush)
+    atexit.register(leaving, flush)
 
 
 queue.at_first_use += [_flush_at_exit, watch_opened]
