@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
+from .inference.scaler_names import OPTIMIZER_NAME, is_called_a_scaler
 from .inference.values import INSTANCE, OPTIMIZER, SCALER
 from .loops import gone_through
 from .syntax import unparsed
@@ -14,8 +15,6 @@ from .syntax import unparsed
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
 
-# Names that by themselves say what they are; used only where the analysis cannot see the value.
-_OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
 _OPTIMIZERS = Pattern(r"(?:^|[._])opt(?:im(?:izer)?)?s$", re.IGNORECASE)
 _SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)
 
@@ -41,7 +40,7 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
         return False
     if (text, through) in file.cached(_zeroed) or _OPTIMIZERS.search(through):
         return True
-    return _OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
+    return OPTIMIZER_NAME.search(last.partition("[")[0]) is not None
 
 
 def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
@@ -75,7 +74,7 @@ def _called(file: ParsedFile) -> frozenset[str]:
         for statement, _ in file.index.of(ast.Expr)
         if isinstance(statement.value, ast.Call)
         and isinstance(statement.value.func, (ast.Name, ast.Attribute))
-        and _OPTIMIZER_NAME.search(unparsed(statement.value.func).rpartition(".")[2])
+        and OPTIMIZER_NAME.search(unparsed(statement.value.func).rpartition(".")[2])
     )
 
 
@@ -125,16 +124,14 @@ def _find_scalers_by_use(file: ParsedFile) -> frozenset[str]:
     for call, _ in file.index.calls_of("step"):
         match call:
             case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
-                if _is_called_a_scaler(scaler) and is_optimizer(file, optimizer):
+                if is_called_a_scaler(scaler) and is_optimizer(file, optimizer):
                     names.add(unparsed(scaler))
     return frozenset(names)
 
 
 def is_scaling_step(file: ParsedFile, call: ast.Call) -> bool:
     """`loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
-    return (
-        _is_called_a_scaler(call.func) and len(call.args) > 1 and is_optimizer(file, call.args[1])
-    )
+    return is_called_a_scaler(call.func) and len(call.args) > 1 and is_optimizer(file, call.args[1])
 
 
 def scaling_steps(file: ParsedFile) -> list[ast.Call]:
@@ -146,8 +143,3 @@ def _find_scaling_steps(file: ParsedFile) -> list[ast.Call]:
     if not file.source.mentions("scaler"):
         return []
     return [call for call, _ in file.index.of(ast.Call) if is_scaling_step(file, call)]
-
-
-def _is_called_a_scaler(node: ast.expr) -> bool:
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return last.lower().endswith("scaler")

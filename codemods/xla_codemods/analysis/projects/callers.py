@@ -10,9 +10,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...patterns import Pattern
 from ..index import Index
 from ..inference.instances import CALLED_AS_INSTANCE, names_given
+from ..inference.scaler_names import scaled_by_name
 from ..inference.values import TENSOR, Value, for_others
 from ..nodes import walk
 from ..scopes import FunctionNode, Scope, resolve
@@ -21,7 +21,6 @@ from .handed_reads import tensor_behind
 from .project import TRAINS, Project
 
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
-_OPTIMIZER = Pattern(r"^opt(?:im|$)|optimizer$")
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -212,7 +211,7 @@ def _is_in_a_step(call: Call) -> bool:
             inside = set(walk(current))
             if any(b in inside for b, _ in call.home.calls_of("backward")):
                 return True
-            if any(n in inside for n, _ in call.home.of(ast.Call) if _losses_handed(n)):
+            if any(isinstance(n, ast.Call) and scaled_by_name(n) for n in inside):
                 return True
         child = current
     return False
@@ -222,21 +221,13 @@ def _hands_a_tensor(call: Call) -> bool:
     value = call.home.inference.value
     functions = [backward.func for backward, _ in call.home.calls_of("backward")]
     losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
-    for other, _ in call.home.of(ast.Call):
-        losses.update(_losses_handed(other))
+    scaled = (scaled_by_name(other) for other, _ in call.home.of(ast.Call))
+    losses.update(ast.unparse(loss) for loss in scaled if loss is not None)
     for argument in (*call.node.args, *(k.value for k in call.node.keywords if k.arg)):
         if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
             return True
     spread = [k.value for k in call.node.keywords if k.arg is None]
     return any("loss" in ast.unparse(s) and not value(s, call.scope).fields for s in spread)
-
-
-def _losses_handed(call: ast.Call) -> list[str]:
-    """`loss` of `loss_scaler(loss, optimizer)`, which goes backward and steps."""
-    names = [a.id for a in call.args if isinstance(a, ast.Name)]
-    if not any(_OPTIMIZER.search(name) for name in names):
-        return []
-    return [name for name in names if "loss" in name]
 
 
 def _hands_a_number(call: Call) -> bool:

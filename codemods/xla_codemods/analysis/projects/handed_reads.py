@@ -10,17 +10,22 @@ from ..scopes import Scope
 
 def tensor_behind(argument: ast.expr, scope: Scope, index: Index) -> ast.expr | None:
     """`loss` of `loss.item()`, and of a name for that, while `loss` is what it was."""
-    match argument:
+    if not isinstance(argument, ast.Name):
+        return _read(argument)
+    found = scope.find(argument.id)
+    if found is None or found[0] is not scope or len(found[1]) != 1:
+        return None
+    (bound,) = found[1]
+    tensor = _read(bound.value) if bound.how == "assign" and not bound.path else None
+    if not isinstance(tensor, ast.Name) or not _is_computed(tensor, scope):
+        return None
+    return None if _changes(tensor, argument, scope, index) else tensor
+
+
+def _read(node: ast.expr | None) -> ast.expr | None:
+    match node:
         case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
             return owner
-        case ast.Name(id=name):
-            found = scope.find(name)
-            if found is None or found[0] is not scope or len(found[1]) != 1:
-                return None
-            value = found[1][0].value
-            tensor = tensor_behind(value, scope, index) if value is not None else None
-            if isinstance(tensor, ast.Name) and _is_computed(tensor, scope):
-                return None if _changes(tensor, argument, scope, index) else tensor
     return None
 
 
@@ -41,10 +46,17 @@ def _changes(tensor: ast.Name, until: ast.expr, scope: Scope, index: Index) -> b
         between = _place(tensor) < _place(node) < _place(until)
         if node.id != tensor.id or inner is not scope or not between:
             continue
-        parent = index.parents.get(node)
-        in_place = isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
-        if in_place or not isinstance(node.ctx, ast.Load):
+        if not isinstance(node.ctx, ast.Load) or _is_in_place(node, index):
             return True
+    return False
+
+
+def _is_in_place(node: ast.AST, index: Index) -> bool:
+    """True for `loss.mul_(2)` and `loss.data.div_(n)`."""
+    while isinstance(parent := index.parents.get(node), ast.Attribute):
+        if parent.attr.endswith("_"):
+            return True
+        node = parent
     return False
 
 

@@ -81,3 +81,26 @@ def test_tensors_that_steps_of_other_modules_hand_over(
     test: str, line: str, lines: list[int]
 ) -> None:
     assert _found(test, line) == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("scaler(loss, optimizer, parameters=model.parameters())", [11]),
+        ("self.loss_scaler(loss, self.optimizer)", [11]),
+        # an epoch, which is no step
+        ("train_one_epoch(model, loss_fn, optimizer)", []),
+        ("run(loss, optimizer)", []),
+    ],
+)
+def test_a_scaler_that_steps(line: str, lines: list[int]) -> None:
+    """`loss_scaler(loss, optimizer)` goes backward; other functions that are given both need not."""
+    stepped = TRAIN.replace("loss.backward()", line).replace("optimizer.step()", "pass")
+    files = {
+        "meters.py": METERS.replace("TEST", ASKED),
+        "train.py": stepped.replace("LINE", "logger.update(loss=loss)") + "\n# .backward(\n",
+    }
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    data = modules.files["meters.py"]
+    found = check(data, Options(), "meters.py", Project(modules, "meters.py"))
+    assert [finding.line for finding in found if finding.code == "XLA503"] == lines

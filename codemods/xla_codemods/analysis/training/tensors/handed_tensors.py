@@ -14,29 +14,30 @@ _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"}
 
 
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a tensor by a test around it, in a function that other modules call in their training steps."""
-    return is_tested(script, node) and (
-        _is_handed(script, node, "tensors") or _is_handed(script, node, "numbers")
-    )
+    """True if `node` is a tensor by a test around it, in a function that other modules call in their training steps.
+
+    Or is to be one: they hand over numbers that they read of tensors, and will hand over these.
+    """
+    return is_tested(script, node) and any(_handed(script, node))
 
 
 def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
-    """True for the `v.item()` of a test, where other modules only hand numbers that they have read, which may be on their way."""
+    """True for the `v.item()` of a test, where other modules only hand numbers that they have read."""
     match read:
         case ast.Call(func=ast.Attribute(value=node)) if is_tested(script, node):
-            return not _is_handed(script, node, "tensors") and _is_handed(script, node, "numbers")
+            return _handed(script, node) == (False, True)
     return False
 
 
-def _is_handed(script: Script, node: ast.expr, what: str) -> bool:
+def _handed(script: Script, node: ast.expr) -> tuple[bool, bool]:
+    """Whether other modules hand over tensors in their steps, and numbers that they have read of some."""
     function, callers = script.function(node), script.callers
     if not script.runs_accelerated or function is None or callers is None:
-        return False
+        return False, False
     owner = script.parent(function)
     name = owner.name if isinstance(owner, ast.ClassDef) else ""
-    if what == "tensors":
-        return callers.hand_tensors_in_steps(function, name)
-    return callers.hand_numbers_in_steps(function, name)
+    tensors = callers.hand_tensors_in_steps(function, name)
+    return tensors, callers.hand_numbers_in_steps(function, name)
 
 
 def is_tested(script: Script, node: ast.expr) -> bool:

@@ -248,7 +248,7 @@ def test_a_kernel_of_a_notebook_goes_on() -> None:
     ("stop", "calls", "why"),
     [
         (RAISE, "study.optimize(train)", "callers of `train` that are not known here may go on"),
-        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "`try:` in line 17 may catch what it raises"),
+        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "line 17 of `<source>` may catch what it raises"),
         ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "it stands in `try:`"),
         (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "the loop may be left by `return`"),
         (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "would write weights before that"),

@@ -38,21 +38,44 @@ def refuse_to_end_later(script: Script, statement: ast.AST, raised: str) -> None
         raise Blocked(f"{_ENDS} the loop may be left by `return`, `else` or `yield`")
     if _saves_at_once(script):
         raise Blocked(f"{_ENDS} `torch.distributed.checkpoint` would write weights before that")
-    if line := _may_catch(script, raised):
-        raise Blocked(f"{_ENDS} `try:` in line {line} may catch what it raises")
-    if _is_caught(script, statement, raised, ()):
-        raise Blocked(f"{_ENDS} what it raises may be caught, or `finally:` saves")
+    scripts = [script] if raised == "SystemExit" else _goes_through(script, statement, ())
+    for each in scripts:
+        if line := _may_catch(each, raised):
+            raise Blocked(f"{_ENDS} line {line} of `{each.path}` may catch what it raises, or save")
+
+
+def _goes_through(script: Script, node: ast.AST, around: tuple[ast.AST, ...]) -> list[Script]:
+    """The modules through which what `node` raises goes: this one, and those that call its function, or call a function
+    that does. Raises `Blocked` where some are not known.
+    """
+    if any(isinstance(ancestor, ast.Lambda) for ancestor in script.ancestors(node)):
+        raise Blocked(f"{_ENDS} a lambda does it")
+    function = script.function(node)
+    if function is None or function in around:
+        return [script]
+    if len(around) > _MOST_CALLERS:
+        raise Blocked(f"{_ENDS} its callers are not followed further")
+    calls, elsewhere = _callers(script, function)
+    others = [(script_of(script, use.path), use) for use in elsewhere]
+    places = [(script, call) for call in calls]
+    places += [(other, call_at(other, use)) for other, use in others]
+    inside = (*around, function)
+    return [script, *(s for other, call in places for s in _goes_through(other, call, inside))]
 
 
 def _may_catch(script: Script, raised: str) -> int:
-    """The line of a `try` of this file that may catch it, wherever what is shown in it raises it; 0 for none.
-
-    Those for imports show nothing.
+    """The line behind which the program may go on, or save what has been trained: anything that shows something may raise
+    it. 0 for none; a `try` for imports shows nothing.
     """
     for node, _ in script.index.of(ast.Try):
         imports = all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Assign)) for s in node.body)
         if not imports and any(_catches(script, handler, raised) for handler in node.handlers):
             return node.lineno
+        if any("save" in ast.unparse(s) for s in node.finalbody):
+            return node.lineno
+    for call, _ in script.index.calls_of("suppress"):
+        if any(_may_be(script, raised, ast.unparse(kind)) for kind in call.args):
+            return call.lineno
     return 0
 
 
@@ -134,45 +157,6 @@ def _may_be_waited_for(loop: Loop) -> bool:
 def _yields(loop: Loop) -> bool:
     """True if somebody takes what `loop` yields, and may leave it."""
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(loop.node))
-
-
-def _is_caught(script: Script, node: ast.AST, raised: str, around: tuple[ast.AST, ...]) -> bool:
-    """True if the program may go on, or save what has been trained, where `node` raises."""
-    below = node
-    for ancestor in script.ancestors(node):
-        match ancestor:
-            case ast.Try(body=body, handlers=handlers, finalbody=last) if below in body:
-                if any(_catches(script, handler, raised) for handler in handlers):
-                    return True
-                if any("save" in ast.unparse(s) for s in last):
-                    return True
-            case ast.With(items=items) | ast.AsyncWith(items=items):
-                if any("suppress" in ast.unparse(item.context_expr) for item in items):
-                    return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return raised != "SystemExit" and _callers_catch(script, ancestor, raised, around)
-            case ast.Lambda():
-                return True
-        below = ancestor
-    return False
-
-
-def _callers_catch(
-    script: Script,
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-    raised: str,
-    around: tuple[ast.AST, ...],
-) -> bool:
-    if function in around:
-        return False
-    if len(around) > _MOST_CALLERS:
-        raise Blocked(f"{_ENDS} its callers are not followed further")
-    calls, elsewhere = _callers(script, function)
-    inside = (*around, function)
-    if any(_is_caught(script, call, raised, inside) for call in calls):
-        return True
-    others = [(script_of(script, use.path), use) for use in elsewhere]
-    return any(_is_caught(other, call_at(other, use), raised, inside) for other, use in others)
 
 
 def _catches(script: Script, handler: ast.ExceptHandler, raised: str) -> bool:
