@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _gradients, _tuned
 from ._backend import backend, uses_torch_xla
+from .deferred.values import waits
 from .devices import device_type
 from .processes import world_size
 
@@ -33,6 +34,7 @@ def optimizer_step(
     closure: Callable[[], Any] | None = None,
     *,
     average: bool | None = None,
+    where: Any = True,
     **kwargs: Any,
 ) -> Any:
     """Average the gradients over the replicas, then ``optimizer.step()``.
@@ -47,10 +49,14 @@ def optimizer_step(
             gradients stay as they are. Where the program wraps some model in
             ``DistributedDataParallel``, the wrapper says what is averaged, and all else is so only
             with True.
+        where: Take the step only if this holds: `torch.isfinite(norm)`, a tensor with one element, and the
+            device decides, without the host waiting for it. Of several replicas that average, all have to say so. With
+            a closure, and for optimizers that are not torch.optim's or keep more than a count of steps on the host,
+            the host waits for it.
         kwargs: More arguments for ``optimizer.step``.
 
     Returns:
-        What ``optimizer.step`` returned.
+        What ``optimizer.step`` returned; None for a step that the host knows is not taken.
 
     Raises:
         TypeError: there are several replicas, and `optimizer` has no ``param_groups``.
@@ -64,7 +70,9 @@ def optimizer_step(
     _warn_of_the_host(optimizer)
     if closure is None:
         reduce_unasked(optimizer, average)
-        return optimizer.step(**kwargs)
+        return step_if(optimizer, where, average, kwargs)
+    if not where:
+        return None
 
     def reduced_closure() -> Any:
         loss = closure()
@@ -72,6 +80,21 @@ def optimizer_step(
         return loss
 
     return optimizer.step(reduced_closure, **kwargs)
+
+
+def step_if(optimizer: Any, where: Any, average: bool | None, arguments: dict[str, Any]) -> Any:
+    if where is True:
+        return optimizer.step(**arguments)
+    if not waits(where):
+        return optimizer.step(**arguments) if where else None
+    from .torch_xla.chosen_steps import step_where
+
+    taken = where.detach().reshape(()) != 0
+    if world_size() > 1 and average is not False:
+        left = (~taken).float()
+        backend().total([left], 1.0)
+        taken = left == 0
+    return step_where(optimizer, taken, arguments)
 
 
 _is_warned = False
