@@ -20,6 +20,7 @@ def step(number: int, loss: float | None = 1.0, **changes: Any) -> OptimizerStep
         "step": number,
         "where": "train.py:20",
         "backwards": ["train.py:18"],
+        "left": 0,
         "skipped": False,
         "seconds": 0.01,
         "harness": 0.001,

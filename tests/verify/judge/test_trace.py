@@ -33,6 +33,7 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
         "skipped": False,
         "where": "train.py:20",
         "backwards": ["train.py:18"],
+        "left": 0,
         "with_gradient": [True, False],
         "seconds": 0.5,
         "harness": 0.01,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from . import bf16, float64_check, printed, untracked_state
-from .course import same_course
+from .course import same_course, without_left_passes
 from .divergence import Divergence, Quantity, first_divergence
 from .float64_check import Float64Runs
 from .judgement import Check, Judgement, Status
@@ -125,6 +125,11 @@ def compare(
     out = Comparison(reference, target)
     if not out.could_run:
         return out
+    pairs = [(reference, target), *([followed] if followed is not None else [])]
+    if exact is not None:
+        pairs.append((exact.reference, exact.target))
+    for pair in pairs:
+        without_left_passes(*pair)
     out.rows = _rows(reference.traces[0], target.traces[0])
     judged = followed if followed is not None and all(r.traces for r in followed) else None
     out.tensors = compare_tensors(*((run.traces[0]) for run in judged or (reference, target)))

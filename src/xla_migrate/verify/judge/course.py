@@ -26,6 +26,16 @@ def same_course(reference: ObservedRun, target: ObservedRun) -> Judgement:
     return Judgement(Check.SAME_STEPS, Status.OK, detail)
 
 
+def without_left_passes(reference: ObservedRun, target: ObservedRun) -> None:
+    """Take the backward passes away from the target's steps that the original has left out with their steps: a NaN's, where
+    the migrated script goes through the turn all the same, and the device skips its step.
+    """
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        for x, y in zip(a.steps, b.steps, strict=False):
+            if y.left and len(y.backwards) - y.left == len(x.backwards):
+                y.backwards, y.losses, y.left = y.backwards[y.left :], y.losses[y.left :], 0
+
+
 def _first_other_step(a: Trace, b: Trace) -> tuple[str, str] | None:
     """(what differs, `file:line`) of the first step that another optimizer takes, or after other backward passes."""
     before: OptimizerStep | None = None

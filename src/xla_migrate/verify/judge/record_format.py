@@ -33,13 +33,17 @@ class InitialRecord(TypedDict):
 
 
 class StepRecord(TypedDict):
-    """An optimizer step; `options` is None where they are those of the step before."""
+    """An optimizer step; `options` is None where they are those of the step before.
+
+    `left`: how many of the first backward passes are of steps that a condition on the device has not let be taken.
+    """
 
     event: int
     optimizer: int
     step: int
     where: str
     backwards: list[str]
+    left: int
     skipped: bool
     seconds: float
     harness: float

@@ -96,6 +96,7 @@ class OptimizerStep:
     Lists per tensor follow the optimizer's parameters; norms, projections and moved are 0 for biases
     and scales, which are not compared by them (`tolerances`). `counts` is torch_xla's (empty elsewhere):
     compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
+    The first `left` backward passes are of steps that a condition of the device's left out.
     `options` are the optimizer's numbers by group (None where there is no optimizer).
     """
 
@@ -104,6 +105,7 @@ class OptimizerStep:
     step: int
     where: str
     backwards: list[str]
+    left: int
     skipped: bool
     seconds: float
     harness: float

@@ -23,7 +23,7 @@ from ..device import counters, device_values, reads
 from ..process import clock, records, where
 from ..process.patching import Patches
 from ..process.stop import TrainingStopped
-from . import fingerprints, losses, names, options, untracked_state, weights
+from . import fingerprints, left_steps, losses, names, options, untracked_state, weights
 
 
 class Tap:
@@ -58,12 +58,16 @@ class Tap:
         self.used: list[options.Group] | None = None  # in the step that is running
         self.last = clock.now()
         self.counted: dict[str, float] = {}
+        self.is_left = False  # the step that is called now, which the device does not take
+        self.left = 0  # backward passes of such steps since the last one
         self.stopped = False
 
     # optimizers
 
     def pre_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step is about to run."""
+        if self.is_left:
+            return
         if self.running and self.running[-1] is not optimizer:
             self.running.append(optimizer)  # a wrapper's inner step
             return
@@ -93,7 +97,7 @@ class Tap:
 
     def post_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step has run."""
-        if self.running and self.running[-1] is not optimizer:
+        if self.is_left or (self.running and self.running[-1] is not optimizer):
             return
         self.running.pop()
         if self.running:
@@ -163,6 +167,7 @@ class Tap:
         now, total = clock.now(), counters.sample()
         backwards = list(losses.since_step)
         losses.since_step.clear()
+        left, self.left = self.left, 0
         records.write(
             "step",
             event=event,
@@ -171,6 +176,7 @@ class Tap:
             skipped=skipped,
             where=where.caller(),
             backwards=[place for _, place in backwards],
+            left=left,
             with_gradient=[p.grad is not None for p in parameters],
             seconds=now[0] - self.last[0],
             harness=now[1] - self.last[1],
@@ -298,6 +304,7 @@ def install(patches: Patches, tap: Tap) -> ManualSteps:
         hook = torch.nn.modules.module.register_module_forward_pre_hook(manual.before_forward)
         patches.on_undo(hook.remove)
     losses.listen(manual.before_backward, manual.after_backward)
+    losses.listen(lambda: left_steps.watch(patches, tap), lambda: None)
     return manual
 
 
