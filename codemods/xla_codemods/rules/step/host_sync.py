@@ -115,6 +115,35 @@ saved, and no caller of the program catches the error.
 +        xla.optimizer_step(optimizer)
 ```
 
+Whether a step is taken is decided by the device, where nothing but the step hangs on it, and what is shown or summed up:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+     total = 0.0
+-    for step, x in enumerate(DataLoader(dataset)):
++    for step, x in enumerate(xla.MpDeviceLoader(DataLoader(dataset))):
+         loss = model(x.to(device)).mean()
+-        if not torch.isfinite(loss):
+-            print("skipped", step)
+-            continue
++        finite = torch.isfinite(loss)
++        xla.later(lambda step=step, isfinite_loss=torch.isfinite(loss): print("skipped", step) if not isfinite_loss else None)
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
+-        total += loss.item()
++        xla.optimizer_step(optimizer, where=finite)
++        total += xla.item(torch.where(finite, loss, 0))
+     print(total)
+```
+
+So it is for `if torch.isfinite(norm): optimizer.step()`. Gradients of a step that is not taken have to be zeroed in every turn; schedulers and
+averages of weights that step with it, and gradients of several turns that are added up, stand in the way.
+
 Other decisions have to be read in every step, but for gradients that are clipped by hand, where the device can
 multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 
@@ -143,7 +172,7 @@ multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 list, an array or a tensor of the host: `matrix[target, guess] += 1` for each sample.
 
 Let what is left be decided now and then; or on the device, where a step that is not finite is skipped by
-`torch.where(finite, new, old)`, and a maximum is kept by `torch.maximum`:
+`xla.optimizer_step(optimizer, where=finite)`, and a maximum is kept by `torch.maximum`:
 
 ```python
 import math, sys
@@ -287,9 +316,7 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
     if asked & {"isnan", "isfinite", "isinf"}:
-        return (
-            "ask every n-th step, or on the device: `torch.where(torch.isfinite(loss), new, old)`"
-        )
+        return "ask every n-th step, or on the device: `xla.optimizer_step(optimizer, where=torch.isfinite(loss))`"
     if _is_asked_of(script, node):
         return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
     return "read every n-th step, or after the loop"

@@ -27,6 +27,7 @@ from .computing import (
     spoken,
 )
 from .decisions.conditions import Condition, condition_of
+from .formatted import is_a_number
 from .functions import is_caught
 from .lasting import (
     holds_objects,
@@ -327,7 +328,9 @@ class _Later:
         if found is None or all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
             return
         if node not in self.kept and is_device_tensor(script, node):
-            raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
+            shown = script.parent(node)
+            if not (isinstance(shown, ast.FormattedValue) and is_a_number(script, shown, [node])):
+                raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
             if holds_objects(value) or may_be_changed(self.script, node.id):
