@@ -83,6 +83,7 @@ def optimizer_step(
 
 
 def step_if(optimizer: Any, where: Any, average: bool | None, arguments: dict[str, Any]) -> Any:
+    """``optimizer.step(**arguments)`` where `where` holds; on several replicas that average, where it holds on all."""
     if where is True:
         return optimizer.step(**arguments)
     if not waits(where):

@@ -78,7 +78,8 @@ class _Steps:
     def __init__(self, optimizer: Any) -> None:
         self._known: tuple[int, ...] = ()  # the parts of a step that was watched
         self._counts: list[torch.Tensor] = []  # those that it has added 1 to
-        self._refused = not type(optimizer).__module__.startswith("torch.optim")
+        is_torchs = type(optimizer).__module__.startswith("torch.optim")
+        self._refused = not is_torchs or optimizer.defaults.get("differentiable", False)
         self._waiting: deque[Any] = deque()  # whether steps were taken, oldest first
         self._missed = 0  # steps that are known to have been skipped
         self._skipped: torch.Tensor | None = None  # the device's count of them

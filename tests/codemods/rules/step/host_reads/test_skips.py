@@ -188,6 +188,14 @@ def test_every_optimizer_of_the_turn_is_zeroed() -> None:
     turn = f"{ZEROED}\nif not torch.isnan(loss):\n    loss.backward()\n    optimizer.step()\n"
     assert not _is_left_to_the_device(f"{other}{turn}if step % 2: other.zero_grad()\nother.step()")
     assert _is_left_to_the_device(f"{other}{turn}other.zero_grad()\nother.step()")
+    zeroed = turn.replace("optimizer.zero_grad()", "other.zero_grad()")
+    assert not _is_left_to_the_device(f"{other}{zeroed}if step % 9 == 0: optimizer.zero_grad()")
+    assert _is_left_to_the_device(turn.replace("optimizer.zero_grad()", "model.zero_grad()"))
+
+
+def test_what_was_denied_is_not_denied_twice() -> None:
+    lines = f"{ZEROED}\nif not torch.isnan(loss):\n    loss.backward()\n    optimizer.step()\nelse:\n    print('nan', step)"
+    assert "xla.later(lambda step=step, isnan_loss=torch.isnan(loss): print('nan', step) if isnan_loss else None)" in after_migration(lines)  # fmt: skip
 
 
 def test_a_mean_over_some_turns_is_stepped_by_where_it_is_zeroed() -> None:

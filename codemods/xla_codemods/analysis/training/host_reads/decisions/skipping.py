@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .....edits import AddArgument, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap
 from ....loops import DEFINITIONS
 from ....nodes import walk
+from ....optimizers import is_optimizer
 from ....syntax import is_elif, keyword, unparsed
 from ...tensors.device_tensors import is_device_tensor
 from ..blocked import Blocked
@@ -187,20 +188,21 @@ def _refuse_kept_gradients(script: Script, skip: Skip, taken: Taken) -> None:
         return
     if taken.backwards and script.source.mentions("detect_anomaly"):
         raise Blocked("its backward pass, of what is not finite, would be an anomaly")
-    zeroed = {_owner(call) for call in _zeroing_around(script, skip)}
-    inside = {_owner(call) for call in taken.zeroes}
+    calls = list(_zeroing_around(script, skip))
     if taken.backwards and set(_backwards_of_turn(script, skip)) <= set(taken.backwards):
-        zeroed |= inside
-    zeroed |= inside & {_owner(call) for call in left}
+        calls += taken.zeroes
+    in_both = {unparsed(_owner(call)) for call in left}
+    calls += [call for call in taken.zeroes if unparsed(_owner(call)) in in_both]
+    zeroed = {unparsed(_owner(call)) for call in calls}
+    models = {unparsed(o) for o in map(_owner, calls) if not is_optimizer(script, o)}
     steppers = {unparsed(step.stepped) for step in _steps_of_turn(script, skip)}
-    zeroes_models = bool(zeroed - steppers)
-    if not (zeroes_models or steppers <= zeroed):
+    if not (steppers <= zeroed or len(steppers) <= len(models)):
         raise Blocked("gradients of several turns are added up")
 
 
-def _owner(call: ast.Call) -> str:
+def _owner(call: ast.Call) -> ast.expr:
     assert isinstance(call.func, ast.Attribute)
-    return unparsed(call.func.value)
+    return call.func.value
 
 
 def _zeroing_around(script: Script, skip: Skip) -> Iterator[ast.Call]:
@@ -283,12 +285,14 @@ def _without_condition(
     """The edits after which `taken` is done always, and of `left` what is shown and counted, where `text` does not hold;
     and what is put `before` that.
     """
-    statement = skip.statement
-    test = script.segment(statement.test)
-    if isinstance(statement.test, ast.BoolOp):
-        test = f"not {text}"
-    elif skip.holds:
-        test = f"not {test}"
+    statement, asked = skip.statement, skip.statement.test
+    match asked:
+        case ast.BoolOp():
+            test = f"not {text}"
+        case ast.UnaryOp(op=ast.Not(), operand=opposite) if skip.holds:
+            test = script.segment(opposite)
+        case _:
+            test = f"not {script.segment(asked)}" if skip.holds else script.segment(asked)
     lines = [*before, *(_counted(script, s, f"(~{text})") for s in left.counted)]
     if left.shown and not skip.is_behind:
         lines += [f"if {test}:", *(f"    {script.segment(s)}" for s in left.shown)]
@@ -299,7 +303,8 @@ def _without_condition(
     elif not left.shown:
         yield ReplaceStatement(statement)
     else:
-        yield Replace(statement.test, test)
+        if isinstance(asked, ast.BoolOp):
+            yield Replace(asked, test)
         yield from (ReplaceStatement(s) for s in statement.body if s not in left.shown)
 
 
