@@ -18,6 +18,8 @@ from torch import nn, optim
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.deferred import waiting
 
+from . import rehearsal
+
 Optimizer = optim.Optimizer
 Make = Callable[[Any], Optimizer]
 Step = Callable[[Optimizer, torch.Tensor], Any]
@@ -530,3 +532,31 @@ def test_any_steps_may_be_skipped(
                     saved[-1].append(training.counts())
     assert saved[0] == saved[1]
     alike(*trainings)
+
+
+REPLICAS = """
+import torch
+from xla_migrate import runtime as xla
+
+xla.init_process_group()
+rank, device = xla.rank(), xla.xla_device()
+xla.manual_seed(0)
+model = torch.nn.Linear(3, 1).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for averaged in (None, False):
+    for step in range(10):
+        x = torch.full((2, 3), float(step + rank)).to(device)
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        taken = torch.tensor(not (step in (4, 7) and rank == 1)).to(device)
+        xla.optimizer_step(optimizer, average=averaged, where=taken)
+        xla.mark_step()
+    report(str(averaged), [int(optimizer.state_dict()["state"][0]["step"]), model.weight.tolist()])
+"""
+
+
+def test_of_replicas_that_average_all_take_a_step_or_none() -> None:
+    first, second = rehearsal.run(REPLICAS)
+    assert first["None"] == second["None"]
+    assert first["None"][0] == 8
+    assert [found["False"][0] for found in (first, second)] == [18, 16]
