@@ -36,6 +36,7 @@ from .suites import (
     one_line,
     small_statements,
     unwrapped,
+    with_comments_of,
     with_leading,
     with_trailing,
 )
@@ -156,7 +157,8 @@ class Transformer(cst.CSTTransformer):
             if isinstance(edit, Unwrap):
                 body = unwrapped(cast(cst.With, updated), edit.branch)
             elif isinstance(edit, ReplaceStatement):
-                body = with_leading(self._parsed(edit.text, edit.holes), updated)
+                new = with_comments_of(updated, self._parsed(edit.text, edit.holes))
+                body = with_leading(new, updated)
         for edit in edits:
             if isinstance(edit, InsertBefore):
                 at_the_top = getattr(edit.node, "col_offset", 0) == 0
@@ -202,7 +204,12 @@ class Transformer(cst.CSTTransformer):
         if holes:
             fill = Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
             module = module.visit(fill)
-        return list(module.visit(_Indented(self.unit)).body)
+        module = module.visit(_Indented(self.unit))
+        body: list[Node] = list(module.body)
+        if module.header and body:  # comments before the first statement
+            lines = [*module.header, *getattr(body[0], "leading_lines", ())]
+            body[0] = body[0].with_changes(leading_lines=lines)
+        return body
 
     def _add_argument(self, edit: AddArgument, call: cst.Call) -> cst.Call:
         added = cast(cst.Call, self._expression(f"f({edit.text})", edit.holes)).args[0]

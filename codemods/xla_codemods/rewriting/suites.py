@@ -33,6 +33,30 @@ def unwrapped(node: cst.With, branch: str) -> list[Node]:
     return with_leading(body, node)
 
 
+def with_comments_of(old: Node, body: list[Node]) -> list[Node]:
+    """`body`, which takes the place of an `if`, behind the comments that stood in that."""
+    if not body or not isinstance(old, cst.If):
+        return body
+    found = _Comments()
+    old.body.visit(found)
+    lines = [*found.lines, *getattr(body[0], "leading_lines", ())]
+    return [body[0].with_changes(leading_lines=lines), *body[1:]]
+
+
+class _Comments(cst.CSTVisitor):
+    """Comments of statements, not those in parentheses, which are part of an expression."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[cst.EmptyLine] = []
+
+    def on_visit(self, node: Node) -> bool:
+        """Take comments."""
+        if isinstance(node, cst.Comment):
+            self.lines.append(cst.EmptyLine(comment=node))
+        return not isinstance(node, cst.ParenthesizedWhitespace)
+
+
 def with_leading(body: list[Node], old: Node, at_the_top: bool = True) -> list[Node]:
     """`body` whose first statement begins with the comments and blank lines of `old`."""
     if not body:

@@ -327,3 +327,9 @@ def test_means_that_are_kept_in_every_step(line: str, after: str) -> None:
 )
 def test_means_that_are_asked_for_in_every_step(line: str) -> None:
     assert "history.append(loss.item())" in after_migration(f"history.append(loss.item())\n{line}")
+
+
+def test_comments_of_what_is_asked_later_stay() -> None:
+    lines = migrated_lines("if torch.isnan(loss):  # why\n    # how\n    print('nan')  # so")
+    at = next(k for k, line in enumerate(lines) if "print('nan')" in line)
+    assert [line.strip() for line in lines[at - 3 : at]] == ["# why", "# how", "# so"]

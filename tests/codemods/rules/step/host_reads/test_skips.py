@@ -57,6 +57,8 @@ def _is_left_to_the_device(lines: str) -> bool:
         ("norm.isfinite()", "norm.isfinite()"),
         ("not torch.isnan(norm)", "~torch.isnan(norm)"),
         ("not (torch.isnan(norm) or torch.isinf(norm))", "~torch.isnan(norm) & ~torch.isinf(norm)"),
+        ("~(norm.isnan() | torch.isinf(norm))", "~(norm.isnan() | torch.isinf(norm))"),
+        ("not norm.isnan() | norm.isinf()", "~(norm.isnan() | norm.isinf())"),
         ("norm < 100", "norm < 100"),
         ("norm.item() < 100", "norm < 100"),
         ("not norm > 1e3", "~(norm > 1000.0)"),
@@ -211,3 +213,13 @@ def test_what_is_written_for_torch_xla_is_not_told() -> None:
 def test_a_name_that_is_taken() -> None:
     lines = f"finite = step\n{ZEROED}\nif not torch.isnan(loss):\n    loss.backward()\n    optimizer.step()"
     assert "finite_ = ~torch.isnan(loss)" in after_migration(lines)
+
+
+def test_comments_stay() -> None:
+    lines = f"{NORM}\nif torch.isfinite(norm):  # one\n    # two\n    optimizer.step()  # three\nelse:  # four\n    # five\n    print('nan')  # six\n    # seven"
+    after = migrated(_source(lines))
+    assert all(after.count(f"# {word}") == 1 for word in "one two three four five six".split())
+    lines = f"{ZEROED}\nif torch.isnan(loss):  # one\n    # two\n    continue  # three\nloss.backward()\noptimizer.step()"
+    after = migrated(_source(lines))
+    assert "where=" in after
+    assert all(after.count(f"# {word}") == 1 for word in "one two three".split())

@@ -93,11 +93,21 @@ def _asked(script: Script, test: ast.expr) -> str | None:
                 return script.segment(test)
             if name in _OF_ALL and _asked(script, owner) is not None:
                 return script.segment(test)
+        case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            return script.segment(test) if _is_a_tensor_itself(script, inner) else None
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+            both = _is_a_tensor_itself(script, left) and _is_a_tensor_itself(script, right)
+            return script.segment(test) if both else None
         case ast.Compare(left=left, ops=[op], comparators=[right]) if isinstance(op, _ORDERS):
             return _compared(script, test, left, right)
         case ast.Name():
             return _named(script, test)
     return None
+
+
+def _is_a_tensor_itself(script: Script, test: ast.expr) -> bool:
+    """True for a condition that stands there as the device computes it: `torch.isnan(loss)`, not of `loss.item()`."""
+    return _asked(script, test) == script.segment(test)
 
 
 def _named(script: Script, name: ast.Name) -> str | None:
@@ -106,10 +116,7 @@ def _named(script: Script, name: ast.Name) -> str | None:
     if len(bindings) != 1 or bindings[0].how != "assign" or bindings[0].path:
         return None
     value = bindings[0].value
-    while isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Invert):
-        value = value.operand
-    is_condition = value is not None and _asked(script, value) == script.segment(value)
-    return name.id if is_condition else None
+    return name.id if value is not None and _is_a_tensor_itself(script, value) else None
 
 
 def _compared(script: Script, test: ast.Compare, left: ast.expr, right: ast.expr) -> str | None:

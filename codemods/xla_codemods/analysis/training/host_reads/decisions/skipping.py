@@ -8,6 +8,7 @@ alone: what is shown, what is summed up, what is done now and then.
 from __future__ import annotations
 
 import ast
+import tokenize
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -293,7 +294,11 @@ def _without_condition(
             test = script.segment(opposite)
         case _:
             test = f"not {script.segment(asked)}" if skip.holds else script.segment(asked)
-    lines = [*before, *(_counted(script, s, f"(~{text})") for s in left.counted)]
+    lines = [
+        *_comments(script, skip, left),
+        *before,
+        *(_counted(script, s, f"(~{text})") for s in left.counted),
+    ]
     if left.shown and not skip.is_behind:
         lines += [f"if {test}:", *(f"    {script.segment(s)}" for s in left.shown)]
     if lines:
@@ -306,6 +311,22 @@ def _without_condition(
         if isinstance(asked, ast.BoolOp):
             yield Replace(asked, test)
         yield from (ReplaceStatement(s) for s in statement.body if s not in left.shown)
+
+
+def _comments(script: Script, skip: Skip, left: Left) -> Iterator[str]:
+    """Those that would go with `left`, and that of the condition."""
+    statement, taken = skip.statement, skip.taken
+    if skip.is_behind and left.shown:
+        return
+    kept = range(0)
+    if not skip.is_behind:
+        above = statement.lineno if skip.holds else statement.body[-1].end_lineno
+        kept = range((above or 0) + 1, (taken[-1].end_lineno or 0) + 1)
+    lines = script.source.lines[statement.lineno - 1 : statement.end_lineno]
+    for token in tokenize.generate_tokens(iter(lines).__next__):
+        line = statement.lineno - 1 + token.start[0]
+        if token.type == tokenize.COMMENT and line not in kept:
+            yield token.string
 
 
 def _counted(script: Script, statement: ast.stmt, condition: str) -> str:
