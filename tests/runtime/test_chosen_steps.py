@@ -330,6 +330,10 @@ class Signs(optim.Optimizer):
                     p.add_(p.grad.sign(), alpha=-group["lr"] / steps)
 
 
+class Numbered(Signs):
+    """One of torch's, as far as its name says; its count is a number of Python's."""
+
+
 class Rooted(Signs):
     """One of torch's, as far as its name says; C takes the root of its count."""
 
@@ -346,13 +350,14 @@ class Rooted(Signs):
                 p.add_(state["sum"], alpha=-group["lr"] / math.sqrt(state["step"].item()))
 
 
-Rooted.__module__ = "torch.optim.rooted"
+Numbered.__module__ = Rooted.__module__ = "torch.optim.others"
 
 
 @pytest.mark.parametrize(
     ("make", "name"),
     [
         (lambda p: Signs(p, 1e-2), "Signs"),
+        (lambda p: Numbered(p, 1e-2), "Numbered"),
         (lambda p: Rooted(p, 1e-2), "Rooted"),
         (OPTIMIZERS["foreach"], "AdamW"),
         (OPTIMIZERS["NAdam"], "NAdam"),
