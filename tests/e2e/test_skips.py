@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from xla_codemods.engine import migrate
 
-from ..runtime.rehearsal import QUICK_COMPILES
+from .alone import run_alone
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -20,19 +17,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "skips.py"
 
 
 def _printed(text: bytes, kind: str, folder: Path, **more: str) -> list[str]:
-    folder.mkdir()
-    (folder / "train.py").write_bytes(text)
-    env = {
-        **os.environ,
-        "PJRT_DEVICE": "CPU",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": QUICK_COMPILES,
-        **more,
-    }
-    command = [sys.executable, "train.py", kind]
-    done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_alone(text, kind, folder, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

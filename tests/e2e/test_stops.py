@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from xla_codemods.engine import migrate
 
-from ..runtime.rehearsal import QUICK_COMPILES
+from .alone import run_alone
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -21,18 +18,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "stops.py"
 
 def _run(text: bytes, kind: str, folder: Path) -> tuple[int, str, list[str], list[str]]:
     """Its exit code, what it printed, what was logged and the error's last line, and the files that it wrote."""
-    folder.mkdir()
-    (folder / "train.py").write_bytes(text)
-    env = {
-        **os.environ,
-        "PJRT_DEVICE": "CPU",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": QUICK_COMPILES,
-    }
-    command = [sys.executable, "train.py", kind]
-    done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_alone(text, kind, folder)
     lines = done.stderr.splitlines()
     told = [line for line in lines if line.startswith(("step", "nan"))] + lines[-1:]
     return done.returncode, done.stdout, told, sorted(p.name for p in folder.glob("*.pt"))

@@ -29,14 +29,15 @@ def step_where(optimizer: Any, taken: torch.Tensor, arguments: Mapping[str, Any]
     if steps is None:
         steps = _steps_of[optimizer] = _Steps(optimizer)
     steps.settle(wait=False)
-    parts = _Parts(optimizer)
-    if steps.knows(parts) and not steps.is_watched(optimizer):
+    if not (steps.is_refused or steps.is_watched(optimizer)):
+        parts = _Parts(optimizer)
         try:
-            return steps.choose(optimizer, taken, arguments, parts)
+            if steps.knows(parts):
+                return steps.choose(optimizer, taken, arguments, parts)
         except Undecided:  # RAdam's first steps
-            steps.settle()
+            pass
         except Unknown:
-            steps.refuse()
+            steps.is_refused = True  # from now on each step waits for its condition
     return steps.read(optimizer, taken, arguments)
 
 
@@ -79,7 +80,7 @@ class _Steps:
         self._known: tuple[int, ...] = ()  # the parts of a step that was watched
         self._counts: list[torch.Tensor] = []  # those that it has added 1 to
         is_torchs = type(optimizer).__module__.startswith("torch.optim")
-        self._refused = not is_torchs or optimizer.defaults.get("differentiable", False)
+        self.is_refused = not is_torchs or optimizer.defaults.get("differentiable", False)
         self._waiting: deque[Any] = deque()  # whether steps were taken, oldest first
         self._missed = 0  # steps that are known to have been skipped
         self._skipped: torch.Tensor | None = None  # the device's count of them
@@ -91,7 +92,7 @@ class _Steps:
 
     def knows(self, parts: _Parts) -> bool:
         """True if a step that was read has shown what a step of these parts changes."""
-        return not self._refused and self._known == parts.identity() and bool(self._known)
+        return bool(self._known) and self._known == parts.identity()
 
     def is_watched(self, optimizer: Any) -> bool:
         """True if the script has hooks of its own, which are called for steps that are taken."""
@@ -115,10 +116,11 @@ class _Steps:
         self.settle()
         if not taken:
             return None
-        if self._refused:
+        if self.is_refused:
             self._tell(optimizer)
             return optimizer.step(**arguments)
-        before, numbers = _Parts(optimizer), _Parts(optimizer).numbers()
+        before = _Parts(optimizer)
+        numbers = before.numbers()
         result = optimizer.step(**arguments)
         after = _Parts(optimizer)
         if before.identity() == after.identity():
@@ -128,11 +130,7 @@ class _Steps:
     def _learn(self, parts: _Parts, added: torch.Tensor) -> None:
         self._known = parts.identity()
         self._counts = [c for c, more in zip(parts.counts, added.tolist(), strict=True) if more]
-        self._refused = bool(parts.others) or not set(added.tolist()) <= {0.0, 1.0}
-
-    def refuse(self) -> None:
-        """From now on each step waits for its condition."""
-        self._refused = True
+        self.is_refused = bool(parts.others) or not set(added.tolist()) <= {0.0, 1.0}
 
     def _tell(self, optimizer: Any) -> None:
         if self._is_told:

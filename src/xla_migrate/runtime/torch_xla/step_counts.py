@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -182,14 +182,17 @@ class Counting(TorchFunctionMode):
         return func(*map(tensor, args), **{name: tensor(v) for name, v in kwargs.items()})
 
 
-class _Scaled:
+class _Scaled(NamedTuple):
     """A function whose last argument is a number: what is to be done with a tensor in its place."""
 
-    def __init__(self, scale: str, then: Any, joined: Any = None) -> None:
-        self.scale = scale
-        self.then = then
-        self.joined = joined
-        self.given = 3 if joined else 2
+    scale: str
+    then: Any
+    joined: Any = None
+
+    @property
+    def given(self) -> int:
+        """How many tensors it takes."""
+        return 3 if self.joined else 2
 
 
 _T = torch.Tensor

@@ -1,0 +1,29 @@
+"""A script by itself in a folder of its own, as a person runs it on XLA:CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ..runtime.rehearsal import QUICK_COMPILES
+
+
+def run_alone(
+    text: bytes, kind: str, folder: Path, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """What `python train.py kind` left; `more` is added to the environment."""
+    folder.mkdir()
+    (folder / "train.py").write_bytes(text)
+    env = {
+        **os.environ,
+        "PJRT_DEVICE": "CPU",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "XLA_FLAGS": QUICK_COMPILES,
+        **more,
+    }
+    command = [sys.executable, "train.py", kind]
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
