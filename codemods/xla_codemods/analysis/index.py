@@ -13,7 +13,8 @@ from typing import TypeVar
 from .inference.expressions import EXPRESSIONS
 from .inference.inference import Inference
 from .nodes import CHILDREN, LEAVES
-from .scopes import Scope
+from .scopes import FunctionNode, Scope
+from .syntax import unparsed
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -31,6 +32,12 @@ class Index:
         self.module = Scope(tree, None, text)
         self.inference = Inference(self.module, self.calls_of, self.parents, EXPRESSIONS)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
+        self._named: dict[str, list[tuple[ast.Name, Scope]]] | None = None
+        self._attributes: dict[str, list[tuple[ast.Attribute, Scope]]] | None = None
+        self._assigned: dict[tuple[str, Scope | None], list[tuple[ast.Assign, Scope]]] = {}
+        self._owned: dict[str, dict[Scope | None, list[tuple[ast.Name, Scope]]]] = {}
+        self._local: dict[str, dict[FunctionNode | None, list[ast.Name]]] = {}
+        self._functions: dict[ast.AST, FunctionNode | None] = {}
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
 
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
@@ -46,6 +53,71 @@ class Index:
                 last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
                 self._called.setdefault(last, []).append((call, scope))
         return self._called.get(name, [])
+
+    def names(self, name: str) -> list[tuple[ast.Name, Scope]]:
+        """Return the uses of the identifier `name` in all scopes, in source order."""
+        if self._named is None:
+            self._named = {}
+            for node, scope in self.of(ast.Name):
+                self._named.setdefault(node.id, []).append((node, scope))
+        return self._named.get(name, [])
+
+    def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]:
+        """Return the uses of the variable `name` of the scope `owner`, in functions inside it as well."""
+        if name not in self._owned:
+            by_owner = self._owned[name] = {}
+            for node, scope in self.names(name):
+                found = scope.find(name)
+                by_owner.setdefault(found[0] if found else None, []).append((node, scope))
+        return self._owned[name].get(owner, [])
+
+    def names_in(self, function: FunctionNode | None, name: str) -> list[ast.Name]:
+        """Return the uses of `name` whose innermost function is `function`, None for the module."""
+        if name not in self._local:
+            by_function = self._local[name] = {}
+            for node, _ in self.names(name):
+                by_function.setdefault(self.function(node), []).append(node)
+        return self._local[name].get(function, [])
+
+    def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:
+        """Return the attributes called `name`, of any object, in source order."""
+        if self._attributes is None:
+            self._attributes = {}
+            for node, scope in self.of(ast.Attribute):
+                self._attributes.setdefault(node.attr, []).append((node, scope))
+        return self._attributes.get(name, [])
+
+    def assignments(self, text: str, scope: Scope | None = None) -> list[tuple[ast.Assign, Scope]]:
+        """Return the assignments with a target that is spelled `text`, in `scope` or in all."""
+        if not self._assigned:
+            for node, inside in self.of(ast.Assign):
+                for target in dict.fromkeys(map(unparsed, node.targets)):
+                    self._assigned.setdefault((target, None), []).append((node, inside))
+                    self._assigned.setdefault((target, inside), []).append((node, inside))
+        return self._assigned.get((text, scope), [])
+
+    def calls_spelled(self, text: str) -> list[ast.Call]:
+        """Return the calls whose callee is spelled `text`, in source order."""
+        last = text.rpartition(".")[2]
+        calls = self.calls_of(last if last.isidentifier() else "")
+        return [call for call, _ in calls if unparsed(call.func) == text]
+
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """Return the innermost function around `node`, or None if it is at module level."""
+        known, parents, passed = self._functions, self.parents, []
+        current: ast.AST | None = node
+        found: FunctionNode | None = None
+        while current is not None:
+            if current in known:
+                found = known[current]
+                break
+            passed.append(current)
+            current = parents.get(current)
+            if isinstance(current, _FUNCTIONS):
+                found = current
+                break
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope that `node` stands in."""

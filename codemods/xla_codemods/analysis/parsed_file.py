@@ -262,10 +262,7 @@ class ParsedFile:
 
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The function that `node` stands in."""
-        for ancestor in self.ancestors(node):
-            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return ancestor
-        return None
+        return self.index.function(node)
 
     def defines(self, owner: ast.expr, method: str) -> bool:
         """True if `owner` is of a class of this file that has a method of that name by itself."""

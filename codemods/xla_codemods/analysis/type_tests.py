@@ -54,8 +54,8 @@ def _is_only_asked(script: ParsedFile, name: str, scope: Scope) -> bool:
         return False
     reads = [
         n
-        for n, inside in script.index.of(ast.Name)
-        if n.id == name and isinstance(n.ctx, ast.Load) and inside.find(name) == found
+        for n, inside in script.index.names_of(found[0], name)
+        if isinstance(n.ctx, ast.Load) and inside.find(name) == found
     ]
     return bool(reads) and all(
         isinstance(call := script.parent(read), ast.Call)

@@ -177,8 +177,8 @@ def _says_how_to_copy(script: ParsedFile, name: str) -> bool:
     """True if all that is done with `name` is to hand it on: `to(device, non_blocking=non_blocking)`."""
     uses = [
         script.parent(node)
-        for node, _ in script.index.of(ast.Name)
-        if node.id == name and isinstance(node.ctx, ast.Load)
+        for node, _ in script.index.names(name)
+        if isinstance(node.ctx, ast.Load)
     ]
     return bool(uses) and all(
         isinstance(use, ast.keyword) and _OF_COPIES.match(use.arg or "") for use in uses
@@ -227,12 +227,8 @@ def _decides_kernels(script: ParsedFile, target: ast.expr) -> bool:
     found = script.index.scope(target).find(target.id)
     uses = [
         node
-        for node, scope in script.index.of(ast.Name)
-        if node.id == target.id
-        and isinstance(node.ctx, ast.Load)
-        and found is not None
-        and (scope.find(node.id) or (None,))[0] is found[0]
-        and not _takes_part_in(script, node, target)
+        for node, _ in (script.index.names_of(found[0], target.id) if found is not None else ())
+        if isinstance(node.ctx, ast.Load) and not _takes_part_in(script, node, target)
     ]
     return bool(uses) and all(_is_test_of_kernels(script, node) for node in uses)
 

@@ -115,8 +115,8 @@ def _stored(script: Script, name: str) -> list[ast.expr | None]:
     """What `self.name` is set to in this file."""
     return [
         getattr(script.parent(node), "value", None)
-        for node, _ in script.index.of(ast.Attribute)
-        if node.attr == name and isinstance(node.ctx, ast.Store)
+        for node, _ in script.index.attributes(name)
+        if isinstance(node.ctx, ast.Store)
     ]
 
 

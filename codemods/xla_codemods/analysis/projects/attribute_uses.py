@@ -80,7 +80,7 @@ def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | Non
         found: list[tuple[ast.Name | ast.Attribute, Scope]] = [
             (node, scope) for node, scope in index.of(ast.Name) if node.id in names
         ]
-        found += [(node, scope) for node, scope in index.of(ast.Attribute) if node.attr == name]
+        found += [(node, scope) for node, scope in index.attributes(name)]
         for node, scope in found:
             dotted = resolve(node, scope)
             if dotted is None:

@@ -52,12 +52,11 @@ def is_an_action(script: Script, node: ast.AST, hands: int = 4) -> bool:
                 return any(is_an_action(script, call, hands - 1) for call in calls)
             case ast.Assign(targets=targets):
                 names = {n.id for t in targets for n in walk(t) if isinstance(n, ast.Name)}
+                function = script.function(ancestor)
                 return any(
-                    use.id in names
-                    and isinstance(use.ctx, ast.Load)
-                    and script.function(use) is script.function(ancestor)
-                    and is_an_action(script, use, hands - 1)
-                    for use, _ in script.index.of(ast.Name)
+                    isinstance(use.ctx, ast.Load) and is_an_action(script, use, hands - 1)
+                    for name in names
+                    for use in script.index.names_in(function, name)
                 )
             case ast.stmt():
                 return False

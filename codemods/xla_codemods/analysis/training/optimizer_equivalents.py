@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ..syntax import keyword
+from ..syntax import keyword, unparsed
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -166,10 +166,8 @@ def _calls_of_what_it_is_bound_to(script: ParsedFile, node: ast.expr) -> Iterato
     while isinstance(parent, ast.IfExp):
         value, parent = parent, script.parent(parent)
     if isinstance(parent, ast.Assign):
-        names = {ast.unparse(target) for target in parent.targets}
-        for call, _ in script.index.of(ast.Call):
-            if ast.unparse(call.func) in names:
-                yield call
+        for name in dict.fromkeys(map(unparsed, parent.targets)):
+            yield from script.index.calls_spelled(name)
 
 
 def told_of_import(message: str, equivalent: Equivalent) -> str:

@@ -135,9 +135,7 @@ def _is_named(script: Script, function: ast.FunctionDef) -> bool:
     if name == "__call__" and isinstance(owner, ast.ClassDef):
         name = owner.name
     index, project = script.index, script.project
-    if any(node.id == name for node, _ in index.of(ast.Name)):
-        return True
-    if any(node.attr == name for node, _ in index.of(ast.Attribute)):
+    if index.names(name) or index.attributes(name):
         return True
     return project is not None and (project.wants(name) or project.uses_attribute(name))
 
@@ -147,11 +145,11 @@ def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
     owner = script.parent(function)
     if getattr(function, "name", "") != "__call__" or not isinstance(owner, ast.ClassDef):
         return False
+    loops = {loop.node for loop in script.training.loops}
     return any(
         script.value(call.func, scope).definition is owner
-        for loop in script.training.loops
         for call, scope in script.index.of(ast.Call)
-        if loop.node in script.ancestors(call)
+        if not loops.isdisjoint(script.ancestors(call))
     )
 
 

@@ -42,8 +42,8 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
     if not _makes_a_module(script, made) or "set_default_device" in script.source.text:
         return False
     lines = range(made.lineno, getattr(place, "lineno", 0))
-    uses = (n for n, _ in script.index.of(ast.Name) if n.id == owner.id and n.lineno in lines)
-    return all(_leaves_it(script, use) for use in uses if script.function(use) is function)
+    uses = script.index.names_in(function, owner.id)
+    return all(_leaves_it(script, use) for use in uses if use.lineno in lines)
 
 
 def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:

@@ -86,7 +86,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import MODULE, TENSOR
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
 from ...rule import Rule
@@ -174,8 +174,8 @@ def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
     """True if what the function is bound to is called with more than what it moves."""
     if not isinstance(parent, ast.Assign):
         return False
-    names = {ast.unparse(target) for target in parent.targets}
-    calls = [c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names]
+    names = {unparsed(target) for target in parent.targets}
+    calls = [call for name in names for call in script.index.calls_spelled(name)]
     return not calls or any(len(c.args) != 1 or c.keywords for c in calls)
 
 

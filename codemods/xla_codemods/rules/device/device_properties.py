@@ -94,11 +94,8 @@ def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -
     if found is None or len(found[1]) != 1 or not _is_stable(script, argument):
         return None
     edits: list[Edit] = [remove(statement)]
-    for node, other in script.index.of(ast.Name):
-        if node.id != name or not isinstance(node.ctx, ast.Load):
-            continue
-        home = other.find(name)
-        if home is None or home[0] is not found[0]:
+    for node, _ in script.index.names_of(found[0], name):
+        if not isinstance(node.ctx, ast.Load):
             continue
         parent = script.parent(node)
         edit = _property(script, parent, call) if isinstance(parent, ast.Attribute) else None
@@ -166,8 +163,8 @@ def _is_only_shown(script: Script, call: ast.Call) -> bool:
         return False
     reads = [
         node
-        for node, other in script.index.of(ast.Name)
-        if node.id == name and isinstance(node.ctx, ast.Load) and other.find(name) == found
+        for node, other in script.index.names_of(found[0], name)
+        if isinstance(node.ctx, ast.Load) and other.find(name) == found
     ]
     return bool(reads) and all(_is_shown(script, node) for node in reads)
 

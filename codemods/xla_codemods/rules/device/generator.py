@@ -108,11 +108,7 @@ def _draws_on_host(script: Script, call: ast.Call) -> bool:
         parent = script.parent(node)
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]):
-            uses = [
-                node
-                for node, _ in script.index.of(ast.Name)
-                if node.id == name and isinstance(node.ctx, ast.Load)
-            ]
+            uses = [node for node, _ in script.index.names(name) if isinstance(node.ctx, ast.Load)]
             return bool(uses) and all(_is_host_use(script, use) for use in uses)
         case ast.keyword():
             return _takes_on_host(script, parent)

@@ -321,8 +321,8 @@ def _is_made_device(script: Script, given: ast.expr) -> bool:
     """True if the file puts a torch.device in its place: `args.device = torch.device(...)`."""
     text = ast.unparse(given)
     short = ".".join(text.split(".")[-2:])  # `args.device` and `self.args.device` are one
-    for statement, scope in script.index.of(ast.Assign):
-        if any(ast.unparse(target) in {text, short} for target in statement.targets):
+    for spelling in (text, short):
+        for statement, scope in script.index.assignments(spelling):
             value = script.value(statement.value, scope)
             if value.has(DEVICE) and not value.has(STRING):
                 return True

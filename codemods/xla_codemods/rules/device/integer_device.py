@@ -106,6 +106,7 @@ from ...analysis.devices.specs import (
 )
 from ...analysis.devices.uses import makes_tensors
 from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
+from ...analysis.syntax import unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import IN_TRAINING, Rule
@@ -258,11 +259,9 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
 
 def _given(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:
     """What `target` is assigned anywhere."""
-    text = ast.unparse(target)
-    for assign, home in script.index.of(ast.Assign):
-        if any(ast.unparse(t) == text for t in assign.targets):
-            if isinstance(target, ast.Attribute) or home is scope:
-                yield assign.value
+    home = None if isinstance(target, ast.Attribute) else scope
+    for assign, _ in script.index.assignments(unparsed(target), home):
+        yield assign.value
 
 
 def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:

@@ -141,9 +141,7 @@ def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
 def _all_given(script: Script, name: str, scope: Scope) -> list[_Given] | None:
     """Everything that `name` is assigned; None where one thing is no such type."""
     found: list[_Given] = []
-    for statement, other in script.index.of(ast.Assign):
-        if not any(ast.unparse(target) == name for target in statement.targets):
-            continue
+    for statement, other in script.index.assignments(name):
         if "." not in name and not _same(name, other, scope):
             continue
         given = _given(script, statement)

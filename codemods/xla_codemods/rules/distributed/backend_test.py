@@ -141,8 +141,8 @@ def _uses(script: Script, target: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
     found = script.index.scope(target).find(target.id)
     if found is None:
         return
-    for name, scope in script.index.of(ast.Name):
-        if name.id == target.id and isinstance(name.ctx, ast.Load):
+    for name, scope in script.index.names_of(found[0], target.id):
+        if isinstance(name.ctx, ast.Load):
             if scope.find(name.id) == found:
                 yield name, len(found[1]) == 1
 

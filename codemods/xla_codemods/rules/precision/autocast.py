@@ -71,7 +71,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_cuda_string, is_handed_on, keyword
+from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, unparsed
 from ...analysis.training.tensors.half_precision import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import MEDIUM, Finding
@@ -168,8 +168,8 @@ def _is_called_plainly(script: Script, node: ast.expr) -> bool:
 def _calls_of(script: Script, holder: ast.AST | None, depth: int = 0) -> Iterator[ast.Call]:
     """Calls of what `holder` holds: a name that is assigned, or what a function returns."""
     if isinstance(holder, ast.Assign):
-        names = {ast.unparse(target) for target in holder.targets}
-        yield from (c for c, _ in script.index.of(ast.Call) if ast.unparse(c.func) in names)
+        for name in dict.fromkeys(map(unparsed, holder.targets)):
+            yield from script.index.calls_spelled(name)
     function = script.function(holder) if isinstance(holder, ast.Return) else None
     if function is None or depth:
         return

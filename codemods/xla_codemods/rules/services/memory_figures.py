@@ -144,8 +144,8 @@ def _keys(script: Script, statement: ast.Assign) -> list[ast.Constant]:
     if scope.node is script.tree and script.is_imported_elsewhere(target.id):
         return []
     keys: list[ast.Constant] = []
-    for use, other in script.index.of(ast.Name):
-        if use.id == target.id and isinstance(use.ctx, ast.Load) and other.find(use.id) == found:
+    for use, other in script.index.names_of(found[0], target.id):
+        if isinstance(use.ctx, ast.Load) and other.find(use.id) == found:
             entry = script.parent(use)
             match script.parent(entry) if isinstance(entry, ast.Attribute) else entry:
                 case (

@@ -98,7 +98,7 @@ def growing_graph(script: Script) -> Iterator[Finding]:
         return
     seen: set[ast.AST] = set()
     for turn in turns(script):
-        backwarded = _backwarded_in(script, turn.node)
+        backwarded = script.cached(_backwarded).get(turn.node)
         if not backwarded:
             continue
         for statement in _statements(turn.body):
@@ -282,9 +282,9 @@ def _is_empty(node: ast.expr | None) -> bool:
     return False
 
 
-def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
-    """What `backward` is called on, once, in the loop `node`."""
-    found: set[str] = set()
+def _backwarded(script: Script) -> dict[ast.AST, set[str]]:
+    """Return, for each node around a call of `backward`, the losses without `retain_graph`."""
+    found: dict[ast.AST, set[str]] = {}
     for loss in losses(script):
         call = next(
             a
@@ -293,8 +293,9 @@ def _backwarded_in(script: Script, node: ast.AST) -> set[str]:
         )
         if any(k.arg == "retain_graph" for k in call.keywords):
             continue
-        if isinstance(loss, (ast.Name, ast.Attribute)) and node in script.ancestors(loss):
-            found.add(unparsed(loss))
+        if isinstance(loss, (ast.Name, ast.Attribute)):
+            for node in script.ancestors(loss):
+                found.setdefault(node, set()).add(unparsed(loss))
     return found
 
 

@@ -393,9 +393,6 @@ def _is_used_as_a_size(script: Script, statement: ast.Assign, hops: int) -> bool
     function = script.function(statement)
     return any(
         _is_a_size(script, use, hops)
-        for use, _ in script.index.of(ast.Name)
-        if use.id == name
-        and isinstance(use.ctx, ast.Load)
-        and script.function(use) is function
-        and script.statement(use) is not statement
+        for use in script.index.names_in(function, name)
+        if isinstance(use.ctx, ast.Load) and script.statement(use) is not statement
     )

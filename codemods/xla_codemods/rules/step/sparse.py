@@ -225,7 +225,7 @@ def _is_used_as_one(script: Script, call: ast.Call, scope: Scope) -> bool:
             name = target
     if not isinstance(name, ast.Name) or (found := scope.find(name.id)) is None:
         return False
-    uses = (n for n, s in script.index.of(ast.Name) if n.id == name.id and s.find(n.id) == found)
+    uses = (n for n, s in script.index.names_of(found[0], name.id) if s.find(n.id) == found)
     return any(_is_sparse_there(script, use) for use in uses if use.lineno >= call.lineno)
 
 

@@ -16,7 +16,6 @@ from .renamed import is_renamed, is_xla_or_renamed
 from .tables import lookups
 
 if TYPE_CHECKING:
-    from ...bindings import Binding
     from ...parsed_file import ParsedFile
     from ...scopes import Scope
 
@@ -285,8 +284,8 @@ class _Words:
                 yield from self._of_attribute(name)
 
     def _of_attribute(self, name: str) -> Iterator[Question]:
-        for attribute, inside in self.script.index.of(ast.Attribute):
-            if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+        for attribute, inside in self.script.index.attributes(name):
+            if isinstance(attribute.ctx, ast.Load):
                 yield from self._table_at(attribute, inside)
 
     def _table_at(self, use: ast.expr, scope: Scope) -> Iterator[Question]:
@@ -356,8 +355,6 @@ class _Words:
         found = scope.find(name)
         if found is None or len(found[1]) != 1:
             return
-        for use, inside in self.script.index.of(ast.Name):
-            if use.id == name and isinstance(use.ctx, ast.Load):
-                seen: tuple[Scope, list[Binding]] | None = inside.find(name)
-                if seen is not None and seen[0] is found[0]:
-                    yield use, inside
+        for use, inside in self.script.index.names_of(found[0], name):
+            if isinstance(use.ctx, ast.Load):
+                yield use, inside

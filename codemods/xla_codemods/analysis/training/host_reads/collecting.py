@@ -58,8 +58,8 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
     if not goes_on_behind(loop) or _is_tried(script, loop.node):
         raise Blocked("the loop may end before all values have come")
     others: set[Added] = set()
-    for node, inner in script.index.of(ast.Name):
-        if node.id != owner.id or (inner is not scope and inner.find(owner.id) != found):
+    for node, inner in script.index.names_of(found[0], owner.id):
+        if inner is not scope and inner.find(owner.id) != found:
             continue
         if inner is not scope and not _is_in_a_comprehension(script, node, inner, scope):
             raise Blocked(f"`{owner.id}` is read in another function or a comprehension")

@@ -214,8 +214,8 @@ def made_by(script: Script, owner: ast.expr) -> str:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             values = [
                 getattr(script.parent(node), "value", None)
-                for node, _ in script.index.of(ast.Attribute)
-                if node.attr == name and not isinstance(node.ctx, ast.Load)
+                for node, _ in script.index.attributes(name)
+                if not isinstance(node.ctx, ast.Load)
             ]
         case _:
             return ""

@@ -271,8 +271,8 @@ def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool
     owner = script.parent(method)
     if not isinstance(owner, ast.ClassDef):
         return False
-    for node, scope in script.index.of(ast.Attribute):
-        if node.attr == method.name and isinstance(node.ctx, ast.Store):
+    for node, scope in script.index.attributes(method.name):
+        if isinstance(node.ctx, ast.Store):
             if script.value(node.value, scope).definition is owner:
                 return True
     if isinstance(func, ast.Attribute) and _is_made_of(script, func.value, owner):

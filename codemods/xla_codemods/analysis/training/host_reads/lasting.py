@@ -70,8 +70,8 @@ def holds_objects(value: Value) -> bool:
 
 def is_set_again(script: Script, node: ast.Attribute) -> bool:
     """True if `self.bar` is set in a loop, or in a function other than the one that makes the object."""
-    for other, _ in script.index.of(ast.Attribute):
-        if other.attr != node.attr or isinstance(other.ctx, ast.Load):
+    for other, _ in script.index.attributes(node.attr):
+        if isinstance(other.ctx, ast.Load):
             continue
         function = script.function(other)
         if function is not None and function.name != "__init__":
@@ -84,11 +84,12 @@ def is_set_again(script: Script, node: ast.Attribute) -> bool:
 def may_be_changed(script: Script, name: str) -> bool:
     """True if methods of it are called, other than those that look into a dict, or its attributes set."""
     return any(
-        isinstance(node.value, ast.Name)
-        and node.value.id == name
+        isinstance(node, ast.Attribute)
         and node.attr not in _LOOKING
         and (isinstance(script.parent(node), ast.Call) or not isinstance(node.ctx, ast.Load))
-        for node, _ in script.index.of(ast.Attribute)
+        for used, _ in script.index.names(name)
+        for node in (script.parent(used),)
+        if getattr(node, "value", None) is used
     )
 
 
@@ -113,6 +114,5 @@ def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
 
 def _is_set(script: Script, node: ast.Attribute) -> bool:
     return any(
-        other.attr == node.attr and not isinstance(other.ctx, ast.Load)
-        for other, _ in script.index.of(ast.Attribute)
+        not isinstance(other.ctx, ast.Load) for other, _ in script.index.attributes(node.attr)
     )

@@ -214,7 +214,7 @@ def _is_called_where_marked(
 def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.expr]:
     calls: list[ast.expr] = [call for call, _ in script.index.calls_of(function.name)]
     if is_property(function):
-        calls = [node for node, _ in script.index.of(ast.Attribute) if node.attr == function.name]
+        calls = [node for node, _ in script.index.attributes(function.name)]
     return [call for call in calls if function not in script.ancestors(call)]
 
 

@@ -212,8 +212,8 @@ def _writes_alone(script: Script, call: ast.Call, writer: ast.Name) -> bool:
     """True if no other row is written in the loop: a writer's own rows are not seen to come between."""
     loop = script.training.loop_of(call)
     return loop is not None and not any(
-        node is not writer and node.id == writer.id and loop.node in script.ancestors(node)
-        for node, _ in script.index.of(ast.Name)
+        node is not writer and loop.node in script.ancestors(node)
+        for node, _ in script.index.names(writer.id)
     )
 
 

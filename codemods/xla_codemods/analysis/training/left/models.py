@@ -109,11 +109,7 @@ class LeftModels:
         if not isinstance(owner, ast.Attribute):
             return True
         text = ast.unparse(owner)
-        values = [
-            s.value
-            for s, _ in self.script.index.of(ast.Assign)
-            if text in map(ast.unparse, s.targets)
-        ]
+        values = [s.value for s, _ in self.script.index.assignments(text)]
         return not values or any(
             isinstance(v, (ast.Name, ast.Attribute)) and v is not owner and self._is_unknown(v)
             for v in values

@@ -105,13 +105,8 @@ class _Folding:
 
     def _loads(self, name: str, home: Scope) -> list[ast.expr]:
         """Where the local `name` of `home` is read."""
-        found: list[ast.expr] = []
-        for node, scope in self.script.index.of(ast.Name):
-            if node.id == name and isinstance(node.ctx, ast.Load):
-                bound = scope.find(name)
-                if bound is not None and bound[0] is home:
-                    found.append(node)
-        return found
+        uses = self.script.index.names_of(home, name)
+        return [node for node, _ in uses if isinstance(node.ctx, ast.Load)]
 
     def _removed(self, node: ast.expr) -> Fixed:
         statement = self.script.statement(node)

@@ -294,11 +294,11 @@ class _Finder:
 
     def only_use_behind(self, statement: ast.Assign, target: ast.Name) -> ast.Name | None:
         """The `scaled` of `scaled.backward()` right behind `scaled = scaler.scale(loss)`, if that is all of its uses."""
+        scope = self.script.index.scope(target)
         uses = [
             node
-            for node, scope in self.script.index.of(ast.Name)
-            if node.id == target.id and isinstance(node.ctx, ast.Load)
-            if scope is self.script.index.scope(target)
+            for node, inside in self.script.index.names(target.id)
+            if isinstance(node.ctx, ast.Load) and inside is scope
         ]
         match uses:
             case [used]:

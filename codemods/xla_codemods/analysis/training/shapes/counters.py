@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...inference.unpacking import part
 from ...nodes import walk
 from ...scopes import Binding
-from ...syntax import argument_for
+from ...syntax import argument_for, unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
 from ..training import BACKWARD, FORWARD, STEP
@@ -123,13 +123,11 @@ class Counters:
         for statement, _ in self.script.index.of(ast.AugAssign):
             if isinstance(statement.op, ast.Add) and ast.unparse(statement.target) == text:
                 return True
-        for assign, _ in self.script.index.of(ast.Assign):
-            if any(ast.unparse(target) == text for target in assign.targets):
-                if isinstance(assign.value, ast.BinOp) and any(
-                    isinstance(n, ast.Attribute) and ast.unparse(n) == text
-                    for n in walk(assign.value)
-                ):
-                    return True
+        for assign, _ in self.script.index.assignments(text):
+            if isinstance(assign.value, ast.BinOp) and any(
+                isinstance(n, ast.Attribute) and unparsed(n) == text for n in walk(assign.value)
+            ):
+                return True
         return False
 
     def _name_changes(self, node: ast.Name) -> bool:

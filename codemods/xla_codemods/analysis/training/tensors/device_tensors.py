@@ -146,7 +146,7 @@ def _is_put(script: Script, node: ast.expr) -> bool:
     text = unparsed(node)
     given = [
         statement.value
-        for statement, _ in script.index.of(ast.Assign)
+        for statement, _ in script.index.assignments(text)
         for target in statement.targets
         if isinstance(target, ast.Subscript) and unparsed(target) == text
     ]

@@ -104,11 +104,7 @@ def _is_state(script: Script, node: ast.expr) -> bool:
 def _all_keep(script: Script, bound: ast.AST, name: str, names: int) -> bool:
     """True if `name`, which `bound` binds and nothing else, is used, and each use keeps float16."""
     function = script.function(bound)
-    found = [
-        node
-        for node, _ in script.index.of(ast.Name)
-        if node.id == name and script.function(node) is function
-    ]
+    found = script.index.names_in(function, name)
     loads = [node for node in found if isinstance(node.ctx, ast.Load)]
     if not loads or len(found) - len(loads) != 1:
         return False
@@ -137,11 +133,7 @@ def _uses_below(script: Script, call: ast.expr) -> list[ast.Name]:
         case ast.Call(func=ast.Attribute(value=ast.Name() as owner)):
             function = script.function(call)
             end = call.end_lineno or call.lineno
-            return [
-                node
-                for node, _ in script.index.of(ast.Name)
-                if node.id == owner.id and node.lineno > end and script.function(node) is function
-            ]
+            return [node for node in script.index.names_in(function, owner.id) if node.lineno > end]
     return []
 
 
@@ -152,10 +144,8 @@ def _is_of_a_saved_checkpoint(script: Script, call: ast.expr, names: int) -> boo
             function = script.function(call)
             below = [
                 node
-                for node, _ in script.index.of(ast.Name)
-                if node.id == owner.id
-                and node.lineno > model.lineno
-                and script.function(node) is function
+                for node in script.index.names_in(function, owner.id)
+                if node.lineno > model.lineno
             ]
             saved = [n for n in below if names > 0 and keeps_half(script, n, names - 1)]
             return bool(saved) and all(n in saved or _is_changed(script, n) for n in below)

@@ -82,10 +82,7 @@ class Sources:
         text = ast.unparse(node)
         return [
             Binding("assign", statement, statement.value)
-            for statement, _ in self.script.index.of(ast.Assign)
-            if any(
-                isinstance(t, ast.Attribute) and ast.unparse(t) == text for t in statement.targets
-            )
+            for statement, _ in self.script.index.assignments(text)
         ]
 
     def _makers(self, node: ast.expr, depth: int) -> Iterator[ast.Call]:

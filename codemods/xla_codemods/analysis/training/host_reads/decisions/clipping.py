@@ -104,8 +104,8 @@ def _is_used_here_alone(script: Script, statement: ast.If, coefficient: ast.Name
     inside = set(walk(statement))
     return all(
         node in inside or not isinstance(node.ctx, ast.Load) or node.lineno < statement.lineno
-        for node, inner in script.index.of(ast.Name)
-        if node.id == coefficient.id and inner.find(node.id) == found
+        for node, inner in script.index.names_of(found[0], coefficient.id)
+        if inner.find(node.id) == found
     )
 
 

@@ -175,8 +175,8 @@ def _is_used_here(script: Script, skip: Skip, statement: ast.stmt) -> bool:
             is_own = scope is not script.module or not script.is_imported_elsewhere(name)
             return is_own and all(
                 node in inside
-                for node, inner in script.index.of(ast.Name)
-                if node.id == name and inner.find(name) == scope.find(name)
+                for node, inner in script.index.names(name)
+                if inner.find(name) == scope.find(name)
             )
     return False
 

@@ -92,8 +92,8 @@ def _is_counted(node: ast.expr) -> bool:
 def _is_asked(script: Script, counter: ast.Name) -> bool:
     """True if something is decided on the count, or indexed by it: it would be read in every turn."""
     found = script.index.scope(counter).find(counter.id)
-    for name, scope in script.index.of(ast.Name):
-        if name.id != counter.id or scope.find(name.id) != found:
+    for name, scope in script.index.names(counter.id):
+        if scope.find(name.id) != found:
             continue
         child: ast.AST = name
         for around in script.ancestors(name):

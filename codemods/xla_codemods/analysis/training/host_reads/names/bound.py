@@ -54,9 +54,7 @@ def home(script: Script, node: ast.Name) -> tuple[Scope, list[Binding], bool]:
 def loads(script: Script, owner: Scope, name: str) -> list[ast.Name]:
     """Where `name` of `owner` is read, in functions inside, too."""
     return [
-        node
-        for node, inner in script.index.of(ast.Name)
-        if node.id == name and isinstance(node.ctx, ast.Load) and _is_of(inner, name, owner)
+        node for node, _ in script.index.names_of(owner, name) if isinstance(node.ctx, ast.Load)
     ]
 
 
@@ -144,8 +142,8 @@ def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> lis
         for node, scope in script.index.of(ast.AnnAssign)
         if isinstance(scope.node, ast.ClassDef) and getattr(node.target, "id", "") == name
     ]
-    for node, scope in script.index.of(ast.Attribute):
-        if node.attr == name and not isinstance(node.ctx, ast.Load):
+    for node, scope in script.index.attributes(name):
+        if not isinstance(node.ctx, ast.Load):
             if not is_of_another(script, node, scope, definition):
                 stored.append(_set_to(script, node))
     return stored or [None]
@@ -193,8 +191,8 @@ def attributes_read(
     where it is known; methods called are none.
     """
     found: list[ast.Attribute] = []
-    for node, scope in script.index.of(ast.Attribute):
-        if node.attr != name or not isinstance(node.ctx, ast.Load):
+    for node, scope in script.index.attributes(name):
+        if not isinstance(node.ctx, ast.Load):
             continue
         parent = script.parent(node)
         if isinstance(parent, ast.Call) and parent.func is node:
@@ -329,8 +327,8 @@ def refuse_shown_meter(
     """
     if not isinstance(owner, ast.Name):
         return
-    for node, _ in script.index.of(ast.Name):
-        if node.id == owner.id and isinstance(node.ctx, ast.Load) and node in always:
+    for node, _ in script.index.names(owner.id):
+        if isinstance(node.ctx, ast.Load) and node in always:
             parent = script.parent(node)
             is_called = is_own and isinstance(parent, ast.Call) and parent.func is node
             if not (isinstance(parent, ast.Attribute) or is_called):

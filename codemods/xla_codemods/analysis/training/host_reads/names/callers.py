@@ -69,7 +69,7 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
     """Where this file speaks of `function`."""
     owner, name = script.parent(function), function.name
     if isinstance(owner, ast.Module):
-        return [n for n, _ in script.index.of(ast.Name) if n.id == name]
+        return [n for n, _ in script.index.names(name)]
     if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
         scope = script.inference.scopes[owner]
         if len(scope.bindings.get(name, ())) == 1:
@@ -79,8 +79,8 @@ def _uses(script: Script, function: FunctionNode) -> list[ast.Name] | list[ast.A
     if isinstance(owner, ast.ClassDef) and not (name.startswith("__") and name.endswith("__")):
         return [
             node
-            for node, scope in script.index.of(ast.Attribute)
-            if node.attr == name and not is_of_another(script, node, scope, owner)
+            for node, scope in script.index.attributes(name)
+            if not is_of_another(script, node, scope, owner)
         ]
     raise Blocked(f"`{name}` returns it, to callers that are not known here")
 
@@ -91,7 +91,7 @@ def _called_objects(script: Script, owner: ast.ClassDef) -> list[ast.Name]:
     if script.is_imported_elsewhere(owner.name):
         raise unknown
     found: list[ast.Name] = []
-    for name in (n for n, _ in script.index.of(ast.Name) if n.id == owner.name):
+    for name in (n for n, _ in script.index.names(owner.name)):
         made = script.parent(name)
         match script.parent(made) if isinstance(made, ast.Call) and made.func is name else None:
             case ast.Assign(targets=[ast.Name() as target]):
