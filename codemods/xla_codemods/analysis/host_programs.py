@@ -61,8 +61,8 @@ def is_program_without_torch(script: ParsedFile) -> bool:
     project = script.project
     if project is None:
         return _runs(script)
-    return not any(map(_ASKS_FOR_TORCH.search, project.program_texts)) and (
-        _runs(script) or not project.program_paths
+    return not project.in_its_programs(project.modules.matching(_ASKS_FOR_TORCH)) and (
+        _runs(script) or not project.programs
     )
 
 

@@ -127,7 +127,7 @@ class Numbers:
         names = {"__init__", *_defined(index)}
         if self._project is None:
             return names
-        for path in sorted(self._project.modules.graph.get(self.home.path, ())):
+        for path in sorted(self._project.modules.graph.imported.get(self.home.path, ())):
             view = self.callees.view(path)
             if view is not None:
                 names |= _defined(view.indexed)

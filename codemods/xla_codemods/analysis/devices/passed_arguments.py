@@ -13,7 +13,6 @@ from .places import entries
 from .specs import INDEX_NAME, last_name
 
 if TYPE_CHECKING:
-    from ..projects.project import Modules
     from ..script import Script
 
 
@@ -108,12 +107,12 @@ class PassedArguments:
             names = {owner.name, *_heirs(owner.name, target.view)}
         else:
             names = {function}
-        for path in sorted(_above(modules, target.view.path)):
-            text = modules.text(path)
-            if any(name in text for name in names):
-                view = self.callees.view(path)
-                if view is not None:
-                    yield view
+        having = frozenset().union(*map(modules.with_word, names))
+        above = modules.graph.loading(target.view.path)
+        for path in sorted((having & above) - {target.view.path}):
+            view = self.callees.view(path)
+            if view is not None:
+                yield view
 
     def _local_names(self, name: str, view: View, target: Target) -> Iterator[str]:
         if view is not target.view and view.modules is not None:
@@ -135,17 +134,6 @@ def _says_so(argument: ast.expr, handed: Handed) -> bool:
     by_keyword = any(k.value is argument for k in handed.keywords)
     last = last_name(argument)
     return by_keyword or (last is not None and INDEX_NAME.match(last) is not None)
-
-
-def _above(modules: Modules, path: str) -> set[str]:
-    """The modules that import the one at `path`, also by others that hand it on."""
-    seen: set[str] = set()
-    stack = [path]
-    while stack:
-        others = modules.importers.get(stack.pop(), set()) - seen
-        seen |= others
-        stack += others
-    return seen - {path}
 
 
 def _heirs(name: str, view: View) -> set[str]:

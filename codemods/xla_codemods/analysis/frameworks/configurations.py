@@ -116,7 +116,9 @@ def _of_tree(tree: ast.AST, name: str, with_nodes: bool = False) -> Iterator[Con
 
 def _of_program(project: Project) -> Iterator[Configuration]:
     modules = project.modules
-    for path in sorted(modules.having(tuple(sorted(MARKS))) & modules.reached(project.path)):
+    for path in sorted(
+        modules.having(tuple(sorted(MARKS))) & modules.graph.loaded_by(project.path)
+    ):
         scope = modules.scope(path)
         if path != project.path and scope is not None:
             yield from _of_tree(scope.node, path)

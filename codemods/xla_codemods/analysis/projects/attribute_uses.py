@@ -46,7 +46,7 @@ def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Attribut
     """Where they may do so; None for a module that cannot be parsed."""
     project.asked = True
     modules = project.modules
-    having = modules.having((f".{name}",)) - {project.path}
+    having = modules.with_word(name) - {project.path}
     paths = sorted(_beside(project) & having) if having else []
     related = _related(project, owner) if paths else frozenset()
     for path in paths:
@@ -66,7 +66,7 @@ def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | Non
     """Where other modules of the programs speak of this one's function `name`; None where that cannot be told."""
     project.asked = True
     modules = project.modules
-    for path in sorted(_beside(project) & modules.having((name,))):
+    for path in sorted(_beside(project) & modules.with_word(name)):
         index = modules.whole(path)
         if index is None:
             yield None
@@ -101,13 +101,16 @@ def is_of_another_class(project: Project | None, owner: str, use: AttributeUse) 
     return not _may_be_of(project.modules, use, _related(project, owner))
 
 
-def _beside(project: Project) -> set[str]:
+def _beside(project: Project) -> frozenset[str]:
     """The other modules that a process may have loaded that has loaded this one, but for tests."""
     modules = project.modules
-    found = set(project.program_paths)
+    found = project.programs
     if modules.having(_LOADS):
-        found = modules.reached(project.path, both_ways=True) - {project.path}
-    return {path for path in found if not TESTS.search(path)}
+        found = modules.graph.connected(project.path) - {project.path}
+    tests = modules.remembered(
+        ("tests", ""), lambda: frozenset(path for path in modules.files if TESTS.search(path))
+    )
+    return found - tests
 
 
 def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> bool:

@@ -86,7 +86,7 @@ class Callers:
         self.project.asked = True
         if owner and function.name in CALLED_AS_INSTANCE:
             return any(_is_repeated(call.node, call.home) for call in self.of(function, owner))
-        for other in sorted(self.modules.importers.get(self.path, ())):
+        for other in sorted(self.modules.graph.importers.get(self.path, ())):
             index = self.modules.whole(other) if self._speaks_of(function.name, other) else None
             if index is None:
                 continue
@@ -104,10 +104,10 @@ class Callers:
         return False
 
     def _speaks_of(self, name: str, other: str) -> bool:
-        return name in self.modules.text(other)
+        return other in self.modules.with_word(name)
 
     def _trains(self, path: str) -> bool:
-        return any(word in self.modules.text(path) for word in (*TRAINS, _SCALES))
+        return path in self.modules.having((*TRAINS, _SCALES))
 
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
@@ -133,7 +133,7 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """The modules that import this one and speak of `name`, where one of the two trains."""
-        for other in sorted(self.modules.importers.get(self.path, ())):
+        for other in sorted(self.modules.graph.importers.get(self.path, ())):
             if self._speaks_of(name, other) and (self._trains(self.path) or self._trains(other)):
                 index = self.modules.whole(other)
                 if index is not None:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from ...program.import_graph import ImportGraph
+from ...program.texts import Texts
 from .import_lines import Import, imports_in
 
 # Never looked for in a project: nearly every name begins with one of them.
@@ -14,29 +16,13 @@ _OTHERS = frozenset(
 )
 
 
-class ProjectFiles:
+class ProjectFiles(Texts):
     """The Python files of one project: `files` by path from its root, with `/`. They are read when they are asked for."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.files = files
-        self._texts: dict[str, str] = {}
-        self._having: dict[tuple[str, ...], frozenset[str]] = {}
+        super().__init__(files)
         self._imports: dict[str, tuple[Import, ...]] = {}
         self._located: dict[tuple[str, str], tuple[str, list[str]] | None] = {}
-
-    def text(self, path: str) -> str:
-        """The file at `path`, good for searching."""
-        if path not in self._texts:
-            self._texts[path] = self.files[path].decode("utf-8", "replace")
-        return self._texts[path]
-
-    def having(self, words: tuple[str, ...]) -> frozenset[str]:
-        """The paths of the files with one of `words`."""
-        if words not in self._having:
-            texts = ((path, self.text(path)) for path in self.files)
-            found = frozenset(path for path, text in texts if any(word in text for word in words))
-            self._having[words] = found
-        return self._having[words]
 
     def imports(self, path: str) -> tuple[Import, ...]:
         """Its imports, anywhere in it, read off its lines."""
@@ -99,9 +85,9 @@ class ProjectFiles:
     # Who imports whom.
 
     @cached_property
-    def graph(self) -> dict[str, set[str]]:
-        """File -> the files that it imports, the packages around them included."""
-        return {path: set(self._imported(path)) for path in self.files}
+    def graph(self) -> ImportGraph:
+        """Which file imports which; with a file the packages around it are imported."""
+        return ImportGraph({path: set(self._imported(path)) for path in self.files})
 
     def _imported(self, path: str) -> Iterator[str]:
         for home, name, _ in self.imports(path):
@@ -116,27 +102,6 @@ class ProjectFiles:
                     if (package := "/".join((*folders, "__init__.py"))) in self.files:
                         yield package
                     folders.pop()
-
-    @cached_property
-    def importers(self) -> dict[str, set[str]]:
-        """The other way round."""
-        found: dict[str, set[str]] = {path: set() for path in self.files}
-        for path, imported in self.graph.items():
-            for other in imported:
-                found[other].add(path)
-        return found
-
-    def reached(self, path: str, both_ways: bool = False) -> set[str]:
-        """The files that running the one at `path` loads, itself included; `both_ways`: all that belong together."""
-        seen, stack = {path}, [path]
-        while stack:
-            current = stack.pop()
-            others = set(self.graph.get(current, ()))
-            if both_ways:
-                others |= self.importers.get(current, set())
-            stack += others - seen
-            seen |= others
-        return seen
 
 
 def is_of_others(root: str) -> bool:

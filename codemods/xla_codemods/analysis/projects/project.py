@@ -220,13 +220,12 @@ class Modules(ProjectFiles):
     def accelerated(self) -> frozenset[str]:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
-        texts = {path: self.text(path) for path in self.files}
-        train = {p for p, text in texts.items() if any(word in text for word in TRAINS)}
-        speak = {p for p, text in texts.items() if speaks_of_an_accelerator(text)}
+        train, speak = self.having(TRAINS), self.where(speaks_of_an_accelerator)
+        programs = self.having(("__main__",))
         for path in self.files:
-            if TESTS.search(path) or (self.importers[path] and "__main__" not in texts[path]):
+            if TESTS.search(path) or (self.graph.importers[path] and path not in programs):
                 continue
-            reached = self.reached(path)
+            reached = self.graph.loaded_by(path)
             if reached & train and reached & speak:
                 found |= reached
         return frozenset(found)
@@ -259,7 +258,7 @@ class Project:
     def has_text(self, pattern: re.Pattern[str]) -> bool:
         """True if `pattern` is found in the text of any module."""
         self.asked = True
-        return any(pattern.search(self.modules.text(path)) for path in self.modules.files)
+        return bool(self.modules.matching(pattern))
 
     def has(self, dotted: str) -> bool:
         """True if `dotted` begins with a module of the project. Even the answer no is one of the project."""
@@ -330,7 +329,9 @@ class Project:
     def wants(self, name: str) -> bool:
         """True if another module imports `name` from this one, or all that it has."""
         self.asked = True
-        return any(self._wants(other, name) for other in self.modules.importers.get(self.path, ()))
+        return any(
+            self._wants(other, name) for other in self.modules.graph.importers.get(self.path, ())
+        )
 
     def _wants(self, other: str, name: str) -> bool:
         for found in self.modules.imports(other):
@@ -359,32 +360,30 @@ class Project:
         """True if another module of the same programs has `.name` of anything."""
         self.asked = True
         modules = self.modules
-        using = {
-            other for other in modules.having((f".{name}",)) if _uses(modules.text(other), name)
-        } - {self.path}
-        return bool(using) and not using.isdisjoint(modules.reached(self.path, both_ways=True))
-
-    @cached_property
-    def program_texts(self) -> list[str]:
-        """The texts of the other modules of the programs that load this one, and of this one as a program."""
-        return [self.modules.text(path) for path in self.program_paths]
+        using = {other for other in modules.with_word(name) if _uses(modules.text(other), name)} - {
+            self.path
+        }
+        return bool(using) and not using.isdisjoint(modules.graph.connected(self.path))
 
     @cached_property
     def program_paths(self) -> list[str]:
-        """The paths of those modules."""
+        """Return the other modules of the programs that load this one."""
+        return sorted(self.programs)
+
+    @cached_property
+    def programs(self) -> frozenset[str]:
+        """Return the same modules as a set."""
         self.asked = True
-        modules = self.modules
-        seen, stack = {self.path}, [self.path]
-        while stack:
-            above = modules.importers.get(stack.pop(), set()) - seen
-            seen |= above
-            stack += above
-        return sorted({path for start in seen for path in modules.reached(start)} - {self.path})
+        return self.modules.graph.programs(self.path) - {self.path}
+
+    def in_its_programs(self, paths: frozenset[str]) -> bool:
+        """Return True if one of `paths` is another module of the programs that load this one."""
+        return not paths.isdisjoint(self.programs)
 
     def mentions(self, *words: str) -> bool:
         """True if another module of the same programs has one of these words."""
         self.asked = True
-        others = self.modules.reached(self.path, both_ways=True) - {self.path}
+        others = self.modules.graph.connected(self.path) - {self.path}
         return not others.isdisjoint(self.modules.having(words))
 
 

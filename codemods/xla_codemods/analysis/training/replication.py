@@ -74,15 +74,12 @@ class Replication:
 
     # The program.
 
-    def _others(self) -> Iterator[str]:
-        """The text of the other modules of the programs that load this one."""
-        if self.script.project is not None:
-            yield from self.script.project.program_texts
-
     def _says(self, *names: str) -> bool:
         if any(self.script.index.calls_of(name) for name in names):
             return True
-        return any(name + "(" in text for text in self._others() for name in names)
+        project = self.script.project
+        called = tuple(f"{name}(" for name in names)
+        return project is not None and project.in_its_programs(project.modules.having(called))
 
     def _look(self) -> None:
         for call, scope in self.script.index.of(ast.Call):
@@ -94,7 +91,11 @@ class Replication:
                 for owner in owners:
                     self._add(owner, call)
                 self._is_open |= not owners
-        if any(map(_shows_replicas, self._others())) or self._hands_on_a_wrapper():
+        project = self.script.project
+        others = project is not None and project.in_its_programs(
+            project.modules.where(_shows_replicas)
+        )
+        if others or self._hands_on_a_wrapper():
             self._is_open = True
 
     def _add(self, wrapped: ast.expr | None, call: ast.Call) -> None:

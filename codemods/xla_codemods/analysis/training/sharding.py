@@ -206,9 +206,10 @@ def unusual(script: Script) -> str | None:
         return "parameters on meta"
     project = script.project
     if project is not None:
-        for path in project.program_paths:
-            if _SHARDS.search(other := project.modules.text(path)) and _OF_SHARDS.search(other):
-                return f"{_BY_HAND} in {path}"
+        modules = project.modules
+        by_hand = modules.matching(_SHARDS) & modules.matching(_OF_SHARDS) & project.programs
+        if by_hand:
+            return f"{_BY_HAND} in {min(by_hand)}"
     if next(world_sizes.summed_losses(script), None) is not None:
         return "a loss that is a sum"
     for use in world_sizes.uses(script):

@@ -96,7 +96,7 @@ def _is_there(
         return True
     if script.project is None:
         return False
-    if any(map(word.search, script.project.program_texts)):
+    if script.project.in_its_programs(script.project.modules.matching(word)):
         return True
     paths = (path.replace("/", ".") for path in script.project.program_paths)
     return any(word.search(path) for path in paths)

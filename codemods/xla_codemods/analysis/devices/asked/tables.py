@@ -149,8 +149,9 @@ class _Keys:
             found.add(_text(given) or _ANY)
         if not found and self.script.project is not None:
             called = re.compile(rf"\b{re.escape(function.name)}\(\s*[\"'](\w+)[\"']")
-            for text in self.script.project.program_texts:
-                found |= set(called.findall(text))
+            modules = self.script.project.modules
+            for path in modules.with_word(function.name) & self.script.project.programs:
+                found |= set(called.findall(modules.text(path)))
         return found or {_ANY}
 
     def _comprehended(

@@ -60,7 +60,7 @@ def may_be_in_the_project(script: Script) -> bool:
         ("shards", ""),
         lambda: {p for p in modules.files if any(word in modules.text(p) for word in IN_TEXT)},
     ) - {project.path}
-    return bool(having) and not having.isdisjoint(modules.reached(project.path, both_ways=True))
+    return bool(having) and not having.isdisjoint(modules.graph.connected(project.path))
 
 
 def left_calls(script: Script) -> list[LeftCall]:

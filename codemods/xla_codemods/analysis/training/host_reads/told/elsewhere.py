@@ -90,7 +90,8 @@ def no_others_use(script: Script, path: str, names: list[str]) -> None:
     assert script.project is not None
     modules = script.project.modules
     loads = re.compile(rf"\.(?:{'|'.join(map(re.escape, names))})\b(?!\s*\()")
-    for other in sorted(modules.reached(script.project.path, both_ways=True)):
+    having = frozenset().union(*map(modules.with_word, names))
+    for other in sorted(having & modules.graph.connected(script.project.path)):
         if other not in (path, script.project.path) and loads.search(modules.text(other)):
             raise Blocked(f"`{other}` may use it, too")
 

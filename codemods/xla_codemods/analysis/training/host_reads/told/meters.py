@@ -265,8 +265,6 @@ def _is_called_with(script: Script, method: str, made: str) -> bool:
     texts = [script.source.text]
     if script.project is not None:
         modules = script.project.modules
-        texts += [
-            modules.text(p) for p in modules.having((f".{method}",)) if p != script.project.path
-        ]
+        texts += [modules.text(p) for p in modules.with_word(method) if p != script.project.path]
     calls = [m for text in texts for m in re.finditer(rf"\.{method}\((?:[^\n]*\n?){{2}}", text)]
     return bool(calls) and all(f"{made}(" in call.group() for call in calls)
