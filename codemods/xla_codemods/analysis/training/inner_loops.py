@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import walk
 from .acting import is_called_by_a_step
+from .steps import calls_of
 from .training import BACKWARD, FORWARD, STEP, Loop
 
 if TYPE_CHECKING:
     from ..script import Script
+
+_HOPS = 3  # functions between a step and the loop over the optimizers
 
 
 def is_part_of_a_step(script: Script, loop: Loop) -> bool:
@@ -74,3 +78,29 @@ def _is_of_data(node: ast.AST) -> bool:
 
 def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
+
+
+def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:
+    """Yield the calls for which the step is marked: `step`, or those of its function in loops over optimizers."""
+    yield from _outermost(script, step, _HOPS)
+
+
+def _outermost(script: Script, place: ast.Call, hops: int) -> Iterator[ast.Call]:
+    function = script.function(place)
+    if not isinstance(function, ast.FunctionDef) or hops == 0:
+        yield place
+        return
+    calls = calls_of(script, function)
+    if not calls or not all(_is_for_each_optimizer(script, call) for call in calls):
+        yield place
+        return
+    for call in calls:
+        yield from _outermost(script, call, hops - 1)
+
+
+def _is_for_each_optimizer(script: Script, call: ast.Call) -> bool:
+    return any(
+        script.training.is_over_steppers(loop)
+        for ancestor in script.ancestors(call)
+        if (loop := script.training.by_node.get(ancestor)) is not None
+    )

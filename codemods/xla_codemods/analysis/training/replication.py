@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
     from ..scopes import Scope
 
-# What to say of a step that averages nothing; the optimizer goes in.
+# Messages for a step that averages nothing; `{}` is the optimizer.
+REDUCED_ALREADY = (
+    "on several XLA devices `xla.optimizer_step` averages gradients, and this program averages those of `{}` itself: "
+    "`average=False` avoids a second all-reduce"
+)
 NOT_REPLICATED = (
     "nothing shows that the parameters of `{}` are the same on every process (no DistributedDataParallel, no all-reduce "
     "of their gradients): its step averages nothing"
@@ -31,13 +35,20 @@ _GROUPS = ("init_process_group", "init_device_mesh", "init_rpc")
 # Classes and functions that make replicas of a model, under the names that people give them.
 _WRAPPERS = Pattern(
     r"^_?(?:\w*DDP|Distributed\w*DataParallel\w*|(?:Fully)?ShardedDataParallel|FSDP\w*|fully_shard|deepspeed|horovod"
-    r"|(?:convert_)?sync_?b(?:atch_?)?n(?:orm)?\w*|convert_syncbn_model|ZeroRedundancyOptimizer|distribute_module"
-    r"|parallelize_module|replicate)$",
+    r"|ZeroRedundancyOptimizer|distribute_module|parallelize_module|replicate)$",
     re.IGNORECASE,
+)
+# They show replicas, and average no gradients.
+_NORMALIZATIONS = Pattern(
+    r"^_?(?:(?:convert_)?sync_?b(?:atch_?)?n(?:orm)?\w*|convert_syncbn_model)$", re.IGNORECASE
 )
 _WORD = Pattern(r"[A-Za-z_]\w*")
 _REDUCES = frozenset({"all_reduce", "allreduce", "all_reduce_coalesced", "reduce_gradients"})
-_REDUCED = Pattern(r"all_?reduce\w*\([^()\n]*grad|reduce_gradients\(|(?:average|sync)_grad\w*\(")
+_REDUCED = Pattern(r"all_?reduce\w*\([^()\n]*grad|(?:average|sync)_grad\w*\(")
+_REDUCED_BY_A_RUNTIME = Pattern(r"\breduce_gradients\(")
+_CLASS = Pattern(
+    r"^class (?P<name>\w+)\b(?P<bases>[^\n]*)\n(?P<body>(?:[ \t]+[^\n]*\n|\n)*)", re.MULTILINE
+)
 _OF_GRADIENTS = Pattern(r"grad(?!_norm|_scal|_acc|ient_acc)")
 _HARMLESS = frozenset(
     "print len list tuple iter sum id repr str isinstance type set hasattr".split()
@@ -55,6 +66,8 @@ class Replication:
         self.has_group = self._says(*_GROUPS)
         self._wrapped: list[ast.expr] = []
         self._is_open = False  # something is wrapped, or reduced, that has another name elsewhere
+        self._has_wrapper = False
+        self._reduces = False  # by an all-reduce in the program's own code
         if self.has_group:
             self._look()
 
@@ -67,10 +80,21 @@ class Replication:
         """
         if not self.has_group or optimizer is None:
             return True
+        if self._reduces_itself:
+            return False
         if not (self._wrapped or self._is_open):
             return False
         owners = self.sources.of_optimizer(optimizer)
         return not any(self._is_alone(owner) for owner in owners)
+
+    def reason(self, optimizer: ast.expr) -> str:
+        """Return the message for a step of `optimizer` that averages nothing."""
+        message = REDUCED_ALREADY if self._reduces_itself else NOT_REPLICATED
+        return message.format(self.script.segment(optimizer))
+
+    @property
+    def _reduces_itself(self) -> bool:
+        return self._reduces and not self._has_wrapper
 
     # The program.
 
@@ -82,21 +106,37 @@ class Replication:
         return project is not None and project.in_its_programs(project.modules.having(called))
 
     def _look(self) -> None:
+        own = _reducing_classes(self.script.source.text, *self._others(_defines_a_wrapper))
         for call, scope in self.script.index.of(ast.Call):
-            if _is_wrapper(call.func):
+            if _shows_a_copy(call.func):
                 self._add(call.args[0] if call.args else keyword(call, "module"), call)
                 self._add_targets(call)
+                is_own = _last(call.func) in own
+                self._reduces |= is_own
+                self._has_wrapper |= _is_wrapper(call.func) and not is_own
             elif _last(call.func) in _REDUCES and self._reduces_gradients(call, scope):
+                self._reduces |= _last(call.func) != "reduce_gradients"
                 owners = list(self.sources.of_loop_around(call))
                 for owner in owners:
                     self._add(owner, call)
                 self._is_open |= not owners
+        self._look_at_others(own)
+        if self._hands_on_a_wrapper(own):
+            self._is_open = self._has_wrapper = True
+
+    def _others(self, holds: Callable[[str], bool]) -> Iterator[str]:
+        """Yield the texts of the program's other modules for which `holds` returns True."""
         project = self.script.project
-        others = project is not None and project.in_its_programs(
-            project.modules.where(_shows_replicas)
-        )
-        if others or self._hands_on_a_wrapper():
-            self._is_open = True
+        if project is not None:
+            paths = project.modules.where(holds) & project.programs
+            yield from (project.modules.text(path) for path in sorted(paths))
+
+    def _look_at_others(self, own: frozenset[str]) -> None:
+        wraps = any(_wrappers_in(text) - own for text in self._others(_wraps))
+        reduces = any(self._others(_reduces))
+        self._has_wrapper |= wraps
+        self._reduces |= reduces
+        self._is_open |= wraps or reduces or any(self._others(_shows_replicas_otherwise))
 
     def _add(self, wrapped: ast.expr | None, call: ast.Call) -> None:
         if not isinstance(wrapped, (ast.Name, ast.Attribute)):
@@ -116,7 +156,7 @@ class Replication:
         else:
             self._is_open = True  # returned, kept in a list
 
-    def _hands_on_a_wrapper(self) -> bool:
+    def _hands_on_a_wrapper(self, own: frozenset[str]) -> bool:
         """`wrap = DDP`, `partial(DDP, ...)`: what it is called with is not known."""
         index = self.script.index
         nodes: list[tuple[ast.Name | ast.Attribute, Scope]] = [
@@ -124,7 +164,7 @@ class Replication:
             *index.of(ast.Attribute),
         ]
         for node, _ in nodes:
-            if not isinstance(node.ctx, ast.Load) or not _is_wrapper(node):
+            if not isinstance(node.ctx, ast.Load) or not _is_wrapper(node) or _last(node) in own:
                 continue
             parent = self.script.parent(node)
             if isinstance(parent, ast.Attribute) or self.script.is_annotation(node):
@@ -144,9 +184,30 @@ class Replication:
             return False
         if _last(call.func) == "reduce_gradients":
             return True
+        if self._is_in_a_gradient_hook(call):
+            return True
         reduced = call.args[0] if call.args else keyword(call, "tensor")
         return reduced is not None and any(
             _OF_GRADIENTS.search(unparsed(node)) for node in self._made_of(reduced, scope)
+        )
+
+    def _is_in_a_gradient_hook(self, call: ast.Call) -> bool:
+        """Return True in a function that is registered for the gradients of tensors."""
+        script = self.script
+        if not script.source.mentions("hook"):
+            return False
+        registered = [
+            argument
+            for name in ("register_hook", "register_post_accumulate_grad_hook")
+            for register, _ in script.index.calls_of(name)
+            for given in register.args
+            for argument in (given, *(given.args if isinstance(given, ast.Call) else ()))
+        ]
+        names = {_last(argument) for argument in registered}
+        return any(
+            ancestor in registered or getattr(ancestor, "name", None) in names
+            for ancestor in script.ancestors(call)
+            if isinstance(ancestor, (ast.FunctionDef, ast.Lambda))
         )
 
     def _made_of(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
@@ -233,16 +294,59 @@ class Replication:
         )
 
 
-def _shows_replicas(text: str) -> bool:
-    code = "\n".join(line.partition("#")[0] for line in text.splitlines())
-    return _REDUCED.search(code) is not None or any(
-        _WRAPPERS.search(word) for word in set(_WORD.findall(code))
+def _code(text: str) -> str:
+    """Return `text` without comments."""
+    return "".join(line.partition("#")[0] + "\n" for line in text.splitlines())
+
+
+def _wrappers_in(text: str) -> set[str]:
+    return {word for word in set(_WORD.findall(_code(text))) if _WRAPPERS.search(word)}
+
+
+def _wraps(text: str) -> bool:
+    return bool(_wrappers_in(text))
+
+
+def _reduces(text: str) -> bool:
+    return _REDUCED.search(_code(text)) is not None
+
+
+def _shows_replicas_otherwise(text: str) -> bool:
+    """Return True if a runtime reduces gradients, or normalization is synchronised."""
+    code = _code(text)
+    return _REDUCED_BY_A_RUNTIME.search(code) is not None or any(
+        _NORMALIZATIONS.search(word) for word in set(_WORD.findall(code))
+    )
+
+
+def _defines_a_wrapper(text: str) -> bool:
+    return bool(_reducing_classes(text))
+
+
+def _reducing_classes(*texts: str) -> frozenset[str]:
+    """Return the names of the program's own classes that reduce gradients, as those for hooks of a model's parameters do."""
+    found = (
+        match for text in texts if "reduce" in text for match in _CLASS.compiled.finditer(text)
+    )
+    return frozenset(
+        match["name"]
+        for match in found
+        if _WRAPPERS.search(match["name"])
+        and re.search(r"\ball_?reduce\w*\(", match["body"])
+        and not any(_WRAPPERS.search(word) for word in _WORD.findall(match["bases"]))
+    )
+
+
+def _shows_a_copy(func: ast.expr) -> bool:
+    """Return True for a call that gives a model on every process: a wrapper, or a normalization over processes."""
+    return (
+        _is_wrapper(func)
+        or _NORMALIZATIONS.search(_last(func)) is not None
+        or (isinstance(func, ast.Attribute) and _last(func.value) == "SyncBatchNorm")
     )
 
 
 def _is_wrapper(func: ast.expr) -> bool:
-    if isinstance(func, ast.Attribute) and _last(func.value) == "SyncBatchNorm":
-        return True
     return _WRAPPERS.search(_last(func)) is not None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
 from ..nodes import walk
 from ..projects.derivation import derives
-from ..scopes import Scope
+from ..scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -79,7 +80,19 @@ def is_marked_elsewhere(script: ParsedFile, call: ast.Call, optimizer: ast.expr)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _REMOTE:
             return True
     function = script.function(call)
-    return function is not None and function.name == "step" and is_of_an_optimizer(script, call)
+    if function is None or not is_of_an_optimizer(script, call):
+        return False
+    return function.name == "step" or _is_called_by_its_class_alone(script, function)
+
+
+def _is_called_by_its_class_alone(script: ParsedFile, function: FunctionNode) -> bool:
+    """Return True if `step`, or another method of the class, calls `function`, and nothing else does."""
+    home, name = script.parent(function), function.name
+    private = name.startswith("_") or script.project is not None
+    if not private or (script.project is not None and script.project.uses_attribute(name)):
+        return False
+    calls = [call for call, _ in script.index.calls_of(name)]
+    return bool(calls) and all(any(a is home for a in script.ancestors(c)) for c in calls)
 
 
 def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
@@ -94,3 +107,44 @@ def _is_optimizer_class(dotted: str) -> bool:
     if dotted.startswith("torch.optim."):
         return "lr_sched" not in dotted
     return "." in dotted.strip(".") and dotted.endswith("Optimizer")
+
+
+def steps_its_elements(
+    script: ParsedFile, loop: ast.For, body: Iterable[ast.AST], stepped: Iterable[ast.expr]
+) -> bool:
+    """Return True for `for optimizer in optimizers: apply(optimizer)`, of a function that steps what it is given."""
+    functions = {script.function(optimizer): optimizer for optimizer in stepped}
+    for node in body:
+        match node:
+            case ast.Expr(value=ast.Call(args=[_, *_] as given) as call):
+                if any(is_element_of(script, loop, argument) for argument in given):
+                    function = script.value(call.func).definition
+                    function = function or script.local_method(call.func, script.index.scope(call))
+                    if function in functions and _is_a_parameters(function, functions[function]):
+                        return True
+    return False
+
+
+def _is_a_parameters(function: ast.AST | None, stepped: ast.expr) -> bool:
+    """Return True if `stepped` is a parameter of `function`, or is looked up by one."""
+    if not isinstance(function, ast.FunctionDef):
+        return False
+    return bool(({argument.arg for argument in function.args.args} - {"self"}) & _names_in(stepped))
+
+
+def calls_of(script: ParsedFile, function: ast.FunctionDef) -> list[ast.Call]:
+    """Return the calls of `function` in this file; none if it may be called from elsewhere in the project."""
+    if script.is_imported_elsewhere(function.name) or _is_a_method_used_elsewhere(script, function):
+        return []
+    return [
+        call
+        for call, scope in script.index.calls_of(function.name)
+        if script.value(call.func, scope).definition is function
+        or script.local_method(call.func, scope) is function
+    ]
+
+
+def _is_a_method_used_elsewhere(script: ParsedFile, function: ast.FunctionDef) -> bool:
+    if script.project is None or not isinstance(script.parent(function), ast.ClassDef):
+        return False
+    return script.project.uses_attribute(function.name)

@@ -35,7 +35,7 @@ from ..scopes import FunctionNode, Scope
 from ..syntax import keyword
 from .batches import Batches
 from .loaders import Driver, Feeding
-from .steps import is_element_of, is_marked_elsewhere, takes_only_a_closure
+from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -197,11 +197,11 @@ class Training:
             if isinstance(ancestor, DEFINITIONS):
                 return None
             loop = self.by_node.get(ancestor)
-            if loop is not None and loop.is_statement and not self._over_steppers(loop):
+            if loop is not None and loop.is_statement and not self.is_over_steppers(loop):
                 return loop
         return None
 
-    def _over_steppers(self, loop: Loop | None) -> bool:
+    def is_over_steppers(self, loop: Loop | None) -> bool:
         """`for optimizer in optimizers: optimizer.step()` steps once per element, not once per batch."""
         if loop is None or not isinstance(loop.node, ast.For) or BACKWARD in loop.effects:
             return False
@@ -209,7 +209,7 @@ class Training:
             loop.node in self.script.ancestors(step.call)
             and is_element_of(self.script, loop.node, step.stepped)
             for step in self.steps
-        )
+        ) or steps_its_elements(self.script, loop.node, loop.body, (s.stepped for s in self.steps))
 
     def anchor(self, node: ast.AST, owner: ast.AST) -> ast.stmt:
         """The outermost statement in `owner` (a loop, function or module) that holds `node` and that the program
@@ -231,7 +231,7 @@ class Training:
             kind = type(node)
             if kind is ast.Call:
                 found |= self.call_effects(node)  # type: ignore[arg-type]
-            elif kind is ast.For and self._over_steppers(self.by_node.get(node)):
+            elif kind is ast.For and self.is_over_steppers(self.by_node.get(node)):
                 found.add(STEP)
         return frozenset(found)
 

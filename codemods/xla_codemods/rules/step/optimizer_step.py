@@ -58,6 +58,27 @@ embedding table of each rank's own, have neither. Their step averages nothing, a
 +        xla.mark_step()
 ```
 
+A program that reduces its gradients itself, by hooks or after `backward`, needs no second all-reduce:
+
+```diff
+ import torch
+-import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def main(model, batches):
+-    dist.init_process_group("nccl")
++    xla.init_process_group()
+     for parameter in model.parameters():
+-        parameter.register_hook(lambda gradient: dist.all_reduce(gradient))
++        parameter.register_hook(lambda gradient: xla.all_reduce(gradient))
+     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+     for x in batches:
+         model(x).mean().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer, average=False)
++        xla.mark_step()
+```
+
 Where a program with a process group wraps nothing and reduces nothing, no step averages. Where some model is wrapped,
 and this one is a function's parameter, comes from another module or is handed to what may wrap it, the step says nothing of
 averages: once a wrapper exists, the runtime averages nothing beside it, as on CUDA.
@@ -104,7 +125,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import handed_through
-from ...analysis.training.replication import NOT_REPLICATED, Replication
+from ...analysis.training.replication import Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import IN_TRAINING, Rule
@@ -145,7 +166,7 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
         message = "on several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
         if not averages:
             text += ", average=False"
-            message = NOT_REPLICATED.format(script.segment(step.optimizer))
+            message = script.cached(Replication).reason(step.optimizer)
         edit = Replace(
             step.call,
             f"{script.xla}.optimizer_step({{0}}{text})",

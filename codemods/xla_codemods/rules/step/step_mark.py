@@ -113,11 +113,11 @@ from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
 from ...analysis.training.acting import unmarked_evaluations
 from ...analysis.training.host_reads.fetching import made_later
-from ...analysis.training.inner_loops import is_part_of_a_step
+from ...analysis.training.inner_loops import is_part_of_a_step, outermost_places
 from ...analysis.training.parts import is_hook, is_part_of_a_model
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.reads_behind import marked_after, read_after, reads, reads_in_each_turn
-from ...analysis.training.steps import is_of_an_optimizer
+from ...analysis.training.steps import calls_of, is_of_an_optimizer
 from ...analysis.training.training import (
     BACKWARD,
     FORWARD,
@@ -158,6 +158,7 @@ _ASKS_FOR_ONE = Pattern(
     r"^(?:torch\.cuda\.is_available\(\)|[\w.]+ == .cuda.|[\w.]+\.is_cuda|\w+\.is_(?:available\(\)|accelerator\([\w.]+\))|(?:use_)?cuda)$"
 )
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+_CALLERS = 3  # functions that a loop is followed out of, to the step
 
 
 @RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
@@ -287,9 +288,11 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
     last: dict[int, tuple[ast.stmt, Loop | None, Step]] = {}
     for step in script.training.steps:
         loop = script.training.loop_of(step.call)
-        owner = loop.node if loop is not None else _block_owner(script, step.call)
-        anchor = script.training.anchor(step.call, owner)
-        last[id(script.block(anchor))] = (anchor, loop, step)
+        for place in outermost_places(script, step.call) if loop is None else [step.call]:
+            loop = script.training.loop_of(place)
+            owner = loop.node if loop is not None else _block_owner(script, place)
+            anchor = script.training.anchor(place, owner)
+            last[id(script.block(anchor))] = (anchor, loop, step)
     return list(last.values())
 
 
@@ -314,6 +317,8 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if any(_waits_for_the_device(script, statement) for statement in loop.body):
             continue
         if BACKWARD in effects:
+            if _differentiates_its_elements(script, loop) and _step_follows(script, loop):
+                continue  # losses of one forward pass, which is one graph with the step
             cut = (
                 _at_start(script, loop)
                 if _step_follows(script, loop)
@@ -386,18 +391,39 @@ def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[
 
 
 def _step_follows(script: Script, loop: Loop) -> bool:
-    """True if an optimizer step, which is marked, stands behind the loop in the code around it."""
-    inner: ast.AST = loop.node
-    for around in script.ancestors(loop.node):
+    """Return True if an optimizer step, which is marked, follows the loop: in the code around it, or in each caller's."""
+    return _is_followed_by_a_step(script, loop.node, _CALLERS)
+
+
+def _is_followed_by_a_step(script: Script, node: ast.AST, callers: int) -> bool:
+    inner: ast.AST = node
+    for around in script.ancestors(node):
         if isinstance(inner, ast.stmt):
             block = script.block(inner)
             behind = block[block.index(inner) + 1 :]
             if any(STEP in script.training.effects_of([s]) for s in behind):
                 return True
-        if not isinstance(around, (ast.With, ast.If, ast.Try)):
+        if isinstance(around, ast.FunctionDef):
+            calls = calls_of(script, around) if callers else []
+            return bool(calls) and all(
+                _is_followed_by_a_step(script, call, callers - 1) for call in calls
+            )
+        if isinstance(inner, ast.stmt) and not isinstance(around, (ast.With, ast.If, ast.Try)):
             return False
         inner = around
     return False
+
+
+def _differentiates_its_elements(script: Script, loop: Loop) -> bool:
+    """Return True for `for loss in losses: loss.backward()`, whose iterations compute no loss of their own."""
+    if not isinstance(loop.node, ast.For) or FORWARD in loop.effects:
+        return False
+    elements = {n.id for n in walk(loop.node.target) if isinstance(n, ast.Name)}
+    calls = [call for call, _ in script.index.calls_of("backward")]
+    inside = [call for call in calls if loop.node in script.ancestors(call)]
+    return bool(inside) and all(
+        elements & {n.id for n in walk(call) if isinstance(n, ast.Name)} for call in inside
+    )
 
 
 def _at_start(script: Script, loop: Loop) -> list[Edit]:

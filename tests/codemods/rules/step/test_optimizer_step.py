@@ -180,6 +180,24 @@ REPLICATED = {
         def main(net):
             return DDP(net)
         """,
+    "sharded": """
+        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+        def main(x):
+            model = FSDP(nn.Linear(2, 1))
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).mean().backward()
+            opt.step()
+        """,
+}
+
+
+@pytest.mark.parametrize("body", REPLICATED.values(), ids=REPLICATED)
+def test_what_is_replicated(body: str) -> None:
+    assert AVERAGED.format("opt") in after(body)
+
+
+REDUCED_ALREADY = {
     "its own all-reduce": """
         def train(model, opt, x):
             model(x).sum().backward()
@@ -195,20 +213,88 @@ REPLICATED = {
             dist.all_reduce(flat)
             opt.step()
         """,
-    "sharded": """
-        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    "a hook of each gradient": """
+        def average(grad):
+            dist.all_reduce(grad)
+            return grad / dist.get_world_size()
 
-        def main(x):
-            model = FSDP(nn.Linear(2, 1))
+        def train(model, x):
             opt = torch.optim.SGD(model.parameters(), lr=0.1)
-            model(x).mean().backward()
+            for p in model.parameters():
+                p.register_hook(average)
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "a hook after accumulation": """
+        from functools import partial
+
+        def total(world, p):
+            t = p.grad
+            dist.all_reduce(t)
+            t /= world
+
+        def train(model, opt, x):
+            for p in model.parameters():
+                p.register_post_accumulate_grad_hook(partial(total, dist.get_world_size()))
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "a lambda": """
+        def train(model, opt, x):
+            for p in model.parameters():
+                p.register_hook(lambda g: dist.all_reduce(g))
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "a wrapper of its own": """
+        class SimpleDDP(nn.Module):
+            def __init__(self, module):
+                super().__init__()
+                self.module = module
+                for p in module.parameters():
+                    p.register_post_accumulate_grad_hook(self.send)
+
+            def send(self, p):
+                dist.all_reduce(p.grad, async_op=True)
+
+        def train(x):
+            model = SimpleDDP(nn.Linear(2, 1))
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).sum().backward()
+            opt.step()
+        """,
+    "beside synchronised normalization": """
+        def train(x):
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Linear(2, 1))
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).sum().backward()
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
             opt.step()
         """,
 }
 
 
-@pytest.mark.parametrize("body", REPLICATED.values(), ids=REPLICATED)
-def test_what_is_replicated(body: str) -> None:
+@pytest.mark.parametrize("body", REDUCED_ALREADY.values(), ids=REDUCED_ALREADY)
+def test_gradients_that_the_script_reduces_are_not_averaged_again(body: str) -> None:
+    assert PLAIN.format("opt") in after(body)
+    assert "itself" in next(
+        f.message for f in check((HEAD + textwrap.dedent(body)).encode()) if f.code == "XLA501"
+    )
+
+
+def test_a_wrapper_of_its_own_that_inherits_from_torch_averages_in_backward() -> None:
+    body = """
+        class MyDDP(nn.parallel.DistributedDataParallel):
+            def total(self, loss):
+                dist.all_reduce(loss)
+
+        def train(x):
+            model = MyDDP(nn.Linear(2, 1))
+            opt = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(x).sum().backward()
+            opt.step()
+        """
     assert AVERAGED.format("opt") in after(body)
 
 
@@ -243,7 +329,15 @@ GROUP = (
         ({"main.py": GROUP + "# no DDP here\n"}, PLAIN),
         ({"main.py": GROUP + "from torch.nn.parallel import DistributedDataParallel\n"}, AVERAGED),
         ({"main.py": GROUP + "import wraps\n", "wraps.py": "make = apex.parallel.DDP\n"}, AVERAGED),
-        ({"main.py": GROUP + "dist.all_reduce(p.grad)\n"}, AVERAGED),
+        ({"main.py": GROUP + "dist.all_reduce(p.grad)\n"}, PLAIN),
+        ({"main.py": GROUP + "xla.reduce_gradients(opt)\n"}, AVERAGED),
+        (
+            {
+                "main.py": GROUP + "from own import DDP\nDDP(model)\n",
+                "own.py": "class DDP(Module):\n    def send(self, p):\n        all_reduce(p.grad)\n",
+            },
+            PLAIN,
+        ),
         ({"other.py": "import torch.distributed as d\nd.init_process_group('gloo')\n"}, AVERAGED),
     ],
 )

@@ -655,3 +655,110 @@ def test_gradients_of_several_parts_are_cut_before_they_are_read(behind: str, ma
         f"            {behind}\n"
     )
     assert marked in after
+
+
+MICRO_BATCHES = """
+def accumulate(model, batches):
+    total = 0.0
+    for x in batches:
+        loss = model(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+def train(model, optimizer, get_batches):
+    for _ in range(10):
+        total = accumulate(model, get_batches())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        print(total)
+"""
+
+
+def marked_lines(after: str) -> list[str]:
+    """Return the line before each step mark."""
+    lines = [line.strip() for line in after.splitlines()]
+    return [lines[k - 1] for k, line in enumerate(lines) if line == "xla.mark_step()"]
+
+
+def test_gradients_are_not_launched_between_a_function_that_accumulates_and_clipping() -> None:
+    before = marked_lines(migrated("import torch\n" + MICRO_BATCHES))
+    assert before[0] == "for x in batches:"
+    assert len(before) == 2
+
+
+def test_a_function_that_accumulates_and_that_nothing_steps_after_is_marked_at_its_end() -> None:
+    source = "import torch\n" + MICRO_BATCHES.replace("        optimizer.step()\n", "")
+    assert marked_lines(migrated(source))[0] != "for x in batches:"
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "        for loss in losses:\n            loss.backward(retain_graph=True)\n",
+        "        for k, loss in enumerate(losses):\n            (loss / (k + 1)).backward()\n",
+        "        for loss in losses:\n            torch.autograd.backward(loss)\n            loss.backward()\n",
+        "        backward_all(losses)\n",
+    ],
+)
+def test_the_backward_passes_of_one_forward_pass_run_with_the_step(loop: str) -> None:
+    after = migrated(
+        "import torch\n"
+        "def backward_all(parts):\n"
+        "    for part in parts:\n"
+        "        part.backward(retain_graph=True)\n"
+        "def train(model, optimizer, get_batch):\n"
+        "    for _ in range(10):\n"
+        "        losses = model(get_batch()).mean(0)\n"
+        f"{loop}"
+        "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "        optimizer.step()\n"
+        "train(torch.nn.Linear(2, 2), torch.optim.SGD([]), len)\n"
+    )
+    inside = [line for line in marked_lines(after) if "step" not in line and "backward" not in line]
+    if "backward_all" in loop:
+        assert marked_lines(after) == ["xla.optimizer_step(optimizer)"]
+    assert not inside
+
+
+@pytest.mark.parametrize(
+    ("helper", "call"),
+    [
+        ("def apply(opt):\n    opt.step()\n    opt.zero_grad()\n", "apply(opt)"),
+        ("def apply(name):\n    OPTS[name].step()\n", "apply(opt)"),
+        ("def apply(model, opt):\n    opt.step()\n", "apply(model, opt)"),
+    ],
+)
+def test_a_function_that_steps_one_of_several_optimizers_is_marked_after_all(
+    helper: str, call: str
+) -> None:
+    after = migrated(
+        "import torch\n"
+        "OPTS = {'a': torch.optim.SGD([], lr=1)}\n"
+        f"{helper}"
+        "def train(model, opts, get_batch):\n"
+        "    for _ in range(10):\n"
+        "        model(get_batch()).mean().backward()\n"
+        "        for opt in opts:\n"
+        f"            {call}\n"
+    )
+    assert marked_lines(after) == [call]
+
+
+def test_a_helper_method_of_an_optimizer_is_part_of_its_step() -> None:
+    after = migrated(
+        "import torch\n"
+        "class Several(torch.optim.Optimizer):\n"
+        "    def step(self):\n"
+        "        for opt in self.opts:\n"
+        "            self._one(opt)\n"
+        "    def _one(self, opt):\n"
+        "        opt.step()\n"
+        "def train(model, get_batch):\n"
+        "    optimizer = Several([])\n"
+        "    for _ in range(10):\n"
+        "        model(get_batch()).mean().backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert marked_lines(after) == ["xla.optimizer_step(optimizer)"]
