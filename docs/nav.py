@@ -18,6 +18,7 @@ ORDER = {
         "guides/notebook.md": "A notebook",
         "guides/ddp.md": "DDP",
         "guides/fsdp.md": "FSDP",
+        "guides/record-on-gpu.md": "Record on the GPU, check on the accelerator",
         "guides/tpu-vm.md": "First hour on a TPU VM",
         "guides/trainium.md": "First hour on Trainium",
         "guides/troubleshooting.md": "Troubleshooting",

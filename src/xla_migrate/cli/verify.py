@@ -36,6 +36,11 @@ def verify(words: Sequence[str]) -> int:
         SystemExit: wrong usage.
     """
     asked = parse(words)
+    if asked.record:
+        from .verify_recordings import record
+
+        with _ended_in_order():
+            return record(asked)
     return _told(_proof(asked, _migration(asked)), asked)
 
 
@@ -110,15 +115,22 @@ def _refuse_versions_that_do_not_match() -> None:
 def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
     _refuse_versions_that_do_not_match()
     tell_what_is_left(proposed)
-    request = asked.request
+    request, reference = asked.request, ""
     with _ended_in_order():
-        comparison = compared(request, proposed, shower)
+        if asked.reference:
+            from .verify_recordings import check
+
+            comparison, request, reference = check(asked, proposed)
+        else:
+            comparison = compared(request, proposed, shower)
     settings = {
         "steps": str(request.steps),
         "precision": request.precision,
         "dropout": request.dropout,
         "processes": str(request.nproc),
     }
+    if reference:
+        settings["reference"] = reference
     if request.precision == "float32":
         settings["tolerance"] = f"{request.tolerance:g}"
     if request.metric:

@@ -17,6 +17,8 @@ from .usage import fail
 
 _USAGE = """\
 xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
+       xla-migrate verify SCRIPT --record FILE [options] -- ARGUMENTS OF THE SCRIPT
+       xla-migrate verify SCRIPT --reference FILE [options] [-- ARGUMENTS OF THE SCRIPT]
        xla-migrate PATH... --verify [options] -- ARGUMENTS OF THE FIRST SCRIPT"""
 _ABOUT = """\
 Runs the script as it is (on CUDA, or with its CUDA calls sent to the CPU) and migrated (on XLA), each in a copy of its
@@ -41,6 +43,9 @@ class Asked:
         target: the TPU that the migrated script's graphs are compiled for, too ("v5e"), or "".
         output_format: "text" or "json".
         words: behind `xla-migrate`, as given.
+        record: the file to record the original into, or "".
+        reference: the recording to check the migrated script against, or "".
+        given: names of the request's fields that were given: others may come from a recording.
     """
 
     request: Request
@@ -55,6 +60,9 @@ class Asked:
     output_format: str = "text"
     style: str = ""
     words: tuple[str, ...] = ()
+    record: str = ""
+    reference: str = ""
+    given: frozenset[str] = frozenset()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -167,6 +175,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="compare with this script in place of our migration of it",
     )
+    add(
+        "--record",
+        default="",
+        metavar="FILE",
+        help="run the original alone, on CUDA, and record it for a check on another machine",
+    )
+    add(
+        "--reference",
+        type=_file,
+        metavar="FILE",
+        help="compare with a recording instead of running the original; its settings and arguments are the defaults",
+    )
     add("--timeout", type=real, metavar="SECONDS", help="for each run")
     add(
         "--for",
@@ -229,6 +249,10 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
     if not os.path.isfile(paths[0]):
         kind = "a folder: name the script first" if os.path.isdir(paths[0]) else "no such script"
         fail(f"{paths[0]}: {kind}")
+    if given.record and given.reference:
+        fail("--record and --reference: record on one machine, check on the other")
+    if writing and (given.record or given.reference):
+        fail("--record and --reference go with `xla-migrate verify`")
     if writing and given.migrated is not None:
         fail("--migrated goes with `xla-migrate verify`, which writes nothing")
     request = Request(
@@ -258,7 +282,21 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         given.output_format,
         given.style,
         tuple(words) if writing else ("verify", *words),
+        given.record,
+        given.reference or "",
+        _given(words),
     )
+
+
+_OF_RECORDINGS = {"--steps": "steps", "--nproc": "nproc", "--dropout": "dropout", "--": "args"}
+
+
+def _given(words: Sequence[str]) -> frozenset[str]:
+    """The fields of the request that a recording has, too, and that the user gave."""
+    ours, _ = split(list(words))
+    names = {word.partition("=")[0] for word in words[: len(ours) + 1] if word.startswith("--")}
+    names |= {"--" for word in words if word == "--"}
+    return frozenset(field for option, field in _OF_RECORDINGS.items() if option in names)
 
 
 def _of_both(given: argparse.Namespace, others: list[str]) -> list[str]:

@@ -6,7 +6,8 @@ The rooms, and who may ask whom:
 - `observe`, `redirect`, `stubs`: what runs inside those processes. `redirect` may ask `observe`, and nobody
   asks back; `observe.boot` puts them together.
 - `judge`: verdicts over what the runs left behind. It starts nothing.
+- `recordings`: a run in a file, and verdicts over it in a fixed order. It starts nothing.
 - `report`: the outcome for a terminal, as a page and as JSON.
 
-`experiments` asks `judge`; `report` asks `judge`; neither `judge` nor `report` asks the command or the codemods.
+`experiments` asks `judge` and `recordings`; `recordings` asks `judge`; `report` asks `judge`; neither `judge` nor `report` asks the command or the codemods.
 """

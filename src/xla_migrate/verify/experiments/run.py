@@ -43,6 +43,8 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     explain: bool = False,
     watch: bool = True,
+    batches: int = 0,
+    details: int = 0,
 ) -> ObservedRun:
     """Run a training script under observation; its files are not changed.
 
@@ -75,6 +77,8 @@ def run(
         progress: called with how far it is, a few times a second.
         explain: find out what made a target compile again (slower; `compare(explained=...)`).
         watch: False runs the script alike but without looking at it, to measure what looking costs.
+        batches: how many batches of each data loader to summarise (`observe.details`).
+        details: steps of which to record modules and updates.
 
     Returns:
         The run; its `failure` says what went wrong, if anything did.
@@ -113,6 +117,8 @@ def run(
         shim=str(Path(data_shim).resolve()) if data_shim else None,
         explain=explain,
         watch=watch,
+        batches=batches,
+        details=details,
     )
     plan.save(base / "plan.json")
     place = copy / script.relative_to(project)

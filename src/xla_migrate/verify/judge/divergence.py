@@ -107,6 +107,16 @@ def first_divergence(
     return None
 
 
+def at_the_start(reference: Trace, target: Trace, allowed: float) -> Divergence | None:
+    """Return the first difference of what the optimizers step on, before their first steps, or None."""
+    for optimizer in sorted(reference.parameters):
+        for found in _structure(reference, target, optimizer):
+            return found
+        for found in _initial(reference, target, optimizer, allowed):
+            return found
+    return None
+
+
 def _differences(
     reference: Trace, target: Trace, allowed: float, followed: bool, exact: bool
 ) -> Iterator[Divergence]:

@@ -10,6 +10,8 @@ class Check(str, Enum):
     """What is judged. The value is how it is called in reports and in JSON."""
 
     SAME_STEPS = "same steps"
+    SAME_DATA = "same data"
+    SAME_WEIGHTS = "same initial weights"
     NUMBERS = "numbers"
     BF16 = "bf16"
     OTHER_STATE = "other state"

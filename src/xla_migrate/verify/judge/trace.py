@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import details
 from .compilations import Compilation
+from .details import Details
 from .record_format import (
     EndRecord,
     ErrorRecord,
@@ -147,7 +149,7 @@ class Trace:
 
     `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
     for, `printed` what it printed (None where it was ended before it could tell), `loaded` the project's
-    files that it imported, `untracked` how tensors have moved that no optimizer steps on, by name, and
+    files that it imported, `details` batches, inputs and modules of its first steps, `untracked` how tensors have moved that no optimizer steps on, by name, and
     `writes` where they were written to (of runs that were to `explain`).
     """
 
@@ -173,6 +175,7 @@ class Trace:
     printed: list[PrintedLine] | None = None
     recompiles: list[Recompile] = field(default_factory=list)
     compiled: list[Compilation] = field(default_factory=list)
+    details: Details = field(default_factory=Details)
 
     @property
     def primary(self) -> int:
@@ -200,13 +203,28 @@ def _halves(values: Numbers) -> tuple[list[float], list[float]]:
 
 def read(path: Path) -> Trace:
     """The trace in a record file; a last line cut short (the process was killed) is left out."""
-    rank, _, rest = path.name.removeprefix("rank").partition(".")
-    trace = Trace(rank=int(rank), process=int(rest.partition(".")[0]))
+    return of_records(_records(path), *process_of(path.name))
+
+
+def process_of(name: str) -> tuple[int, int]:
+    """Return the rank and the process number that a record file's name holds."""
+    rank, _, rest = name.removeprefix("rank").partition(".")
+    return int(rank), int(rest.partition(".")[0])
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             continue
+        yield record
+
+
+def of_records(records: Iterable[dict[str, Any]], rank: int, process: int) -> Trace:
+    """Return the trace that these records make up."""
+    trace = Trace(rank=rank, process=process)
+    for record in records:
         _READERS[record.pop("kind")](trace, record)
     return trace
 
@@ -294,6 +312,10 @@ def _end(trace: Trace, record: EndRecord) -> None:
     trace.loaded = record.get("loaded", [])
 
 
+def _detail(reader: Callable[[Details, Any], None]) -> Callable[[Trace, Any], None]:
+    return lambda trace, record: reader(trace.details, record)
+
+
 _READERS: dict[str, Callable[[Trace, Any], None]] = {
     "parameters": _parameters,
     "initial": _initial,
@@ -305,4 +327,5 @@ _READERS: dict[str, Callable[[Trace, Any], None]] = {
     "printed": _printed,
     "error": _error,
     "end": _end,
+    **{kind: _detail(reader) for kind, reader in details.READERS.items()},
 }

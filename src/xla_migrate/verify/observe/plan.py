@@ -39,6 +39,8 @@ class RunPlan:
         shim: a Python file to execute before the script trains (the user's stand-in for data).
         explain: note what the script calls, to find what made it compile again.
         watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
+        batches: how many batches of each data loader to summarise; 0: no inputs of models either.
+        details: steps of which to record modules and updates (`observe.details`).
     """
 
     side: Side
@@ -59,6 +61,8 @@ class RunPlan:
     shim: str | None = None
     explain: bool = False
     watch: bool = True
+    batches: int = 0
+    details: int = 0
 
     def save(self, path: Path) -> None:
         """Write it for the children."""

@@ -74,6 +74,7 @@ def _seed_numpy(numpy: Any, seed: int) -> None:
 
 
 def _torch(torch: Any, plan: plans.RunPlan, redirect: Redirect) -> None:
+    from .details import start as details
     from .device import reads
     from .numerics import arithmetic, device_random, dropout, precision
     from .training import losses, writes
@@ -89,7 +90,8 @@ def _torch(torch: Any, plan: plans.RunPlan, redirect: Redirect) -> None:
         reads.install(_patches)
         losses.install(_patches)
         writes.wanted = plan.explain
-        _tap(plan, redirected)
+        tap = _tap(plan, redirected)
+        details.install(_patches, plan, tap, redirected)
         arithmetic.install(_patches, plan.arithmetic, plan.roughness)
     _guard_saving(torch)
     torch.manual_seed(plan.seed)
@@ -108,7 +110,7 @@ def _guard_saving(torch: Any) -> None:
     _patches.put(torch, "save", guarded)
 
 
-def _tap(plan: plans.RunPlan, redirected: bool) -> None:
+def _tap(plan: plans.RunPlan, redirected: bool) -> Any:
     from .training import steps
 
     tap = steps.Tap(
@@ -125,6 +127,7 @@ def _tap(plan: plans.RunPlan, redirected: bool) -> None:
     _finish.append(lambda: _end(tap))
     _finish.append(lambda: None if tap.stopped else manual.close())
     at_exit(finish)
+    return tap
 
 
 def _leave(tap: Any) -> None:
@@ -151,12 +154,14 @@ def at_exit(action: Any) -> None:
 
 
 def _end(tap: Any) -> None:
+    from .details import batches
     from .device import counters, device_values
     from .numerics import device_random, dropout, precision
     from .training import untracked_state
 
     if not tap.events:
         return
+    batches.write()
     if counters.active():
         import torch_xla
 
@@ -190,6 +195,8 @@ def _torch_xla(torch_xla: Any, plan: plans.RunPlan) -> None:
     device_random.install_torch_xla(_patches, torch_xla, xm)
     if plan.dropout == "same":
         dropout.install_torch_xla(_patches)
+    if plan.precision == "float32" and os.environ.get("PJRT_DEVICE") == "TPU":
+        torch_xla._XLAC._xla_set_mat_mul_precision("highest")  # by default it rounds to bfloat16
     # Not around the mark itself: torch_xla names the cause of a compilation by the innermost frames.
     closures = xm._run_step_closures
 

@@ -11,6 +11,15 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
         "Look for a step that is taken twice (optimizer_step() and optimizer.step()), or left out (gradient"
         " accumulation that counts otherwise, a loss scaler that skips).",
     ),
+    Check.SAME_DATA: (
+        "Both scripts train on the same batches, in the same order.",
+        "Compare the data itself first: files, versions of packages that transform it, seeds, samplers, the number"
+        " of processes.",
+    ),
+    Check.SAME_WEIGHTS: (
+        "Both scripts begin with the same weights.",
+        "Compare the order of random draws while the model is built, and the checkpoint that is loaded.",
+    ),
     Check.NUMBERS: (
         "Losses, gradients and weights agree at every step, to the precision of float32.",
         "Start at the first difference: its quantity and line say what to compare. An order of calls, a"

@@ -61,6 +61,9 @@ class Tap:
         self.is_left = False  # the step that is called now, which the device does not take
         self.left = 0  # backward passes of such steps since the last one
         self.stopped = False
+        self.before_steps: list[Callable[[Any, int], None]] = []  # (optimizer, number of the event)
+        self.after_steps: list[Callable[[Any, int], None]] = []
+        self.at_events: list[Callable[[int], None]] = []  # steps that are skipped count, too
 
     # optimizers
 
@@ -89,6 +92,8 @@ class Tap:
             self.gradients = None if callable(closure) else self._gradients_of(optimizer)
             self.before = _off_mode(fingerprints.copies, fingerprints.weighed(parameters))
             _off_mode(untracked_state.begin, {id(p) for o in self.live for p in _parameters(o)})
+            for listener in self.before_steps:
+                _off_mode(listener, optimizer, self.events)
 
     def _gradients_of(self, optimizer: Any) -> torch.Tensor:
         scale = getattr(optimizer, "grad_scale", None)
@@ -107,6 +112,8 @@ class Tap:
             parameters = self.parameters[number]
             if self.gradients is None:  # a closure computed them inside
                 self.gradients = _off_mode(fingerprints.gradients, parameters)
+            for listener in self.after_steps:
+                _off_mode(listener, optimizer, self.events)
             self.event(number, parameters)
             if self.shake and self.done[number] == 1:
                 _off_mode(fingerprints.shake, parameters, self.shake)
@@ -164,6 +171,8 @@ class Tap:
         """Record a step that is over."""
         self.done[number] = self.done.get(number, 0) + 1
         event, self.events = self.events, self.events + 1
+        for listener in self.at_events:
+            _off_mode(listener, event)
         now, total = clock.now(), counters.sample()
         backwards = list(losses.since_step)
         losses.since_step.clear()
@@ -258,6 +267,7 @@ def _about(redirected: bool) -> dict[str, str]:
         about["PJRT_DEVICE"] = os.environ.get("PJRT_DEVICE", "")
     elif not redirected and torch.cuda.is_available():
         about["device"] = torch.cuda.get_device_name()
+        about["cuda"] = str(torch.version.cuda)
     return about
 
 

@@ -1,0 +1,259 @@
+"""Recording the original into a file, and checking a migrated script against such a file."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+from ..judge.compare import Comparison, compare
+from ..judge.failures import Failure
+from ..judge.observed import ObservedRun
+from ..judge.trace import Trace
+from ..observe.plan import Precision
+from ..recordings import ordered
+from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save
+from .migration import ProjectMigration
+from .one_process import comparable
+from .proof import Shower
+from .request import Request
+from .run import run
+from .workspace import mark, project_of
+
+BATCHES = 8  # of each data loader
+DETAILS = 2  # steps of which modules and updates are recorded
+FLOAT32: Literal["float32"] = "float32"
+AS_WRITTEN: Literal["as written"] = "as written"
+_PRECISIONS: tuple[Precision, ...] = (FLOAT32, AS_WRITTEN)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of a recording: its description and size, or the failure of a run."""
+
+    about: RecordingFacts | None = None
+    size: int = 0
+    failure: Failure | None = None
+
+
+def record(request: Request, file: Path, command: Sequence[str], shower: Shower) -> Recorded:
+    """Run the original and write a recording.
+
+    It runs in float32; a script that asks for half precision runs as written, too.
+
+    Args:
+        request: what to run; `precision` is not used.
+        file: the recording.
+        command: the words after `xla-migrate`.
+        shower: shows the progress of each run.
+    """
+    with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
+        base = Path(request.keep).resolve() if request.keep else Path(folder)
+        mark(base)
+        runs: dict[str, tuple[ObservedRun, Path]] = {}
+        for precision in _PRECISIONS:
+            place = base / precision.replace(" ", "-")
+            found = _run(request, place, precision, shower)
+            if found.failure is not None:
+                return Recorded(failure=found.failure)
+            runs[precision] = (found, place / "records")
+            if not any(trace.lowered for trace in found.traces):
+                break
+        about = _about(request, command, [one for one, _ in runs.values()], tuple(runs))
+        save(file, about, runs)
+    return Recorded(about, file.stat().st_size)
+
+
+def _run(request: Request, folder: Path, precision: Precision, shower: Shower) -> ObservedRun:
+    show = shower(f"original, {precision}")
+    found = run(
+        request.script,
+        request.args,
+        side="reference",
+        precision=precision,
+        steps=request.steps,
+        dropout=request.dropout,
+        nproc=request.nproc,
+        data_shim=request.data_shim,
+        timeout=request.timeout,
+        folder=folder,
+        progress=show,
+        batches=BATCHES,
+        details=DETAILS,
+    )
+    show(None)
+    return found
+
+
+def _about(
+    request: Request, command: Sequence[str], runs: Sequence[ObservedRun], precisions: Sequence[str]
+) -> RecordingFacts:
+    known = {k: v for one in runs for trace in one.traces for k, v in trace.about.items()}
+    stand_in = runs[0].redirected or "device" not in known
+    names = {name for one in runs for trace in one.traces for name in trace.loaded}
+    return RecordingFacts(
+        kind=STAND_IN if stand_in else CUDA,
+        script=str(request.script),
+        args=request.args,
+        command=tuple(command),
+        recorded=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        environment={**known, "platform": f"{platform.system()} {platform.machine()}"},
+        steps=request.steps,
+        seed=0,
+        dropout=request.dropout,
+        nproc=request.nproc,
+        sources=_digests(project_of(request.script, None), sorted(names)),
+        shim=_digest(Path(request.data_shim)) if request.data_shim else "",
+        precisions=tuple(precisions),
+    )
+
+
+def _digests(project: Path, names: Sequence[str]) -> Mapping[str, str]:
+    return {name: digest for name in names if (digest := _digest(project / name))}
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+class NotComparable(Exception):
+    """The recording and the request have nothing to compare; the message is one line."""
+
+
+def compared(
+    request: Request, proposed: ProjectMigration, recording: Recording, shower: Shower
+) -> Comparison:
+    """Run the migrated script, and compare it with a recorded run of the original.
+
+    Raises:
+        NotComparable: the recording has no run of this precision, or of as many processes.
+    """
+    steps = min(request.steps, recording.about.steps)
+    references = [_first_steps(one, steps) for one in _references(request, recording)]
+    reference, fp32 = references[0], references[1] if len(references) > 1 else None
+    with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
+        base = Path(request.keep).resolve() if request.keep else Path(folder)
+        mark(base)
+        target = _target(replace(request, steps=steps), proposed, base / "migrated", shower)
+    if target.failure is None:
+        _refuse_other_processes(reference, target)
+        if fp32 is not None:
+            fp32, _ = comparable(fp32, target)
+        reference, target = comparable(reference, target)
+        _note(reference.traces[0], target.traces[0], request, recording.about)
+    found = compare(
+        reference, target, fp32=fp32, tolerance=request.tolerance, metric=request.metric
+    )
+    return ordered.in_order(found, request.tolerance)
+
+
+def _first_steps(run: ObservedRun, count: int) -> ObservedRun:
+    """Return the run as if it had been stopped after so many steps; what it printed is not known then."""
+    if all(step.step <= count for trace in run.traces for step in trace.steps):
+        return run
+    traces = [
+        replace(trace, steps=[s for s in trace.steps if s.step <= count], printed=None)
+        for trace in run.traces
+    ]
+    return replace(run, traces=traces, output="", logs={})
+
+
+def _references(request: Request, recording: Recording) -> list[ObservedRun]:
+    """Return the recorded run to compare with; for the bf16 criterion, then the run in float32."""
+    exact = recording.runs.get(FLOAT32)
+    if request.precision == "bfloat16":
+        lower = recording.runs.get(AS_WRITTEN)
+        if lower is None or exact is None:
+            raise NotComparable(
+                "the recorded script trains in float32 alone: there is no run to compare --precision"
+                " bfloat16 with"
+            )
+        return [lower, exact]
+    if exact is None or not exact.traces:
+        raise NotComparable("the recording holds no steps in float32")
+    return [exact]
+
+
+def _target(
+    request: Request, proposed: ProjectMigration, folder: Path, shower: Shower, details: int = 0
+) -> ObservedRun:
+    show = shower("migrated")
+    drives_all = proposed.drives_all_devices(request.script)
+    found = run(
+        request.script,
+        request.args,
+        side="target",
+        replace=proposed.files,
+        precision=request.precision,
+        steps=request.steps,
+        dropout=request.dropout,
+        nproc=1 if drives_all else request.nproc,
+        devices=request.nproc,
+        data_shim=request.data_shim,
+        timeout=request.timeout,
+        folder=folder,
+        progress=show,
+        batches=BATCHES,
+        details=details,
+    )
+    show(None)
+    return found
+
+
+def _refuse_other_processes(reference: ObservedRun, target: ObservedRun) -> None:
+    theirs, ours = len(reference.traces), len(target.traces)
+    if theirs != ours and ours != 1:
+        raise NotComparable(
+            f"{theirs} processes were recorded and {ours} trained here: run as many (--nproc {theirs})"
+        )
+
+
+def _note(reference: Trace, target: Trace, request: Request, about: RecordingFacts) -> None:
+    """Note what differs between the two runs besides the script."""
+    notes = [f"reference: {about}"]
+    if about.kind == STAND_IN:
+        notes.append(
+            "the reference was recorded on the CPU stand-in: it says nothing of a real GPU"
+        )
+    for name in ("python", "torch"):
+        theirs, ours = reference.about.get(name, "?"), target.about.get(name, "?")
+        if theirs.partition("+")[0] != ours.partition("+")[0]:
+            notes.append(f"{name} {theirs} was recorded, {ours} runs here")
+    if about.args != request.args:
+        notes.append(f"other arguments: recorded {list(about.args)}, here {list(request.args)}")
+    if about.nproc != request.nproc:
+        notes.append(f"{about.nproc} processes were recorded, {request.nproc} run here")
+    if about.dropout != request.dropout:
+        notes.append(f"dropout {about.dropout} was recorded, {request.dropout} here")
+    shim = _digest(Path(request.data_shim)) if request.data_shim else ""
+    if about.shim != shim:
+        notes.append("the recording used another --data-shim")
+    if request.steps != about.steps:
+        notes.append(f"{about.steps} steps were recorded, {request.steps} run here")
+    target.notes = [*target.notes, *notes]
+
+
+def as_recorded(request: Request, about: RecordingFacts, given: frozenset[str]) -> Request:
+    """Return the request with the recording's settings in place of those that the user did not give.
+
+    Args:
+        request: of the user.
+        about: of the recording.
+        given: names of the request's fields that the user gave.
+    """
+    recorded = {
+        "args": about.args,
+        "steps": about.steps,
+        "nproc": about.nproc,
+        "dropout": about.dropout,
+    }
+    taken = {name: value for name, value in recorded.items() if name not in given}
+    return replace(request, **taken)  # type: ignore[arg-type]

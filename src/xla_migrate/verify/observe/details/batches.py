@@ -1,0 +1,91 @@
+"""The first batches of each data loader, and what the script passes to its models in each step."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import torch
+
+from ..device import device_values
+from ..process import clock, packing, records
+from ..process.patching import Patches
+from . import samples
+
+_NUMBER = "_xla_migrate_loader"  # of an iterator: which loader made it
+
+_wanted = 0
+_numbers: dict[int, int] = {}  # id of a loader -> its number, by first use
+_alive: list[Any] = []  # the loaders: no other may get the id of one
+_counts: dict[int, int] = {}
+_batches: list[dict[str, Any]] = []
+_lock = threading.Lock()  # a device loader asks for batches in a thread of its own
+
+
+def install(patches: Patches, count: int) -> None:
+    """Summarise the first `count` batches of each `DataLoader`."""
+    from torch.utils.data import dataloader
+
+    global _wanted
+    _wanted = count
+    make = dataloader.DataLoader.__iter__
+
+    @functools.wraps(make)
+    def iterate(self: Any) -> Any:
+        iterator = make(self)
+        with _lock:
+            if id(self) not in _numbers:
+                _numbers[id(self)] = len(_numbers)
+                _alive.append(self)
+            setattr(iterator, _NUMBER, _numbers[id(self)])
+        return iterator
+
+    patches.put(dataloader.DataLoader, "__iter__", iterate)
+    following = dataloader._BaseDataLoaderIter.__next__
+
+    @functools.wraps(following)
+    def next_batch(self: Any) -> Any:
+        batch = following(self)
+        number = getattr(self, _NUMBER, None)
+        if number is not None:
+            with _lock:
+                _note(number, batch)
+        return batch
+
+    patches.put(dataloader._BaseDataLoaderIter, "__next__", next_batch)
+    patches.on_undo(_forget)
+
+
+def _note(loader: int, batch: Any) -> None:
+    index = _counts.get(loader, 0)
+    _counts[loader] = index + 1
+    if index >= _wanted:
+        return
+    with clock.harness(), torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+        found = samples.tensors_in(batch)
+        if not all(device_values.real_device(t).type == "cpu" for _, t in found):
+            return  # reading it would wait for the device
+        _batches.append(
+            {
+                "loader": loader,
+                "batch": index,
+                "names": [name for name, _ in found],
+                "shapes": [list(t.shape) for _, t in found],
+                "integers": [not (t.is_floating_point() or t.is_complex()) for _, t in found],
+                "rows": [packing.pack(samples.rows(t).tolist()) for _, t in found],
+            }
+        )
+
+
+def write() -> None:
+    """Write the batches that were summarised."""
+    with _lock:
+        for batch in sorted(_batches, key=lambda b: (b["loader"], b["batch"])):
+            records.write("batch", **batch)
+        _batches.clear()
+
+
+def _forget() -> None:
+    for one in (_numbers, _alive, _counts, _batches):
+        one.clear()

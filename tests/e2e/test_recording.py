@@ -1,0 +1,159 @@
+"""A run recorded without torch_xla and libcst is checked in another folder; each fault is blamed on its own check."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..runtime.rehearsal import QUICK_COMPILES
+
+pytestmark = pytest.mark.e2e
+pytest.importorskip("torch_xla")
+
+SCRIPT = """\
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(int(sys.argv[1]))
+data = TensorDataset(torch.randn(96, 8), torch.randint(0, 3, (96,)))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for step, (x, y) in enumerate(loader):
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    if step % 4 == 0:
+        print(f"step {step} loss {loss.item():.3f}")
+"""
+TWO = """\
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+torch.manual_seed(1)
+model = DistributedDataParallel(nn.Linear(8, 2).cuda(), device_ids=[rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+data = torch.randn(6 * size, 16, 8)
+for x in data[rank::size]:
+    loss = model(x.cuda()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def verify(folder: Path, *words: str, without: Path | None = None) -> tuple[int, str]:
+    env = {**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
+    env["XLA_FLAGS"] = QUICK_COMPILES
+    if without is not None:
+        env["PYTHONPATH"] = os.pathsep.join([str(without), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "xla_migrate", "verify", *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that hides torch_xla and libcst."""
+    folder = tmp_path_factory.mktemp("without")
+    for name in ("torch_xla", "libcst"):
+        (folder / f"{name}.py").write_text(f"raise ImportError('there is no {name} here')\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory, without: Path) -> Path:
+    gpu = tmp_path_factory.mktemp("gpu")
+    (gpu / "train.py").write_text(SCRIPT)
+    words = ("--record", "r.rec", "train.py", "--steps", "8", "--", "1")
+    code, output = verify(gpu, *words, without=without)
+    assert code == 0, output
+    assert "8 steps, float32 and as written (CPU stand-in" in output
+    return gpu / "r.rec"
+
+
+def checked(folder: Path, recording: Path, script: str, *words: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(script)
+    options = ("--reference", str(recording), "--no-report", "--output-format", "json")
+    code, output = verify(folder, "train.py", *options, *words)
+    assert "{" in output, output
+    report: dict[str, Any] = json.loads(output[output.index("{") : output.rindex("}") + 1])
+    assert report["exit_code"] == code
+    return report
+
+
+def failed(report: dict[str, Any]) -> list[str]:
+    return [v["name"] for v in report["verdicts"] if v["status"] == "failed"]
+
+
+def test_the_same_training_is_proven_with_the_recorded_arguments(
+    tmp_path: Path, recording: Path
+) -> None:
+    report = checked(tmp_path, recording, SCRIPT)
+    assert report["proven"], report["message"]
+    assert report["args"] == ["1"]
+    assert any("CPU stand-in" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "blamed"),
+    [
+        ("shuffle=True", "shuffle=False", "same data"),
+        ("scaler =", "model[0].weight.data.mul_(1.1)\nscaler =", "same initial weights"),
+        ("lr=0.01", "lr=0.02", "numbers"),
+        ("nn.GELU()", "nn.GELU('tanh')", "numbers"),
+    ],
+)
+def test_a_fault_is_blamed_on_the_first_check_that_sees_it(
+    tmp_path: Path, recording: Path, old: str, new: str, blamed: str
+) -> None:
+    script = SCRIPT.replace(old, new)
+    assert failed(checked(tmp_path, recording, script)) == [blamed]
+
+
+def test_other_arguments_are_reported(tmp_path: Path, recording: Path) -> None:
+    report = checked(tmp_path, recording, SCRIPT, "--", "2")
+    assert failed(report) == ["same data"]
+    assert "other arguments: recorded ['1'], here ['2']" in report["notes"]
+
+
+def test_two_processes_write_one_file(tmp_path: Path, without: Path) -> None:
+    (tmp_path / "train.py").write_text(TWO)
+    words = ("train.py", "--record", "r.rec", "--nproc", "2", "--steps", "5")
+    code, output = verify(tmp_path, *words, without=without)
+    assert code == 0, output
+    other = tmp_path / "other"
+    other.mkdir()
+    report = checked(other, tmp_path / "r.rec", TWO)
+    assert report["proven"], report["message"]
+    spoiled = checked(other, tmp_path / "r.rec", TWO.replace("data[rank::size]", "data[:6]"))
+    assert failed(spoiled) == ["same data"]
+    (other / "train.py").write_text(TWO)
+    code, output = verify(other, "train.py", "--reference", str(tmp_path / "r.rec"), "--nproc", "3")
+    assert code == 2
+    assert "2 processes were recorded and 3 trained here" in output
