@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 
 from .read import ReadError, State, read, state_of
+from .special import is_special, write_special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def _uninterrupted() -> Iterator[None]:
 def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str:
     copy, made = "", False
     try:
+        if is_special(real):
+            raise WriteError("is not a regular file; not written: use `-` to read standard input")
         found = os.stat(real)
         if state_of(found) != state:
             if _holds(real, new):  # another run did the same at the same time
@@ -91,6 +94,8 @@ def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str
 def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
     """Write `data` to `path`, over what is there, with the mode of the file `like`; folders are made.
 
+    Devices, pipes, sockets and open file descriptors such as `/dev/stdout` are written in place.
+
     Args:
         path: where it goes.
         data: what is to be written.
@@ -109,6 +114,9 @@ def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
             os.makedirs(folder, exist_ok=True)
         if os.path.isdir(path):
             raise WriteError("cannot be written: a folder has this name")
+        if is_special(path):
+            write_special(path, data)
+            return ""
         real = os.path.realpath(path)
         mode = os.stat(like).st_mode & 0o777 if like else 0o666
         with _uninterrupted():

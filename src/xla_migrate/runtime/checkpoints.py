@@ -279,8 +279,8 @@ def _on_cpu(tensor: torch.Tensor, copy: torch.Tensor | None) -> torch.Tensor:
 def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A file to write in place of ``path``, which takes its name when complete."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        yield target  # A device or a pipe.
+    if _is_written_in_place(path):
+        yield Path(path)
         return
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
@@ -293,6 +293,13 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _is_written_in_place(path: str | os.PathLike[str]) -> bool:
+    """True for devices, pipes, sockets and open descriptors (``/dev/stdout``): a rename would replace them."""
+    if os.path.abspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/")):
+        return True
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _names_accelerator(map_location: Any) -> bool | None:
