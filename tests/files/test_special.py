@@ -109,7 +109,7 @@ def test_a_descriptor_is_written_after_what_was_printed(
 
 def test_a_process_substitution_gets_the_report(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
-    command = f"{sys.executable} -c \"{_CREATE}\" >(cat > {out}); wait; sleep 0.2"
+    command = f'{sys.executable} -c "{_CREATE}" >(cat > {out}); wait; sleep 0.2'
     subprocess.run(["bash", "-c", command], check=True)
     assert out.read_bytes() == DATA
 

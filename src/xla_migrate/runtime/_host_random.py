@@ -7,45 +7,102 @@ random states in a checkpoint would be those behind batches that the loop has no
 
 from __future__ import annotations
 
+import functools
+import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
 
-from .loading.read_ahead import ReadAhead
+from .loading.read_ahead import Ahead
 
 
-def states() -> tuple[Any, ...]:
-    """Those of python, torch (on the CPU) and, where it is imported, numpy; equal while nobody draws."""
+def states(generators: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Those of python, torch (on the CPU) and, where it is imported, numpy; equal while nobody draws.
+
+    Args:
+        generators: Further ones, of ``own_generators``.
+    """
     numpy = sys.modules.get("numpy")
     found: tuple[Any, ...] = (random.getstate(), bytes(torch.get_rng_state().numpy()))
     if numpy is not None:
         _, keys, position, *_ = numpy.random.get_state()
         found += (keys.tobytes(), position)
+    return found + tuple(_state(generator) for generator in generators)
+
+
+def own_generators(*roots: Any) -> list[Any]:
+    """Return the random generators that data sets, transforms and functions hold.
+
+    Args:
+        roots: Objects that are searched, through attributes, containers, bound methods, partials and closures.
+    """
+    found, seen, waiting = [], set(), list(roots)
+    while waiting and len(seen) < _MOST_OBJECTS:
+        value = waiting.pop()
+        if value is None or isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_generator(value):
+            found.append(value)
+        else:
+            waiting += _parts(value)
     return found
+
+
+_MOST_OBJECTS = 10_000
+_MOST_ITEMS = 100  # of one container: samples are not searched, transforms are few
+_LEAVES = (str, bytes, int, float, complex, type, torch.Tensor, torch.dtype, torch.device)
+
+
+def _is_generator(value: Any) -> bool:
+    if isinstance(value, (torch.Generator, random.Random)):
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(
+        value, (numpy.random.Generator, numpy.random.RandomState)
+    )
+
+
+def _state(generator: Any) -> bytes:
+    if isinstance(generator, torch.Generator):
+        return bytes(generator.get_state().numpy())
+    if isinstance(generator, random.Random):
+        return pickle.dumps(generator.getstate())
+    own = getattr(generator, "bit_generator", None)
+    return pickle.dumps(generator.get_state() if own is None else own.state)
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(islice(value.values(), _MOST_ITEMS))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(islice(value, _MOST_ITEMS))
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    cells = getattr(value, "__closure__", None) or ()
+    parts = [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+    parts += [getattr(value, "__self__", None), *(getattr(value, "__defaults__", None) or ())]
+    return [*parts, *getattr(value, "__dict__", {}).values()]
+
+
+_EMPTY_CELL = types.CellType()
 
 
 class AheadUnlessItDraws:
     """Reads a source when asked, until a batch has shown that it draws nothing; then ahead.
 
-    With the first batch samplers draw their seed. Torch's own draw nothing more, so that what the dataset draws for that
-    batch is looked at alone; with others it is the second batch that shows it.
+    A sampler may draw its seed with the first batch. So only what the dataset draws for that batch counts.
 
     Args:
         loader: What `source` iterates over.
         source: What is read.
         send: Called with each item.
-        ahead: Makes what reads the rest of the source in threads.
+        ahead: Called with the number of items that were read. It makes what reads the rest of the source in threads.
     """
 
     def __init__(
@@ -53,13 +110,13 @@ class AheadUnlessItDraws:
         loader: Any,
         source: Iterator[Any],
         send: Callable[[Any], Any],
-        ahead: Callable[[], ReadAhead],
+        ahead: Callable[[int], Ahead],
     ) -> None:
         self._source, self._send, self._make = source, send, ahead
-        self._reads = [_read, _second]
-        if _draws_a_seed_alone(loader):
-            self._reads[0] = _first
-        self._ahead: ReadAhead | None = None
+        own = own_generators(loader.dataset, loader.collate_fn)
+        self._reads = [functools.partial(_first, own), functools.partial(_second, own)]
+        self._count = 0
+        self._ahead: Ahead | None = None
 
     def pull(self) -> Any:
         """The next item, sent. Raises what the source or ``send`` raised, or StopIteration."""
@@ -67,8 +124,9 @@ class AheadUnlessItDraws:
             return self._ahead.pull()
         read = self._reads.pop(0) if self._reads else _read
         item, draws_nothing = read(self._source)
+        self._count += 1
         if draws_nothing:
-            self._ahead = self._make()
+            self._ahead = self._make(self._count)
             self._ahead.start()
         return self._send(item)
 
@@ -83,14 +141,14 @@ def _read(source: Iterator[Any]) -> tuple[Any, bool]:
     return next(source), False
 
 
-def _second(source: Iterator[Any]) -> tuple[Any, bool]:
+def _second(own: Sequence[Any], source: Iterator[Any]) -> tuple[Any, bool]:
     """The next item, and True if nothing was drawn for it."""
-    before = states()
+    before = states(own)
     item = next(source)
-    return item, states() == before
+    return item, states(own) == before
 
 
-def _first(source: Any) -> tuple[Any, bool]:
+def _first(own: Sequence[Any], source: Any) -> tuple[Any, bool]:
     """The next item, and True if the dataset drew nothing for it."""
     fetcher: Any = getattr(source, "_dataset_fetcher", None)
     fetch = getattr(fetcher, "fetch", None)
@@ -99,9 +157,9 @@ def _first(source: Any) -> tuple[Any, bool]:
     quiet = []
 
     def watched(indices: Any) -> Any:
-        before = states()
+        before = states(own)
         item = fetch(indices)
-        quiet.append(states() == before)
+        quiet.append(states(own) == before)
         return item
 
     fetcher.fetch = watched
@@ -109,19 +167,3 @@ def _first(source: Any) -> tuple[Any, bool]:
         return next(source), quiet == [True]
     finally:
         del fetcher.fetch
-
-
-def _draws_a_seed_alone(loader: Any) -> bool:
-    """True if its sampler is one of torch's, which draw at most a seed, with the first batch."""
-    batches = getattr(loader, "batch_sampler", None)
-    sampler = getattr(loader if batches is None else batches, "sampler", None)
-    return type(batches) in (BatchSampler, type(None)) and type(sampler) in _SAMPLERS
-
-
-_SAMPLERS = (
-    SequentialSampler,
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-    DistributedSampler,
-)

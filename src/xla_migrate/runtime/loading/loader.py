@@ -20,7 +20,8 @@ from ..deferred.reading import flush
 from ..devices import DeviceSpec, xla_device
 from ..replicas.spmd import batches_at_once, joined, length
 from .host_parts import KeepingSender, Part
-from .read_ahead import ReadAhead
+from .limits import batches_ahead
+from .read_ahead import Ahead, ReadAhead, ReadAheadUpTo
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,13 @@ class MpDeviceLoader:
     A ``DataLoader`` is read ahead in a thread, so its ``__getitem__`` runs ahead of the loop
     (fact 1.86). ``loader_prefetch_size=0``, or XLA_MIGRATE_READ_AHEAD=0 in the environment,
     reads each batch when the loop asks for it, as plain PyTorch does. Unless a prefetch size is
-    given, so are read: a loader without workers whose samples draw random numbers of the host, one
-    that has a ``state_dict`` (or whose sampler or dataset has one), and any other iterable.
+    given, these loaders are read in the same way, so that random numbers and the order of data stay
+    those of the plain loader:
+
+    - a loader with a sampler or batch sampler that is not PyTorch's own
+    - a loader without workers whose samples draw random numbers, or an ``IterableDataset`` without workers
+    - a loader that has a ``state_dict``, or whose sampler or dataset has one
+    - any other iterable
 
     On CUDA, a loader with worker processes is read, pinned and copied on a side stream a few
     batches ahead, on native TPU and Neuron devices read and sent in threads; one without is read
@@ -289,9 +295,16 @@ def _device_iterator(loader: Any, device: Any, tuning: Tuning) -> DeviceIterator
     read, sent = _prefetch_sizes(loader, tuning)
     if read and sent:
         threads = tuning.host_to_device_transfer_threads
-        make = partial(ReadAhead, source, sender.send, read=read, sent=sent, senders=threads)
+        read_all = partial(ReadAhead, send=sender.send, read=read, sent=sent, senders=threads)
+        most = None if tuning.asks_for_prefetching else batches_ahead(loader)
+
+        def make(done: int) -> Ahead:
+            if most is None:
+                return read_all(source)
+            return ReadAheadUpTo(source, sender.send, max(0, most - done), read_all)
+
         in_process = getattr(loader, "num_workers", None) == 0 and not tuning.asks_for_prefetching
-        ahead = AheadUnlessItDraws(loader, source, sender.send, make) if in_process else make()
+        ahead = AheadUnlessItDraws(loader, source, sender.send, make) if in_process else make(0)
         pull, close = _received(sender, ahead.pull), ahead.close
     else:
         pull, close = _received(sender, lambda: sender.send(next(source))), _nothing_to_close
@@ -316,6 +329,7 @@ def _prefetch_sizes(loader: Any, tuning: Tuning) -> tuple[int, int]:
         isinstance(loader, DataLoader)
         and backend().reads_ahead(loader.num_workers)
         and not _tells_its_place(loader)
+        and batches_ahead(loader) != 0
     ):
         return 0, 0
     read, sent = backend().prefetch_sizes()

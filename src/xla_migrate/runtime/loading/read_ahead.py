@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -67,6 +68,54 @@ class Channel(Generic[T]):
         with self._changed:
             self._items.clear()
         self.finish()
+
+
+class Ahead(Protocol):
+    """What reads batches before the loop asks."""
+
+    def start(self) -> None:
+        """Begin to read."""
+
+    def pull(self) -> Any:
+        """The next item, sent."""
+
+    def close(self) -> None:
+        """End the threads and drop what they hold."""
+
+
+class ReadAheadUpTo:
+    """Reads some items ahead, and the rest of the source when it is asked."""
+
+    def __init__(
+        self,
+        source: Iterator[Any],
+        send: Callable[[Any], Any],
+        count: int,
+        make: Callable[[Iterator[Any]], Ahead],
+    ) -> None:
+        """Read ``count`` items of ``source`` by what ``make`` makes for them."""
+        self._source, self._send = source, send
+        self._ahead: Ahead | None = make(islice(source, count))
+
+    def start(self) -> None:
+        """Begin to read."""
+        if self._ahead is not None:
+            self._ahead.start()
+
+    def pull(self) -> Any:
+        """The next item, sent. Raises what the source or ``send`` raised, or StopIteration."""
+        if self._ahead is not None:
+            try:
+                return self._ahead.pull()
+            except StopIteration:
+                self.close()
+        return self._send(next(self._source))
+
+    def close(self) -> None:
+        """End the threads and drop what they hold."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
 
 
 class ReadAhead:
