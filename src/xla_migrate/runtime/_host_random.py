@@ -41,7 +41,9 @@ def own_generators(*roots: Any) -> list[Any]:
     Args:
         roots: Objects that are searched, through attributes, containers, bound methods, partials and closures.
     """
-    found, seen, waiting = [], set(), list(roots)
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting = list(roots)
     while waiting and len(seen) < _MOST_OBJECTS:
         value = waiting.pop()
         if value is None or isinstance(value, _LEAVES) or id(value) in seen:

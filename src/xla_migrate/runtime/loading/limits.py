@@ -43,7 +43,8 @@ def batches_ahead(loader: Any) -> int | None:
         return None
     # It draws once more, behind its last sample. Workers are given their indices ahead of the loop.
     given = (loader.prefetch_factor or 0) * loader.num_workers
-    return max(0, len(loader) - 1 - given)
+    most: int = len(loader) - 1 - given
+    return max(0, most)
 
 
 def sampler_of(loader: Any) -> Any:
