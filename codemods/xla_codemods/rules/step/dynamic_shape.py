@@ -85,6 +85,22 @@ What is longer in every turn is another graph in every turn; what to do, a perso
      return tokens
 ```
 
+A size that is computed from a counter or a schedule is another graph in every step:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def warm_up(model, optimizer, steps):
+    model.to(xla.xla_device())
+    for step in range(steps):
+        length = min(8 + step, 64)
+        x = torch.randint(0, 100, (4, length), device=xla.xla_device())  # XLA504
+        model(x).mean().backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
 A batch that is cut at its longest sample has another length each time:
 
 ```python
@@ -129,6 +145,7 @@ from ...analysis.training.shapes.graph_batches import graph_loaders
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_mask
 from ...analysis.training.shapes.padding import paddings
+from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
@@ -144,6 +161,8 @@ _CUT = (
     "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
     "leave all as long as they are, or cut at one of a few lengths"
 )
+
+_ONE_SIZE = "use one size and mask the rest, or round it up to one of a few sizes"
 
 RULE = Rule(
     "XLA504",
@@ -379,6 +398,18 @@ def growing(script: Script) -> Iterator[Finding]:
     for call in growing_tensors(script):
         message = "a tensor that grows in every iteration makes XLA compile in every iteration: allocate the whole length, and write into it"
         yield RULE.finding(script, call, message)
+
+
+@RULE.file(mentions=IN_TRAINING)
+def sized_by_a_counter(script: Script) -> Iterator[Finding]:
+    """`torch.zeros(4, 8 + step)`, also by names, lists of stages and functions of this file."""
+    for size in changing_sizes(script):
+        if size.variation is Variation.FEW:
+            message = "XLA compiles the step once for every size in this list"
+            yield RULE.finding(script, size.node, f"{message}: keep the list short", severity=INFO)
+        else:
+            message = "this size changes between steps, and XLA compiles again for every new size"
+            yield RULE.finding(script, size.node, f"{message}: {_ONE_SIZE}")
 
 
 def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FEW = 4  # graphs that may as well be compiled
+FEW = 4  # graphs that may as well be compiled
 
 
 class Counters:
@@ -136,7 +136,7 @@ class Counters:
     def _binding_changes(self, binding: Binding) -> bool:
         if binding.how == "for" and binding.node in self.loops:
             assert isinstance(binding.node, (ast.For, ast.AsyncFor))
-            return _counts(binding.node.iter, binding.path[1:])
+            return counts(binding.node.iter, binding.path[1:])
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             return self._parameter_changes(binding.node)
         if binding.how == "augment" and isinstance(binding.node, ast.AugAssign):
@@ -252,7 +252,7 @@ class Counters:
         ]
 
 
-def _counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
+def counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
     """True if what `path` takes of an element of `iterable` is a number: of `range`, or the index of `enumerate`."""
     if not isinstance(iterable, ast.Call):
         return False
@@ -261,15 +261,15 @@ def _counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
     if name in {"range", "trange", "count"}:
         return not path and not _are_few(iterable)
     if name == "enumerate" and iterable.args and path:
-        return path[0] == 0 or _counts(iterable.args[0], path[1:])
-    return name == "tqdm" and bool(iterable.args) and _counts(iterable.args[0], path)
+        return path[0] == 0 or counts(iterable.args[0], path[1:])
+    return name == "tqdm" and bool(iterable.args) and counts(iterable.args[0], path)
 
 
 def _is_one_of_few(node: ast.BinOp) -> bool:
     """`step % 2`: the same few places, each compiled once."""
     match node:
         case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))):
-            return few <= _FEW
+            return few <= FEW
     return False
 
 
@@ -280,7 +280,7 @@ def _are_few(call: ast.Call) -> bool:
     ]
     if not numbers or len(numbers) != len(call.args) or (len(numbers) > 2 and not numbers[2]):
         return False
-    return len(range(*numbers)) <= _FEW
+    return len(range(*numbers)) <= FEW
 
 
 def is_sum(node: ast.expr, first: ast.expr) -> ast.expr | None:
