@@ -49,6 +49,8 @@ class LeftModels:
         self.sources = Sources(script)
         self.calls = left_calls(script)
         self._paths: dict[Path, Why] = {}
+        self._numbered: dict[Path, tuple[int, Why]] = {}  # in the order of `_paths`
+        self._around: dict[Path, tuple[int, Why]] = {}  # what the first of `_paths` is a part of
         self._both: list[tuple[Path, Path]] = []  # one model under two names
         self._onwards: list[tuple[Path, Path]] = []  # the second is made of the first
         self._entered: list[ast.AST] = []  # functions whose results are being looked at
@@ -139,7 +141,16 @@ class LeftModels:
 
     def _add(self, model: ast.expr, why: Why) -> None:
         for path, _ in self._models_in(model):
-            self._paths.setdefault(path, why)
+            self._note(path, why)
+
+    def _note(self, path: Path, why: Why) -> None:
+        if path in self._paths:
+            return
+        entry = len(self._paths), why
+        self._paths[path] = why
+        self._numbered[path] = entry
+        for length in range(len(path)):
+            self._around.setdefault(path[:length], entry)
 
     def _add_targets(self, call: ast.Call, why: Why) -> None:
         statement = self.script.statement(call)
@@ -351,16 +362,16 @@ class LeftModels:
                     new[other] = why
             if not new:
                 return
-            self._paths.update(new)
+            for path, why in new.items():
+                self._note(path, why)
 
     def _known(self, path: Path) -> Why | None:
         """Why `path`, or what it is a part of, is left; or that of which a part is, if it is a name that is a model's."""
-        for known, why in self._paths.items():
-            if path[: len(known)] == known:
-                return why
-            if len(path) < len(known) and known[: len(path)] == path and path != ("self",):
-                return why
-        return None
+        parts = (path[:length] for length in range(len(path) + 1))
+        found = [self._numbered[part] for part in parts if part in self._numbered]
+        if path in self._around and path != ("self",):
+            found.append(self._around[path])
+        return min(found)[1] if found else None
 
 
 def _other(script: Script, path: str) -> LeftModels | None:
