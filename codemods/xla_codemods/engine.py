@@ -192,7 +192,8 @@ def _with_fixes(
 
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
-    source, (wrappers, parallel) = Source(data), (options.wrappers, options.parallel)
+    source = project.modules.source(project.path, data) if project is not None else Source(data)
+    wrappers, parallel = options.wrappers, options.parallel
     # What a person has written for torch_xla is read where they read it: launches stay.
     later = not options.origin and all(map(options.selects, _DEFERRING))
     # In the native style calls of torch_xla's are what is to be there.

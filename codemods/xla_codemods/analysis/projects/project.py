@@ -49,6 +49,7 @@ class Modules(ProjectFiles):
     ) -> None:
         super().__init__(files)
         self.beside = beside if beside is not None else {}  # its JSON files
+        self._sources: dict[str, tuple[bytes, Source]] = {}
         self._scopes: dict[str, Scope | None] = {}
         self._origins: dict[tuple[str, str], str] = {}
         self._returned: dict[tuple[str, str], Value] = {}
@@ -62,11 +63,25 @@ class Modules(ProjectFiles):
         found: T = self._remembered[key]
         return found
 
+    def source(self, path: str, data: bytes) -> Source:
+        """Return `data` of the module at `path`, parsed; once if other modules import it.
+
+        Raises:
+            SourceError: it cannot be decoded or parsed.
+        """
+        known = self._sources.get(path)
+        if known is not None and known[0] == data:
+            return known[1]
+        source = Source(data)
+        if self.graph.importers.get(path) or path in self._scopes:
+            self._sources[path] = data, source
+        return source
+
     def scope(self, path: str) -> Scope | None:
         """The names of the module at `path`; None where it cannot be parsed."""
         if path not in self._scopes:
             try:
-                source = Source(self.files[path])
+                source = self.source(path, self.files[path])
                 scope = self._scopes[path] = Scope(source.tree, None, source.text)
                 scope.elsewhere = Project(self, path)
             except (SourceError, RecursionError, MemoryError):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..script import Script
 
 
+_MOST_NAMES = 4  # names and functions between a read and the environment
+
+
 def acts(script: Script, loop: Loop) -> bool:
     """True if models run in each turn of `loop`, and there without gradients alone."""
     training = script.training
@@ -38,30 +41,42 @@ def _unmarked_evaluations(script: Script) -> list[Loop]:
     ]
 
 
-def is_an_action(script: Script, node: ast.AST, hands: int = 4) -> bool:
-    """True if `node` goes to an environment: `obs, reward, done, _ = env.step(action.item())`, also by names and functions."""
-    if hands == 0:
-        return False
+def is_an_action(script: Script, node: ast.AST) -> bool:
+    """Return True if `node` reaches an environment's step, also through names and functions.
+
+    `obs, reward, done, _ = env.step(action.item())`.
+    """
+    seen, work = {node}, [node]
+    for _ in range(_MOST_NAMES):
+        onwards: list[ast.AST] = []
+        for current in work:
+            if (uses := _uses(script, current)) is None:
+                return True
+            onwards += (use for use in uses if use not in seen)
+            seen.update(onwards)
+        work = onwards
+    return False
+
+
+def _uses(script: Script, node: ast.AST) -> list[ast.AST] | None:
+    """Return where the value of `node` is used next, or None if it is passed to an environment."""
     child = node
     for ancestor in script.ancestors(node):
         match ancestor:
             case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
-                return isinstance(child, (ast.expr, ast.keyword)) and _is_unpacked(script, ancestor)
+                is_passed = isinstance(child, (ast.expr, ast.keyword))
+                return None if is_passed and _is_unpacked(script, ancestor) else []
             case ast.Return() if (function := script.function(ancestor)) is not None:
-                calls = [call for call, _ in script.index.calls_of(function.name)]
-                return any(is_an_action(script, call, hands - 1) for call in calls)
+                return [call for call, _ in script.index.calls_of(function.name)]
             case ast.Assign(targets=targets):
                 names = {n.id for t in targets for n in walk(t) if isinstance(n, ast.Name)}
                 function = script.function(ancestor)
-                return any(
-                    isinstance(use.ctx, ast.Load) and is_an_action(script, use, hands - 1)
-                    for name in names
-                    for use in script.index.names_in(function, name)
-                )
+                uses = (use for name in names for use in script.index.names_in(function, name))
+                return [use for use in uses if isinstance(use.ctx, ast.Load)]
             case ast.stmt():
-                return False
+                return []
         child = ancestor
-    return False
+    return []
 
 
 def _is_unpacked(script: Script, call: ast.Call) -> bool:

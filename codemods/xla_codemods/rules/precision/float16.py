@@ -103,11 +103,14 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("to", "type")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if not script.runs_accelerated or _is_decided(script, call) or keeps_half(script, call):
+    types = list(converted_to(script, call, scope, _HALF))
+    if not types or not script.runs_accelerated:
+        return
+    if _is_decided(script, call) or keeps_half(script, call):
         return
     there = script.value(call, scope).has(ACCEL)
     if there or may_be_on_the_device(script, call.func.value, scope):
-        for node in converted_to(script, call, scope, _HALF):
+        for node in types:
             yield _finding(script, node, scope)
 
 

@@ -153,11 +153,11 @@ def _is_at_the_last_step(script: Script, node: ast.AST) -> bool:
 def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) -> Iterator[Finding]:
     """`get_batch(source, i)`, where another module has `source[i : i + n]` in it."""
     assert script.project is not None
-    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if is_on_device(script, a)]
-    if not given:
-        return
     function = script.project.function(dotted)
     if function is None:
+        return
+    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if is_on_device(script, a)]
+    if not given:
         return
     names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
     handed = {name: argument_for(name, function, call, skip_self=False) for name in names}

@@ -71,7 +71,8 @@ class SparseTensors:
         self.callees = self.passed.callees
         self.home = self.callees.home
         self._project = script.project
-        self._here = any(word in script.source.text for word in _WORDS)
+        self._text = script.source.text
+        self._here = any(word in self._text for word in _WORDS)
         self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
         self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
         self._cut = False  # whether that search went through more than `_MOST_HANDS`
@@ -82,11 +83,21 @@ class SparseTensors:
 
     def origin_in(self, view: View, node: ast.expr) -> SparseOrigin | None:
         """The same, of a node of the module of `view`."""
+        if not self._is_spoken_of:
+            return None
         self._seen, self._cut = set(), False
         found = self._of(node, (), view.indexed.scope(node), view, 0)
         if found is None and not self._cut:
             self._barren |= self._seen
         return found
+
+    @cached_property
+    def _is_spoken_of(self) -> bool:
+        """Return True if any module that belongs to the program has a word for a sparse tensor."""
+        words = ("sparse", *_WORDS)
+        if any(word in self._text for word in words):
+            return True
+        return self._project is not None and self._project.mentions(*words)
 
     @cached_property
     def _anywhere(self) -> bool:
