@@ -6,6 +6,7 @@ import ast
 from typing import NamedTuple
 
 from .edits import Edit
+from .line_diff import opcodes
 
 # Severity: fails or is silently wrong on XLA; slow, or wrong in some runs; worth knowing, and never fails a check.
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -55,11 +56,8 @@ def moved_back(found: list[Finding], old: bytes, new: bytes) -> list[Finding]:
     """`found` in the source `new`, with the lines that it came from in `old`."""
     if not found:
         return found
-    import difflib  # rarely needed
-
-    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
     lines: dict[int, int] = {}
-    for _, start, end, first, last in matcher.get_opcodes():
+    for _, start, end, first, last in opcodes(old.splitlines(), new.splitlines()):
         for k in range(first, last):
             lines[k + 1] = min(start + k - first, max(start, end - 1)) + 1
     return [

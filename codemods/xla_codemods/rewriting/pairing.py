@@ -246,6 +246,20 @@ _ORDERED: dict[type[ast.AST], Callable[..., Iterator[ast.AST]]] = {
 }
 
 
+_LEAVES = frozenset(
+    {
+        cst.Comment,
+        cst.EmptyLine,
+        cst.Name,
+        cst.Newline,
+        cst.ParenthesizedWhitespace,
+        cst.SimpleString,
+        cst.SimpleWhitespace,
+        cst.TrailingWhitespace,
+    }
+)
+
+
 def _collect(
     root: cst.CSTNode, kinds: set[type[cst.CSTNode]]
 ) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
@@ -254,6 +268,11 @@ def _collect(
     stack: list[cst.CSTNode] = [root]
     while stack:
         node = stack.pop()
+        if type(node) in _LEAVES:  # most nodes are white space or names
+            kind = _cst_kind(node)
+            if kind in found:
+                found[kind].append(node)
+            continue
         kind = _cst_kind(node)
         if kind is not None and kind in kinds:
             found[kind].append(node)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
+
+from xla_codemods.line_diff import opcodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,20 +61,20 @@ class _Lines:
 
     def __init__(self, old: bytes, new: bytes) -> None:
         self.before, self.after = old.splitlines(), new.splitlines()
-        matcher = difflib.SequenceMatcher(None, self.before, self.after, autojunk=False)
-        self.codes = matcher.get_opcodes()
+        found = opcodes(self.before, self.after)
+        self.codes = [code for code in found if code[3] < code[4]]
+        self._lasts = [last for _, _, _, _, last in self.codes]
 
     def old(self, line: int) -> tuple[int, bool]:
         """Its number in the old text, and whether it is the same line."""
-        for tag, start, end, first, last in self.codes:
-            if first < line <= last:
-                if tag == "equal":
-                    return start + line - first, True
-                likest = max(
-                    range(start, end), key=lambda k: self._likeness(k, line), default=start
-                )
-                return min(likest + 1, len(self.before)), False
-        return line, True
+        place = bisect_left(self._lasts, line)
+        if place == len(self.codes) or line <= self.codes[place][3]:
+            return line, True
+        tag, start, end, first, _ = self.codes[place]
+        if tag == "equal":
+            return start + line - first, True
+        likest = max(range(start, end), key=lambda k: self._likeness(k, line), default=start)
+        return min(likest + 1, len(self.before)), False
 
     def _likeness(self, old: int, line: int) -> float:
         one, other = (

@@ -8,6 +8,8 @@ from ...files.read import ReadError, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from xla_codemods.line_diff import Code
+
     from ...files.find import FoundFile
     from ...results import Diagnostic, FileOutcome
     from ..work import RunOptions
@@ -32,6 +34,7 @@ class Excerpts:
         self._data: bytes | None = None
         self._lines: _Lines = {}
         self._new: _Lines | None = None
+        self._codes: dict[int | None, list[Code]] = {}
         if found is not None and outcome.verdict.left:
             # With --output the lines are those of the file that was written.
             path = found.path
@@ -48,14 +51,15 @@ class Excerpts:
         """What a run would change there, as lines of a diff; nothing where it makes no fix."""
         if self._options.rewriting or not row.is_fixed_by_a_run(self._outcome.unsafe):
             return []
-        import difflib
-
         if self._new is None:
             self._new = self._migrated()
         old, new = self._lines.get(row.cell, []), self._new.get(row.cell, [])
         out: list[str] = []
-        codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        for tag, start, end, first, last in codes:
+        if row.cell not in self._codes:
+            from xla_codemods.line_diff import opcodes
+
+            self._codes[row.cell] = opcodes(old, new)
+        for tag, start, end, first, last in self._codes[row.cell]:
             if tag != "equal" and start < row.end_line and max(end, start + 1) > row.line - 1:
                 out += [f"- {line}" for line in old[start:end]]
                 out += [f"+ {line}" for line in new[first:last]]
