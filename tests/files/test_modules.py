@@ -63,10 +63,32 @@ def test_what_is_no_part_of_it(tmp_path: Path) -> None:
     assert known(tmp_path / "train.py") == ["train.py"]
 
 
-def test_too_many_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unmarked_folder_around_a_named_file_is_searched_for_so_many_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree(tmp_path, "train.py", "a.py", "b.py")
     monkeypatch.setattr(modules, "MOST", 2)
     assert known(tmp_path / "train.py") == []
+
+
+def test_a_marked_project_may_have_any_number_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, "train.py", "a.py", "b.py")
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(modules, "MOST", 2)
+    assert known(tmp_path / "train.py") == ["a.py", "b.py", "train.py"]
+
+
+def test_a_named_folder_may_have_any_number_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, "train.py", "a.py", "b.py")
+    monkeypatch.setattr(modules, "MOST", 2)
+    found = next(iter(Walk(Finder()).files([str(tmp_path)])))
+    project = Projects().of(found)
+    assert project is not None
+    assert sorted(project.modules.files) == ["a.py", "b.py", "train.py"]
 
 
 def test_one_that_cannot_be_read_is_empty(tmp_path: Path) -> None:

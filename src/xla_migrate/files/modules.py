@@ -1,13 +1,14 @@
 """The other modules of the project that a file lies in, read when the analysis asks for them.
 
 A project is what lies below the nearest folder with `.git`, `pyproject.toml`, `setup.py` or `setup.cfg`; without one,
-below the folder that the command was given. One with more than `MOST` Python files is none: its files are judged
-each by itself.
+below the folder that the command was given. The folder around a named file, if none of these marks a project,
+is searched for at most `MOST` Python files, because it can be a whole home directory.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -40,19 +41,25 @@ class Files(Mapping[str, bytes]):
     """The Python files below the folder `root`, by path from there with `/`; with `endings` others, of `most` bytes.
 
     They are listed, with their states, when the first is asked for, and each is read when it is; one that cannot be
-    read is empty. Where there are more than `MOST`, there are none.
+    read is empty. If `is_bounded`, a folder with more than `MOST` of them has none.
     """
 
     def __init__(
-        self, root: str, endings: tuple[str, ...] = (".py",), most: int = MAX_SOURCE
+        self,
+        root: str,
+        endings: tuple[str, ...] = (".py",),
+        most: int = MAX_SOURCE,
+        *,
+        is_bounded: bool = False,
     ) -> None:
         self.root = root
+        self.is_bounded = is_bounded
         self._endings = endings
         self._most = most
 
     @cached_property
     def states(self) -> dict[str, State]:
-        return _list(self.root, self._endings, self._most)
+        return _list(self.root, self._endings, self._most, MOST if self.is_bounded else sys.maxsize)
 
     def __getitem__(self, path: str) -> bytes:
         if path not in self.states:
@@ -98,7 +105,7 @@ class Projects:
         files = self._files_of(found)
         modules = self._modules.get(files.root)
         if modules is None:
-            modules = self._modules[files.root] = Modules(files, self._beside_of(files.root))
+            modules = self._modules[files.root] = Modules(files, self._beside_of(files))
         return Project(modules, _within(found.path, files.root))
 
     def fingerprint(self, found: FoundFile, with_others: bool = False) -> bytes:
@@ -106,7 +113,7 @@ class Projects:
         files = self._files_of(found)
         if not with_others:
             return files.fingerprint
-        both = files.fingerprint, self._beside_of(files.root).fingerprint
+        both = files.fingerprint, self._beside_of(files).fingerprint
         return b"".join(both) if all(both) else b""
 
     def is_as_it_was(self, found: FoundFile, fingerprint: bytes) -> bool:
@@ -115,9 +122,10 @@ class Projects:
             found, True
         )
 
-    def _beside_of(self, root: str) -> Files:
+    def _beside_of(self, files: Files) -> Files:
+        root = files.root
         if root not in self._beside:
-            self._beside[root] = Files(root, BESIDE, MOST_BESIDE)
+            self._beside[root] = Files(root, BESIDE, MOST_BESIDE, is_bounded=files.is_bounded)
         return self._beside[root]
 
     def _files_of(self, found: FoundFile) -> Files:
@@ -127,13 +135,14 @@ class Projects:
             root = self._roots[folder, found.base] = _root(folder, found.base)
         files = self._files.get(root)
         if files is None:
-            files = self._files[root] = Files(root)
+            is_bounded = found.named and not _is_marked(root)
+            files = self._files[root] = Files(root, is_bounded=is_bounded)
         return files
 
 
 def _root(folder: str, base: str) -> str:
     current = folder
-    while not any(os.path.exists(os.path.join(current, mark)) for mark in _MARKS):
+    while not _is_marked(current):
         above = os.path.dirname(current)
         if above == current:
             return base
@@ -141,7 +150,11 @@ def _root(folder: str, base: str) -> str:
     return current
 
 
-def _list(root: str, endings: tuple[str, ...], most: int) -> dict[str, State]:
+def _is_marked(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, mark)) for mark in _MARKS)
+
+
+def _list(root: str, endings: tuple[str, ...], most: int, most_files: int) -> dict[str, State]:
     states: dict[str, State] = {}
     stack = [root]
     visited = 0
@@ -161,7 +174,7 @@ def _list(root: str, endings: tuple[str, ...], most: int) -> dict[str, State]:
                         stack.append(entry.path)
         except OSError:
             continue
-        if len(states) > MOST or visited > MOST:
+        if len(states) > most_files or visited > most_files:
             return {}
     return states
 
