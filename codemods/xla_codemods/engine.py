@@ -45,6 +45,7 @@ class Options(NamedTuple):
     `wrappers` are the user's own names that the settings map. `parallel` is "spmd" where one process is to drive
     all devices. `origin` is "torch_xla" where what was written by hand for it is to be rewritten, too. `style` is "native"
     where the result is to do without `xla_migrate`; a file that has a copy of the runtime always is of that style.
+    Generated lines longer than `line_length` are split; 0 splits none.
     """
 
     select: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class Options(NamedTuple):
     parallel: str = ""
     origin: str = ""
     style: str = ""
+    line_length: int = 0
 
     def selects(self, code: str) -> bool:
         """True if findings with `code` are wanted."""
@@ -177,6 +179,7 @@ def _with_fixes(
     from .rewriting.collapsing import collapsed
     from .rewriting.imports import tidy_imports
     from .rewriting.rewrite import rewrite
+    from .rewriting.wrapping import wrapped
 
     edits = collapsed([edit for finding in chosen for edit in finding.edits], script)
     text, refusals = rewrite(source, _without_lost(edits, script), script.parents)
@@ -184,7 +187,10 @@ def _with_fixes(
     reasons = tuple((refusal.line, refusal.reason) for refusal in refusals)
     if text == source.text:
         return Migration(data, [], findings, reasons)
-    result = source.encode(tidy_imports(text, script))
+    text = tidy_imports(text, script)
+    if options.line_length:
+        text = wrapped(text, source.text, options.line_length)
+    result = source.encode(text)
     left = check(result, options, script.path, script.project)
     left = with_outlasting(left, findings, data, result)
     migrated = [f for f in chosen if not refused.intersection(f.edits)]

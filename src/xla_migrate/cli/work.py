@@ -196,6 +196,7 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
         options.parallel,
         options.origin_of(settings),
         options.style_of(settings),
+        _line_length(found.path) if options.rewriting else 0,
     )
     if may_launch(os.path.basename(found.path)):
         from ..target.launch_files.judge import judge as judge_launch
@@ -215,6 +216,12 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
         return verdict
     known_as = options.projects.fingerprint(found, project.asked_beside)
     return verdict.replace(project=known_as or _NEVER)
+
+
+def _line_length(path: str) -> int:
+    from ..files.line_length import line_length
+
+    return line_length(os.path.dirname(path))
 
 
 def _act(

@@ -1,0 +1,218 @@
+"""Split generated lines that are longer than the project's, as black does: at brackets, then at commas."""
+
+from __future__ import annotations
+
+import ast
+import io
+import itertools
+import tokenize
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_INDENT = "    "
+_OPENING, _CLOSING = "([{", ")]}"
+_FSTRING_START = getattr(tokenize, "FSTRING_START", None)
+_FSTRING_END = getattr(tokenize, "FSTRING_END", None)
+
+
+class _Token(NamedTuple):
+    """A token outside strings, with its columns and the number of brackets around it."""
+
+    text: str
+    start: int
+    end: int
+    depth: int
+
+
+def wrapped(text: str, original: str, length: int) -> str:
+    """Return `text` with each statement split that `original` does not have and that is longer than `length`.
+
+    `text` is returned as it is if the result would be another program.
+    """
+    known = set(original.splitlines())
+    lines = text.splitlines(keepends=True)
+    if all(len(line.rstrip()) <= length or line.rstrip("\r\n") in known for line in lines):
+        return text
+    newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    changed = list(lines)
+    for first, last in _statements(text):
+        rows = [line.rstrip("\r\n") for line in lines[first:last]]
+        if len(rows[0]) > length and rows[0] not in known:
+            split = _split(rows[0], length) if len(rows) == 1 else _reindented(rows, length)
+            if split is not None:
+                changed[first:last] = [newline.join(split) + newline, *[""] * (last - first - 1)]
+    result = "".join(changed)
+    try:
+        same = ast.dump(ast.parse(result)) == ast.dump(ast.parse(text))
+    except SyntaxError:
+        return text
+    return result if same else text
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last line (from 0, exclusive) of logical lines without comments and long strings."""
+    first, plain = -1, True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in {tokenize.INDENT, tokenize.DEDENT, tokenize.NL, tokenize.ENDMARKER}:
+            continue
+        if token.type == tokenize.NEWLINE:
+            if first >= 0 and plain:
+                yield first, token.start[0]
+            first, plain = -1, True
+            continue
+        if first < 0 and token.type != tokenize.COMMENT:
+            first = token.start[0] - 1
+        if token.type == tokenize.COMMENT or (
+            token.start[0] != token.end[0] and token.type != tokenize.OP
+        ):
+            plain = False
+
+
+def _tokens(line: str) -> list[_Token] | None:
+    """Return the tokens of one line; None if it cannot be taken apart."""
+    found: list[_Token] = []
+    depth = strings = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(line).readline):
+            if token.type == _FSTRING_START:
+                strings += 1
+            elif token.type == _FSTRING_END:
+                strings -= 1
+            elif not strings and token.type in {tokenize.OP, tokenize.NAME}:
+                closes = token.string in _CLOSING and token.type == tokenize.OP
+                depth -= closes
+                found.append(_Token(token.string, token.start[1], token.end[1], depth))
+                depth += token.string in _OPENING and token.type == tokenize.OP
+    except (tokenize.TokenError, IndentationError):
+        pass  # the line is a part of a statement: its brackets have been seen
+    return found if depth == 0 else None
+
+
+def _split(line: str, length: int) -> list[str] | None:
+    """Return the lines of `line`, split at its last bracket; None if it has none that helps."""
+    tokens = _tokens(line.strip())
+    indent = line[: len(line) - len(line.lstrip())]
+    if tokens is None:
+        return None
+    body = line.strip()
+    assigned = _assigned(tokens)
+    if assigned and len(_pieces(body[assigned:])) > 1:
+        rows = _pieces(body[assigned:])
+        inner = [row for part in rows for row in _fitted(indent + _INDENT + part, length)]
+        return [f"{indent}{body[:assigned]} (", *inner, f"{indent})"]
+    pair = _last_brackets(tokens)
+    if pair is None or not body[pair[0].end : pair[1].start].strip():
+        return None
+    opening, closing = pair
+    head, inside, tail = (
+        body[: opening.end],
+        body[opening.end : closing.start],
+        body[closing.start :],
+    )
+    if len(indent) + len(head) > length:
+        after = _after_lambda(tokens)
+        if after is not None and after < opening.end:
+            return [indent + body[:after], *_inside(body[after:].strip(), indent + _INDENT, length)]
+    return [indent + head, *_inside(inside.strip(), indent + _INDENT, length), indent + tail]
+
+
+def _inside(text: str, indent: str, length: int) -> list[str]:
+    """Return the lines between two brackets: one, or one for each element."""
+    if len(indent) + len(text) <= length:
+        return [indent + text]
+    parts = _pieces(text)
+    if len(parts) < 2:
+        return _fitted(indent + text, length)
+    return [row for part in parts for row in _fitted(indent + part, length)]
+
+
+def _pieces(text: str) -> list[str]:
+    """Return the elements of `text`, each with its comma, or the three parts of a conditional expression."""
+    parts = _elements(text)
+    if len(parts) > 1:
+        return [f"{part}," for part in parts]
+    tokens = _tokens(text) or []
+    outer = [t for t in tokens if t.depth == 0 and t.text in {"if", "else", "lambda", "for"}]
+    if [t.text for t in outer] != ["if", "else"]:
+        return [text.strip()]
+    at = [0, *(token.start for token in outer), len(text)]
+    return [text[a:b].strip() for a, b in itertools.pairwise(at)]
+
+
+def _assigned(tokens: list[_Token]) -> int:
+    """Return the column after the last `=` of an assignment, or 0."""
+    if any(token.depth == 0 and token.text in {"lambda", ":"} for token in tokens):
+        return 0
+    return max((t.end for t in tokens if t.depth == 0 and t.text == "="), default=0)
+
+
+def _fitted(line: str, length: int) -> list[str]:
+    return [line] if len(line) <= length else _split(line, length) or [line]
+
+
+def _last_brackets(tokens: list[_Token]) -> tuple[_Token, _Token] | None:
+    """Return the last pair of outermost brackets."""
+    pair: tuple[_Token, _Token] | None = None
+    opening: _Token | None = None
+    for token in tokens:
+        if token.depth == 0 and token.text in _OPENING:
+            opening = token
+        elif token.depth == 0 and token.text in _CLOSING and opening is not None:
+            pair = opening, token
+    return pair
+
+
+def _after_lambda(tokens: list[_Token]) -> int | None:
+    """Return the column after the colon of a lambda outside brackets."""
+    is_lambda = False
+    for token in tokens:
+        if token.depth == 0:
+            is_lambda = is_lambda or token.text == "lambda"
+            if is_lambda and token.text == ":":
+                return token.end
+    return None
+
+
+def _elements(text: str) -> list[str]:
+    """Return what commas outside brackets and lambdas separate; `text` alone for a comprehension."""
+    tokens = _tokens(text) or []
+    if any(token.text == "for" and token.depth == 0 for token in tokens):
+        return [text]
+    parts, start, is_lambda = [], 0, False
+    for token in tokens:
+        if token.depth:
+            continue
+        if token.text == "lambda":
+            is_lambda = True
+        elif token.text == ":":
+            is_lambda = False
+        elif token.text == "," and not is_lambda:
+            parts.append(text[start : token.start].strip())
+            start = token.end
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
+
+
+def _reindented(rows: list[str], length: int) -> list[str] | None:
+    """Return a call of several lines with its first argument on a line of its own."""
+    indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
+    at = rows[0].find("(") + 1
+    if (
+        not at
+        or not rows[-1].rstrip().endswith(")")
+        or not rows[0].rstrip().endswith(tuple(_OPENING))
+    ):
+        return None
+    first = indent + _INDENT + rows[0][at:].strip()
+    deeper = _INDENT
+    heads, tokens = [first], _tokens(first.strip() + ")")
+    after = _after_lambda(tokens) if tokens is not None and len(first) > length else None
+    if after is not None:
+        call = first.strip()[after:].strip()
+        heads, deeper = (
+            [indent + _INDENT + first.strip()[:after], indent + 2 * _INDENT + call],
+            2 * _INDENT,
+        )
+    last = rows[-1].rstrip()[:-1]
+    inner = [*heads, *(deeper + row for row in (*rows[1:-1], last) if row.strip())]
+    return [rows[0][:at], *inner, f"{indent})"] if len(rows[0][:at]) <= length else None

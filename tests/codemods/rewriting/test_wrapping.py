@@ -1,0 +1,152 @@
+"""Generated lines are no longer than the project's lines."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from xla_codemods.engine import Options, migrate
+from xla_codemods.rewriting.wrapping import wrapped
+
+CASES = {
+    "arguments": (
+        "        xla.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, path)",
+        """
+        xla.save(
+            {
+                'model': model.state_dict(),
+                'optimizer': optimizer.state_dict(),
+            },
+            path,
+        )
+        """,
+    ),
+    "a lambda": (
+        "        xla.later(lambda step=step, loss=loss: print(f'{step} of {len(loader)}: {loss}'))",
+        """
+        xla.later(
+            lambda step=step, loss=loss: print(
+                f'{step} of {len(loader)}: {loss}'
+            )
+        )
+        """,
+    ),
+    "a lambda with many names": (
+        "        xla.later(lambda first=first, second=second, third=third: print(first) if third else None)",
+        """
+        xla.later(
+            lambda first=first, second=second, third=third:
+                print(first) if third else None
+        )
+        """,
+    ),
+    "several values": (
+        "        x, y, z = x.to(xla.xla_device(rank)), y.to(xla.xla_device(rank)), z",
+        """
+        x, y, z = (
+            x.to(xla.xla_device(rank)),
+            y.to(xla.xla_device(rank)),
+            z,
+        )
+        """,
+    ),
+    "a choice": (
+        "        context = nullcontext() if device == 'cpu' else xla.autocast(dtype=dtype)",
+        """
+        context = (
+            nullcontext()
+            if device == 'cpu'
+            else xla.autocast(dtype=dtype)
+        )
+        """,
+    ),
+    "the header of a loop": (
+        "        for batch in tqdm(xla.MpDeviceLoader(loader), total=len(loader)):\n            pass",
+        """
+        for batch in tqdm(
+            xla.MpDeviceLoader(loader), total=len(loader)
+        ):
+            pass
+        """,
+    ),
+    "a comprehension": (
+        "        clip_grad_norm_([p for group in self.groups for p in group], value)",
+        """
+        clip_grad_norm_(
+            [p for group in self.groups for p in group],
+            value,
+        )
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), CASES.values(), ids=CASES)
+def test_a_long_line_is_split_at_brackets_and_commas(line: str, expected: str) -> None:
+    before = f"if True:\n    if True:\n{line}\n"
+    after = wrapped(before, "", 60)
+    assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(before))
+    shown = dedent("\n".join(after.splitlines()[2:]))
+    assert shown.strip() == dedent(expected).strip()
+
+
+def test_lines_of_the_original_stay() -> None:
+    line = "print('a line of the original that is longer than the others are', end='')\n"
+    assert wrapped(line, line, 40) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run(first_argument, second_argument)  # a comment that explains it\n",
+        "text = '''a string\nof several lines''' + other(first_argument, second)\n",
+        "a_very_long_name_of_a_variable = another_very_long_name + a_third_name\n",
+    ],
+)
+def test_a_line_that_cannot_be_split_safely_stays(line: str) -> None:
+    assert wrapped(line, "", 40) == line
+
+
+def test_a_call_of_several_lines_is_indented_below_its_head() -> None:
+    before = (
+        "xla.later(lambda step=step, loss=loss, rate=rate: print(\n"
+        "    f'{step} {loss}',\n"
+        "    rate,\n"
+        "))\n"
+    )
+    assert wrapped(before, "", 50).splitlines() == [
+        "xla.later(",
+        "    lambda step=step, loss=loss, rate=rate: print(",
+        "        f'{step} {loss}',",
+        "        rate,",
+        "    )",
+        ")",
+    ]
+
+
+def test_line_ends_are_kept() -> None:
+    after = wrapped("run(first_argument, second_argument, third)\r\n", "", 30)
+    assert after.count("\r\n") == after.count("\n") == 5
+
+
+def test_the_engine_splits_only_if_it_is_asked() -> None:
+    source = dedent(
+        """
+        import torch
+
+        def train(model, loader, optimizer):
+            for step, x in enumerate(loader):
+                loss = model(x.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                print(f"step {step} of {len(loader)} has a loss of {loss.item():.4f}", flush=True)
+        """
+    ).encode()
+    longest = max(map(len, migrate(source).data.decode().splitlines()))
+    assert longest > 100
+    split = migrate(source, Options(line_length=100)).data.decode()
+    assert max(map(len, split.splitlines())) <= 100
+    assert migrate(split.encode(), Options(line_length=100)).data.decode() == split
