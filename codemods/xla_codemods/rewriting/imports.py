@@ -122,13 +122,33 @@ def after_imports(tree: ast.Module) -> int:
     if anchor is None:
         first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
         return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
-    while anchor + 1 < len(tree.body) and isinstance(tree.body[anchor + 1], _IMPORTS):
-        anchor += 1
+    anchor = _last_before_the_runtime(tree, anchor)
     line = _end(tree.body[anchor])
     behind = tree.body[anchor + 1 : anchor + 2]
     if behind and behind[0].lineno == line:  # `import numpy; numpy.random.seed(0)`
         return _begins_its_line(tree, anchor)
     return line
+
+
+def _last_before_the_runtime(tree: ast.Module, anchor: int) -> int:
+    """Return the index of the import after which isort places the runtime's, in the section of `anchor`."""
+    last = anchor
+    while last + 1 < len(tree.body) and isinstance(tree.body[last + 1], _IMPORTS):
+        if tree.body[last + 1].lineno > _end(tree.body[last]) + 1:
+            break
+        last += 1
+    section = tree.body[anchor : last + 1]
+    kinds = [isinstance(node, ast.ImportFrom) for node in section]
+    is_mixed = kinds != sorted(kinds)  # isort's `force_sort_within_sections`
+    later = (k for k, node in enumerate(section) if k and _sorts_after_the_runtime(node, is_mixed))
+    return anchor + next(later, len(section)) - 1
+
+
+def _sorts_after_the_runtime(node: ast.stmt, is_mixed: bool) -> bool:
+    package = RUNTIME.partition(".")[0]
+    if isinstance(node, ast.ImportFrom):
+        return node.level > 0 or (node.module or "").lower() > package
+    return is_mixed and isinstance(node, ast.Import) and node.names[0].name.lower() > package
 
 
 def _begins_its_line(tree: ast.Module, anchor: int) -> int:
