@@ -45,7 +45,7 @@ class Options(NamedTuple):
     `wrappers` are the user's own names that the settings map. `parallel` is "spmd" where one process is to drive
     all devices. `origin` is "torch_xla" where what was written by hand for it is to be rewritten, too. `style` is "native"
     where the result is to do without `xla_migrate`; a file that has a copy of the runtime always is of that style.
-    Generated lines longer than `line_length` are split; 0 splits none.
+    Generated lines longer than `line_length` are split, and lint-free; 0 leaves them as the rules write them.
     """
 
     select: tuple[str, ...] = ()
@@ -177,6 +177,7 @@ def _with_fixes(
     if not chosen:
         return Migration(data, [], findings)
     from .rewriting.collapsing import collapsed
+    from .rewriting.defaults import without_calls
     from .rewriting.imports import tidy_imports
     from .rewriting.rewrite import rewrite
     from .rewriting.wrapping import wrapped
@@ -189,6 +190,7 @@ def _with_fixes(
         return Migration(data, [], findings, reasons)
     text = tidy_imports(text, script)
     if options.line_length:
+        text = without_calls(text, source.text, script.xla)
         text = wrapped(text, source.text, options.line_length)
     result = source.encode(text)
     left = check(result, options, script.path, script.project)

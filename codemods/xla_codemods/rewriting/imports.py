@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
@@ -46,7 +47,7 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
         wanted.append(f"{RUNTIME_IMPORT}{script.xla}")
     if not wanted:
         return source.text
-    line = after_imports(source.tree)
+    line = after_imports(source.tree, script)
     lines = list(source.lines)
     imports = [node for node in source.tree.body if isinstance(node, _IMPORTS)]
     if not imports:
@@ -54,6 +55,8 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
             line -= 1  # where those were that are gone
     if all(getattr(node, "module", "") == "__future__" for node in imports):
         _set_apart(wanted, source, line, script)
+    elif len(wanted) == 1 and wanted[0].startswith(RUNTIME_IMPORT):
+        _make_a_section(wanted, imports, line)
     if line and not lines[line - 1].endswith(("\n", "\r")):
         lines[line - 1] += source.newline
     lines[line:line] = [text + source.newline for text in wanted]
@@ -66,7 +69,7 @@ def _set_apart(wanted: list[str], source: Source, line: int, script: ParsedFile)
         return
     if line and line in {_end(node) for node in source.tree.body if _is_prelude(node)}:
         wanted.insert(0, "")
-    before = _blank_lines(script.source.lines, after_imports(script.tree))
+    before = _blank_lines(script.source.lines, after_imports(script.tree, script))
     if source.lines[line:]:
         wanted += [""] * (before - _blank_lines(source.lines, line))
 
@@ -109,7 +112,24 @@ def _is_imported(tree: ast.Module, alias: str) -> bool:
     )
 
 
-def after_imports(tree: ast.Module) -> int:
+def _make_a_section(
+    wanted: list[str], imports: Sequence[ast.Import | ast.ImportFrom], line: int
+) -> None:
+    """Set the runtime's import apart from the standard library's before it, and from relative ones after it."""
+    before = [node for node in imports if _end(node) <= line]
+    if before and all(map(_is_of_the_library, before)):
+        wanted.insert(0, "")
+    elif imports[0].lineno == line + 1 and getattr(imports[0], "level", None):
+        wanted.append("")
+
+
+def _is_of_the_library(node: ast.stmt) -> bool:
+    """Return True for imports of the standard library."""
+    names = _homes(node) if isinstance(node, _IMPORTS) else []
+    return bool(names) and all(n.partition(".")[0] in sys.stdlib_module_names for n in names)
+
+
+def after_imports(tree: ast.Module, script: ParsedFile) -> int:
     """The line (from 1) behind which a new import goes.
 
     Behind the run of imports that holds torch's own, so that what a script sets before torch is imported
@@ -118,7 +138,9 @@ def after_imports(tree: ast.Module) -> int:
     imports = [k for k, node in enumerate(tree.body) if isinstance(node, _IMPORTS)]
     anchor = next((k for k in imports if _brings_torch(tree.body[k])), None)
     if anchor is None:
-        anchor = imports[0] if imports else None
+        anchor = _place_without_torch(tree, imports, script)
+        if anchor is not None and getattr(tree.body[anchor], "level", None):
+            return tree.body[anchor].lineno - 1
     if anchor is None:
         first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
         return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
@@ -128,6 +150,26 @@ def after_imports(tree: ast.Module) -> int:
     if behind and behind[0].lineno == line:  # `import numpy; numpy.random.seed(0)`
         return _begins_its_line(tree, anchor)
     return line
+
+
+def _place_without_torch(tree: ast.Module, imports: list[int], script: ParsedFile) -> int | None:
+    """Return the index of the first import of another package, else the last of the standard library's first ones."""
+    library = None
+    for k in imports:
+        node = tree.body[k]
+        if _is_of_the_library(node) or getattr(node, "module", "") == "__future__":
+            library = k if library in {None, k - 1} else library
+        elif not getattr(node, "level", None) and not _is_of_the_project(node, script):
+            return k
+    if library is None or getattr(tree.body[library], "module", "") != "__future__":
+        return library if library is not None or not imports else imports[0]
+    return imports[0]
+
+
+def _is_of_the_project(node: ast.stmt, script: ParsedFile) -> bool:
+    if script.project is None or not isinstance(node, _IMPORTS):
+        return False
+    return any(script.project.modules.locate(name, script.path) for name in _homes(node))
 
 
 def _last_before_the_runtime(tree: ast.Module, anchor: int) -> int:

@@ -68,8 +68,8 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
             plain = False
 
 
-def _tokens(line: str) -> list[_Token] | None:
-    """Return the tokens of one line; None if it cannot be taken apart."""
+def _tokens(line: str, is_whole: bool = True) -> list[_Token] | None:
+    """Return the tokens of one line; None if its brackets should be closed in it and are not."""
     found: list[_Token] = []
     depth = strings = 0
     try:
@@ -85,7 +85,7 @@ def _tokens(line: str) -> list[_Token] | None:
                 depth += token.string in _OPENING and token.type == tokenize.OP
     except (tokenize.TokenError, IndentationError):
         pass  # the line is a part of a statement: its brackets have been seen
-    return found if depth == 0 else None
+    return found if depth == 0 or not is_whole else None
 
 
 def _split(line: str, length: int) -> list[str] | None:
@@ -197,15 +197,11 @@ def _reindented(rows: list[str], length: int) -> list[str] | None:
     """Return a call of several lines with its first argument on a line of its own."""
     indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
     at = rows[0].find("(") + 1
-    if (
-        not at
-        or not rows[-1].rstrip().endswith(")")
-        or not rows[0].rstrip().endswith(tuple(_OPENING))
-    ):
+    if not at or not rows[-1].rstrip().endswith(")"):
         return None
     first = indent + _INDENT + rows[0][at:].strip()
     deeper = _INDENT
-    heads, tokens = [first], _tokens(first.strip() + ")")
+    heads, tokens = [first], _tokens(first.strip(), is_whole=False)
     after = _after_lambda(tokens) if tokens is not None and len(first) > length else None
     if after is not None:
         call = first.strip()[after:].strip()

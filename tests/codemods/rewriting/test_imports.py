@@ -51,7 +51,7 @@ USED = "x = torch.ones(1).to(xla.xla_device())\n"
         ),
         (
             "import os\ntry:\n    import torch\nexcept ImportError:\n    raise\n",
-            "import os\n" + IMPORT + "try:\n    import torch\nexcept ImportError:\n    raise\n",
+            "import os\n\n" + IMPORT + "try:\n    import torch\nexcept ImportError:\n    raise\n",
         ),
     ],
 )
