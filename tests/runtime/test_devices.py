@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -166,3 +167,14 @@ def test_an_index_counts_where_a_process_has_several_devices(
     monkeypatch.setattr(eager_backend, "device_type", lambda: "cuda")
     assert xla.device_type("cuda:1") == "cuda:1"
     assert xla.device_type("cuda") == "cuda"
+
+
+def test_facts_of_cuda_devices_read_not_available_elsewhere(device: torch.device) -> None:
+    properties = xla.device_properties(device)
+    assert properties.name == xla.device_name(device)
+    assert properties.total_memory > 0
+    assert f"{properties.major}.{properties.minor:d} {properties.clock_rate:.1f}" == "n/a.n/a n/a"
+    assert f"{round(properties.temperature, 2)}" == "n/a"
+    assert json.dumps({"sm": properties.multi_processor_count}) == '{"sm": "n/a"}'
+    assert [str(part) for part in xla.device_capability(device)] == ["n/a", "n/a"]
+    assert "total_memory" in repr(properties)

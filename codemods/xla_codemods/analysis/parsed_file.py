@@ -271,6 +271,34 @@ class ParsedFile:
             return False
         return self.inference.method(definition, method) is not None
 
+    def is_method_of_a_tensor(
+        self, owner: ast.expr, method: str, scope: Scope | None = None
+    ) -> bool:
+        """Return True if `owner.method` is a tensor's method, and not one that a class of the program defines.
+
+        Args:
+            owner: the object.
+            method: a name that tensors have and modules do not have.
+            scope: where `owner` stands, if it is known.
+        """
+        value = self.value(owner, scope)
+        if value.has(TENSOR):
+            return True
+        if value.kinds & {MODULE, INSTANCE, CLASS}:
+            return False
+        if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
+            return False
+        return not self.may_be_users_method(owner, method)
+
+    def may_be_users_method(self, owner: ast.expr, method: str) -> bool:
+        """Return True if the program defines a function of that name, and `owner` is not known to be a tensor."""
+        if self.value(owner).has(TENSOR):
+            return False
+        defined = re.compile(rf"\bdef {method}\(")
+        if defined.search(self.source.text):
+            return True
+        return self.project is not None and self.project.has_text(defined)
+
     def is_neither_tensor_nor_module(self, node: ast.expr, scope: Scope | None = None) -> bool:
         """True if `node` is of a class that is known to be neither, and inherits nothing from one that is not known."""
         value = self.value(node, scope)

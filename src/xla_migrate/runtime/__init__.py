@@ -20,9 +20,11 @@ from .checkpoints import clone_state, load, move_state, save
 from .compiling.cache_report import report_at_exit
 from .deferred.reading import arrived, computed, fill, flush, item, later, stop
 from .devices import (
+    device_capability,
     device_count,
     device_index,
     device_name,
+    device_properties,
     device_type,
     is_accelerator,
     is_available,
@@ -168,9 +170,11 @@ __all__ = [
     "counters",
     "data_parallel_size",
     "destroy_process_group",
+    "device_capability",
     "device_count",
     "device_index",
     "device_name",
+    "device_properties",
     "device_type",
     "distributed_checkpoint",
     "fill",

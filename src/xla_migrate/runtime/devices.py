@@ -207,6 +207,96 @@ def device_name(spec: DeviceSpec = None) -> str:
     return backend().device_name(xla_device(spec))
 
 
+class NotAvailable(str):
+    """The text "n/a", for a fact of CUDA devices that another device does not have. Any format keeps it."""
+
+    def __new__(cls) -> NotAvailable:
+        """Return the text."""
+        return super().__new__(cls, "n/a")
+
+    def __format__(self, spec: str) -> str:
+        """Return the text, whatever the number's format would be."""
+        return str(self)
+
+    def __round__(self, digits: int | None = None) -> NotAvailable:
+        """Return the text: it has no digits."""
+        return self
+
+
+# What functions of torch.cuda measure.
+_READINGS = frozenset({"clock_rate", "memory_usage", "power_draw", "temperature", "utilization"})
+
+
+class DeviceProperties:
+    """The facts of a device, under the names of ``torch.cuda.get_device_properties``."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Describe ``device``."""
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        """Return CUDA's own value on CUDA; elsewhere the name and the memory are known."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._device.type == "cuda":
+            properties = torch.cuda.get_device_properties(self._device)
+            if name in _READINGS and not hasattr(properties, name):
+                return getattr(torch.cuda, name)(self._device)
+            return getattr(properties, name)
+        if name == "name":
+            return backend().device_name(self._device)
+        if name == "total_memory":
+            limit = backend().memory_info(self._device)["bytes_limit"]
+            return NotAvailable() if limit is None else limit
+        return NotAvailable()
+
+    def __repr__(self) -> str:
+        """Return the text that is printed for the device."""
+        if self._device.type == "cuda":
+            return repr(torch.cuda.get_device_properties(self._device))
+        return f"DeviceProperties(name={self.name!r}, total_memory={self.total_memory})"
+
+
+def device_properties(spec: DeviceSpec = None) -> DeviceProperties:
+    """The facts of a device, to be displayed.
+
+    Compute capability, multiprocessors and the like read ``"n/a"`` except on CUDA: code that prints or logs them
+    runs everywhere. Don't compute with them.
+
+    Args:
+        spec: As for ``xla_device``.
+
+    Returns:
+        An object with the attributes of ``torch.cuda.get_device_properties``.
+
+    Example:
+        >>> properties = xla.device_properties()
+        >>> print(f"{properties.name}, capability {properties.major}.{properties.minor}")
+        ...
+    """
+    return DeviceProperties(xla_device(spec))
+
+
+def device_capability(spec: DeviceSpec = None) -> tuple[Any, Any]:
+    """A CUDA device's compute capability, to be displayed; two texts ``"n/a"`` for other devices.
+
+    To test for bfloat16 use ``is_bf16_supported``.
+
+    Args:
+        spec: As for ``xla_device``.
+
+    Returns:
+        Major and minor version.
+
+    Example:
+        >>> major, minor = xla.device_capability()
+    """
+    device = xla_device(spec)
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device)
+    return NotAvailable(), NotAvailable()
+
+
 def supports_fused() -> bool:
     """True if the accelerator has torch's fused optimizers: ``AdamW(..., fused=supports_fused())``.
 

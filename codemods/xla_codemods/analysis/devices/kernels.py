@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
 from ..scopes import resolve
+from . import streams
+from .answers import all_uses, is_answer
 from .extensions import hands_to_an_extension
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+    from ..projects.attribute_uses import AttributeUse
     from ..scopes import Scope
 
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
@@ -70,6 +73,8 @@ _MOVES = Pattern(
 def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` checks for CUDA to choose code that only CUDA runs: where the check fails, the right code is chosen."""
     if _chooses_a_package(script, node) or _chooses_how_to_copy(script, node):
+        return True
+    if _is_used_for_kernels(script, node):
         return True
     child: ast.AST = node
     for ancestor in script.ancestors(node):
@@ -132,6 +137,65 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
         if isinstance(ancestor, ast.stmt):
             return False
         child = ancestor
+    return False
+
+
+def _is_used_for_kernels(script: ParsedFile, test: ast.expr) -> bool:
+    """Return True if `test` decides what a function returns, and every use of the function chooses kernels."""
+    function = is_answer(script, test)
+    if function is None:
+        return False
+    decided: dict[ast.AST, bool] = script.cached(_decided)
+    if function not in decided:
+        decided[function] = False  # a function that calls itself
+        decided[function] = all_uses(
+            script, function, lambda use: _chooses(script, use), _chooses_elsewhere
+        )
+    return decided[function]
+
+
+def _decided(script: ParsedFile) -> dict[ast.AST, bool]:
+    """Functions that test for CUDA, and whether all their uses choose kernels."""
+    return {}
+
+
+def _chooses(script: ParsedFile, use: ast.expr) -> bool:
+    """Return True if a use of a function that tests for CUDA chooses kernels."""
+    parent = script.parent(use)
+    if isinstance(use, ast.Call) or not isinstance(
+        parent, (ast.Call, ast.keyword, ast.FunctionDef)
+    ):
+        if not isinstance(parent, (ast.Dict, ast.List, ast.Tuple)):
+            return chooses_kernels(script, use)
+    holder = parent if isinstance(parent, ast.FunctionDef) else script.statement(use)
+    return holder is not None and _are_kernels(script, [holder])
+
+
+def _chooses_elsewhere(use: AttributeUse) -> bool:
+    """`_chooses` for a use in another module."""
+    parents = use.home.parents
+    child: ast.AST = use.node
+    parent = parents.get(child)
+    while parent is not None:
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is parent.test:
+            body = parent.body if isinstance(parent.body, list) else [parent.body]
+            return any(_is_kernel_part(part, use.scope) for part in body)
+        if isinstance(parent, ast.stmt):
+            return _is_kernel_code(ast.unparse(parent))
+        child, parent = parent, parents.get(parent)
+    return False
+
+
+def _is_kernel_part(part: ast.AST, scope: Scope) -> bool:
+    """Return True if `part` is kernel code, or calls a function of its module that is."""
+    if _is_kernel_code(ast.unparse(part)):
+        return True
+    names = (node for node in walk(part) if isinstance(node, ast.Name))
+    for name in names:
+        found = scope.find(name.id)
+        for binding in found[1] if found is not None else ():
+            if isinstance(binding.node, ast.FunctionDef) and _holds_kernels(binding.node):
+                return True
     return False
 
 
@@ -257,11 +321,39 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         return True
     if parts and all(_orders_streams(script, part) for part in parts):
         return True
+    if _uses_streams(script, parts) or any(map(_holds_kernels, _functions(script, parts))):
+        return True
     if "import " in text and any(_imports_kernels(script, part) for part in parts):
         return True
     names = (n for part in parts for n in walk(part) if isinstance(n, ast.Attribute))
     meant = "\n".join(script.dotted(name) or "" for name in names)
     return _KERNELS.search(meant) is not None and _MOVES.search(said) is None
+
+
+def _uses_streams(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
+    """Return True if `parts` make or enter a CUDA stream, and the file's streams cannot be removed."""
+    names = streams.STREAMS | streams.CONTEXTS
+    calls = (n for part in parts for n in walk(part) if isinstance(n, ast.Call))
+    return any(script.dotted(call.func) in names for call in calls) and streams.stay(script)
+
+
+def _functions(
+    script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]
+) -> Iterator[ast.FunctionDef]:
+    """Yield this file's functions that `parts` name, called or passed."""
+    for node in (n for part in parts for n in walk(part)):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            found = script.value(node).definition
+            if isinstance(found, ast.FunctionDef):
+                yield found
+
+
+def _holds_kernels(function: ast.FunctionDef) -> bool:
+    """Return True if the function is a kernel, or imports one."""
+    if any(_DEFINED.search(f"@{ast.unparse(each)}") for each in function.decorator_list):
+        return True
+    imports = (node for node in walk(function) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return any(_is_kernel_code(ast.unparse(node)) for node in imports)
 
 
 def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:

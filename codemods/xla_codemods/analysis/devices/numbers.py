@@ -8,6 +8,7 @@ becomes a device where something is moved.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,10 @@ class Numbers:
         if self._project is not None:
             self._project.asked = True
         return self._is_number(node, self.home.indexed.scope(node), self.home, 0)
+
+    def _is_users_method(self, name: str) -> bool:
+        """Return True if a module of the program defines a function of this name."""
+        return self._project is not None and self._project.has_text(re.compile(rf"\bdef {name}\("))
 
     def is_given_as_device(self, node: ast.expr) -> bool:
         """True if `node` is a parameter for which the callers make devices of their numbers."""
@@ -212,7 +217,11 @@ class Numbers:
         target = self.callees.called(view, call.func, scope)
         if target is None:
             last = getattr(call.func, "attr", getattr(call.func, "id", ""))
-            return dotted is None and (last.endswith("rank") or is_index_of_tensor(call, scope))
+            if dotted is not None:
+                return False
+            return last.endswith("rank") or (
+                is_index_of_tensor(call, scope) and not self._is_users_method(last)
+            )
         if target.function.name == "__init__":
             return False
         handed = self.callees.handed(view, call, scope)

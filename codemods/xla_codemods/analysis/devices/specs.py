@@ -313,6 +313,10 @@ def leaves(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
+# A class of the module's own has the method, or its nodes are those of a compiler's graph.
+_OTHER_METHODS = Pattern(r"\bdef get_device\(|\.get_dtype\(")
+
+
 def is_index_of_tensor(node: ast.expr, scope: Scope) -> bool:
     """True if `node` is the number of a tensor's device: `x.get_device()`, `x.device.index`.
 
@@ -321,7 +325,8 @@ def is_index_of_tensor(node: ast.expr, scope: Scope) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
             own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
-            return not own and resolve(owner, scope) is None and ".get_dtype(" not in scope.text
+            known = own or resolve(owner, scope) is not None
+            return not known and _OTHER_METHODS.search(scope.text) is None
         case ast.Attribute(value=ast.Attribute(value=owner, attr="device"), attr="index"):
             return resolve(owner, scope) is None
     return False

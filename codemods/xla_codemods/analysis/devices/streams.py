@@ -59,8 +59,11 @@ def is_ordering(script: ParsedFile, node: ast.AST) -> bool:
         return True
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in ORDERING:
         return False
-    kinds = script.value(node.func.value).kinds
-    return STREAM in kinds or not kinds & {INSTANCE, CLASS}
+    owner, method = node.func.value, node.func.attr
+    kinds = script.value(owner).kinds
+    return STREAM in kinds or (
+        not kinds & {INSTANCE, CLASS} and not script.may_be_users_method(owner, method)
+    )
 
 
 def orders_streams(script: ParsedFile, call: ast.Call) -> bool:
@@ -200,4 +203,93 @@ def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
         and not isinstance(test, ast.UnaryOp)
         and not parent.orelse
         and all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in parent.body)
+    )
+
+
+def stay(script: ParsedFile) -> bool:
+    """Return True if the file has a stream that cannot be removed, so that all of its stream code stays."""
+    return script.cached(_is_any_needed)
+
+
+def _is_any_needed(script: ParsedFile) -> bool:
+    return any(
+        (script.dotted(call.func, scope) in STREAMS and _is_needed(script, call))
+        or (is_ordering(script, call) and not orders_streams(script, call))
+        for call, scope in script.index.of(ast.Call)
+    )
+
+
+def _is_needed(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True if a stream that is kept under a name is needed by one of its uses."""
+    if goes(script, call):
+        return False
+    chosen: ast.expr = call
+    parent = script.parent(call)
+    if isinstance(parent, ast.IfExp) and parent.test is not call:
+        chosen, parent = parent, script.parent(parent)
+    match parent:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
+            return any(not may_be_none(script, use) for use in uses_left(script, chosen, target))
+        case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
+            return True
+        case ast.Call() | ast.keyword():
+            return needs_it(script, chosen)
+    return False
+
+
+def uses_of(script: ParsedFile, value: ast.expr, target: ast.expr) -> list[ast.expr]:
+    """Return where the stream `value` is read that an assignment keeps as `target`."""
+    text = ast.unparse(target)
+    return [
+        node
+        for node, _ in script.index.of(type(target))
+        if isinstance(getattr(node, "ctx", None), ast.Load)
+        and ast.unparse(node) == text
+        and not any(around is value for around in script.ancestors(node))
+    ]
+
+
+def uses_left(script: ParsedFile, value: ast.expr, target: ast.expr) -> list[ast.expr]:
+    """Return the uses that remain when the stream is removed with everything that only orders work."""
+    text = ast.unparse(target)
+    uses = uses_of(script, value, target)
+    return [use for use in uses if not goes(script, use) and not asks_for_it(script, use, text)]
+
+
+def asks_for_it(script: ParsedFile, use: ast.expr, name: str) -> bool:
+    """`if stream is None: stream = torch.cuda.Stream()`."""
+    parent = script.parent(use)
+    while isinstance(parent, (ast.Compare, ast.UnaryOp)):
+        parent = script.parent(parent)
+    return isinstance(parent, ast.If) and all(
+        isinstance(s, ast.Assign) and is_default(script, s, name) for s in parent.body
+    )
+
+
+def may_be_none(script: ParsedFile, use: ast.expr) -> bool:
+    """Return True if None will do at `use`: it is passed, but neither asked for an attribute nor tested."""
+    parent = script.parent(use)
+    if not isinstance(
+        parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
+    ):
+        return False
+    return not needs_it(script, use)
+
+
+def needs_it(script: ParsedFile, given: ast.expr) -> bool:
+    """Return True if a function of another module of the project, which gets the stream, reads an attribute of it."""
+    parent = script.parent(given)
+    name = parent.arg if isinstance(parent, ast.keyword) else None
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or script.project is None:
+        return False
+    function = script.project.function(script.dotted(call.func) or "")
+    if function is None:
+        return False
+    if name is None and given in call.args:
+        names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+        name = next(iter(names[call.args.index(given) :]), None)
+    return any(
+        isinstance(use, ast.Attribute) and isinstance(use.value, ast.Name) and use.value.id == name
+        for use in walk(function)
     )

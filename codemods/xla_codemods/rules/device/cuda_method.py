@@ -84,6 +84,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import MODULE, TENSOR
 from ...analysis.syntax import keyword, unparsed
@@ -246,7 +247,9 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
         return not value.has(MODULE) or _inherits_it(script, value.definition)
-    return script.defines(owner, "cuda") or script.is_neither_tensor_nor_module(owner, scope)
+    return has_own_method(script, owner, "cuda", scope) or script.is_neither_tensor_nor_module(
+        owner, scope
+    )
 
 
 def _inherits_it(script: Script, definition: ast.AST | None) -> bool:

@@ -14,6 +14,17 @@ counterpart; a test for capability 8, where it chooses bfloat16, asks whether th
 +dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
 ```
 
+Facts that are only displayed read "n/a" on XLA:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-properties = torch.cuda.get_device_properties(0)
++properties = xla.device_properties()
+ print(f"{properties.name}: {properties.multi_processor_count} multiprocessors, {properties.major}.{properties.minor}")
+```
+
 So does one of a name that is held for nothing else:
 
 ```diff
@@ -55,13 +66,21 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA113", "device-properties")
 
-_SHOWING = frozenset(["print", "info", "debug", "warning", "log", "write", "str", "format"])
+# Functions of torch.cuda that measure a device.
+_READINGS = ("clock_rate", "memory_usage", "power_draw", "temperature", "utilization")
+
+_SHOWING = frozenset(
+    (
+        *("print", "info", "debug", "warning", "log", "write", "str", "format", "echo", "dumps"),
+        *("add_text", "log_hyperparams", "log_params", "set_postfix", "update"),
+    )
+)
 
 
 @RULE.call("torch.cuda.get_device_properties")
 def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = "`get_device_properties` fails on an XLA host: use `xla.device_name()` and `xla.memory_info()`"
-    edits = _of_properties(script, call)
+    edits = _of_properties(script, call) or _of_displayed(script, call)
     if edits is None:
         yield _by_hand(script, call, message)
     else:
@@ -84,6 +103,44 @@ def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
         case ast.Assign(targets=[ast.Name(id=name)]):
             return _through(script, parent, name, call)
     return None
+
+
+def _of_displayed(script: Script, call: ast.Call) -> list[Edit] | None:
+    """The edit if all facts are known to the runtime or only displayed: `xla.device_properties()` has all names."""
+    if is_guarded(script, call):
+        return None
+    parent = script.parent(call)
+    uses: list[ast.AST] = [parent] if isinstance(parent, ast.Attribute) else []
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+        uses = [script.parent(name) or name for name in _only_uses(script, parent)]
+    if not uses or not all(_is_known_or_displayed(script, use) for use in uses):
+        return None
+    text, holes = script.devices.given(device_argument(call))
+    return [Replace(call, f"{script.xla}.device_properties({text})", holes)]
+
+
+def _is_known_or_displayed(script: Script, use: ast.AST) -> bool:
+    """Return True for `.name` and `.total_memory`, and for what is only printed or logged."""
+    if not isinstance(use, ast.Attribute):
+        return isinstance(use, ast.FormattedValue) or _is_display(use)
+    return use.attr in {"name", "total_memory"} or _is_displayed(script, use)
+
+
+def _is_display(node: ast.AST | None) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in _SHOWING
+    )
+
+
+def _is_displayed(script: Script, node: ast.AST) -> bool:
+    """Return True if a value is printed, logged or formatted, also as part of a literal that is, and nothing else."""
+    parent = script.parent(node)
+    while isinstance(parent, (ast.Dict, ast.List, ast.Tuple, ast.keyword)):
+        node, parent = parent, script.parent(parent)
+    return isinstance(parent, ast.FormattedValue) or (
+        _is_display(parent) and node is not getattr(parent, "func", None)
+    )
 
 
 def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -> list[Edit] | None:
@@ -129,6 +186,18 @@ def _property(
     return None
 
 
+@RULE.call(*(f"torch.cuda.{name}" for name in _READINGS))
+def reading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """Temperature, power and the like; if they are not only displayed, the catalog's rule reports them."""
+    if _is_displayed(script, call) and not is_guarded(script, call):
+        assert isinstance(call.func, ast.Attribute | ast.Name)
+        name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+        text, holes = script.devices.given(device_argument(call))
+        edit = Replace(call, f"{script.xla}.device_properties({text}).{name}", holes)
+        message = f"`torch.cuda.{name}` fails without CUDA: use `xla.device_properties().{name}`, which reads n/a there"
+        yield RULE.finding(script, call, message, edit)
+
+
 @RULE.call("torch.cuda.get_device_capability")
 def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = (
@@ -142,12 +211,28 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         edit = Replace(call, f"{script.xla}.device_name({text})", holes)
         said = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
         yield RULE.finding(script, call, said, edit)
+    elif not is_guarded(script, call) and _parts_are_displayed(script, call):
+        text, holes = script.devices.given(device_argument(call))
+        edit = Replace(call, f"{script.xla}.device_capability({text})", holes)
+        said = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
+        yield RULE.finding(script, call, said, edit)
     else:
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)
         if not _BFLOAT16.search(around):
             message = "XLA devices have no compute capability: what it decides on is CUDA's, leave it out on XLA"
         yield _by_hand(script, call, message)
+
+
+def _parts_are_displayed(script: Script, call: ast.Call) -> bool:
+    """Return True if the two numbers of a capability are only displayed: `major, minor = ...`, `{"capability": ...}`."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.Subscript):
+        return _is_displayed(script, parent)
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], (ast.Tuple, ast.Name)):
+        uses = _only_uses(script, parent)
+        return bool(uses) and all(_is_displayed(script, use) for use in uses)
+    return _is_displayed(script, call) or isinstance(parent, ast.Dict)
 
 
 def _is_only_shown(script: Script, call: ast.Call) -> bool:
@@ -244,7 +329,8 @@ def _test_of(script: Script, asked: ast.expr, *, is_major: bool) -> Edit | None:
     return None
 
 
-_BFLOAT16 = Pattern(r"bf_?16|bfloat16", re.IGNORECASE)
+# Capability 8 brings bfloat16 and TF32.
+_BFLOAT16 = Pattern(r"bf_?16|bfloat16|tf32|float32_matmul_precision", re.IGNORECASE)
 _KERNELS = Pattern(r"flash|fp8|float8|triton|xformers")
 
 

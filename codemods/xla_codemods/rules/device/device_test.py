@@ -71,6 +71,7 @@ from ...analysis.devices.asked.members import is_name_for_cuda
 from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
+from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,
@@ -106,7 +107,11 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
     parent = script.parent(node)
     if (isinstance(parent, ast.Call) and parent.func is node) or script.dotted(node, scope):
         return
-    if _is_its_own(script, node.value, scope) or chooses_kernels(script, node):
+    if _is_its_own(script, node.value, scope) or has_own_method(
+        script, node.value, "is_cuda", scope
+    ):
+        return
+    if chooses_kernels(script, node):
         return
     if _is_beside_xla(script, node):
         return

@@ -242,15 +242,16 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     indices = [
         p
         for p in parts
-        if (isinstance(p, _COUNTED) and script.devices.is_index(p)) or is_index_of_tensor(p, scope)
+        if (isinstance(p, _COUNTED) and script.devices.is_index(p))
+        or _is_of_tensor(script, p, scope)
     ]
     others = [part for value in _given(script, target, scope) for part in leaves(value)]
     on_host = any(map(is_host, others))
     if any(isinstance(part, ast.Constant) and part.value is None for part in others):
-        on_host = on_host or all(is_index_of_tensor(index, scope) for index in indices)
+        on_host = on_host or all(_is_of_tensor(script, index, scope) for index in indices)
     if indices and on_host:  # without a device, for a tensor of the CPU, is the host, too
         for index in indices:
-            if is_index_of_tensor(index, scope):
+            if _is_of_tensor(script, index, scope):
                 yield _of_tensor(script, index)
                 continue
             text, holes = script.devices.device(_spec(index))
@@ -279,11 +280,22 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
-    if is_index_of_tensor(index, script.index.scope(index)):
+    if _is_of_tensor(script, index, script.index.scope(index)):
         yield _of_tensor(script, index)
     elif script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):
         text, holes = script.devices.device(_spec(index))
         yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
+
+
+def _is_of_tensor(script: Script, index: ast.expr, scope: Scope) -> bool:
+    """Return True if `index` is the number of a tensor's device, and not the result of a user's method of that name."""
+    match index:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+            if script.value(owner, scope).has(TENSOR):
+                return True
+            if not script.is_method_of_a_tensor(owner, "get_device", scope):
+                return False
+    return is_index_of_tensor(index, scope)
 
 
 def _of_tensor(script: Script, index: ast.expr) -> Finding:

@@ -102,7 +102,9 @@ def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     if isinstance(given, ast.Call) and script.devices.spec(given) is None:
         text, holes = "{0}", (given,)  # torch.cuda.current_device(), torch.device(...), a rank
     match given:
-        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
+        case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]) if (
+            script.is_method_of_a_tensor(owner, "get_device")
+        ):
             text, holes = "{0}.device", (owner,)  # the number is -1 where it is the host's
     edit = Replace(call, f"{script.xla}.{name}({text or 0})", holes)
     yield RULE.finding(

@@ -45,6 +45,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
 from ...analysis.inference.values import ARRAY, NUMBER
 from ...edits import Edit, Replace
@@ -98,6 +99,8 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         return
     assert isinstance(call.func, ast.Attribute)
     given = call.args[0]
+    if has_own_method(script, call.func.value, "type", scope):
+        return
     torch = script.spell("torch", scope)
     found = cuda_type(script, given)
     if found is not None:

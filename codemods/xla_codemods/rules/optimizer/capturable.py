@@ -1,8 +1,8 @@
 """`capturable` optimizers are made for CUDA graphs.
 
 They keep their step count on the device, which XLA does not need: with `foreach=True` they fail there, and with a
-learning rate on the device they read it back at each step (fact 3.26). Without CUDA graphs nothing speaks for
-them; the arithmetic differs a little, so the fix is unsafe.
+learning rate on the device they read it back at each step (fact 3.26). Without it the same step is computed, up
+to rounding.
 
 ```diff
  import torch
@@ -11,13 +11,24 @@ them; the arithmetic differs a little, so the fix is unsafe.
 +optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 ```
 
-Where a variable says it, or a dictionary, it is left to a person:
+So does a dictionary that only passes options to optimizers:
+
+```diff
+ import torch
+
+-options = {"lr": 1e-3, "capturable": True}
++options = {"lr": 1e-3, "capturable": False}
+ optimizer = torch.optim.AdamW(model.parameters(), **options)
+```
+
+If a variable decides it, or other code may read the dictionary, you need to change it:
 
 ```python
 import torch
 
 def make(model, args):
     options = {"lr": 1e-3, "capturable": True}  # XLA305
+    print(options)
     plain = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=False)
     other = torch.optim.Adam(model.parameters(), capturable=args.capturable)  # XLA305
     plain.param_groups[0]["capturable"] = True  # XLA305
@@ -33,8 +44,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.syntax import keyword
-from ...edits import DropArgument
-from ...finding import ERROR, UNSAFE, WARNING, Finding
+from ...edits import DropArgument, Replace
+from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -56,7 +67,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
     dotted = script.dotted(call.func, scope) or ""
     if isinstance(call.func, ast.Name) and call.func.id == "dict":
         if _has_optimizers(script) and not _is_the_defaults(script, node.value, call):
-            yield RULE.finding(script, node.value, _MAYBE)
+            yield _of_options(script, node.value, node.value, call)
     elif dotted.startswith("torch.optim.") and script.value(call, scope).has(OPTIMIZER):
         if not _is_true(node.value):
             yield RULE.finding(script, node.value, _MAYBE)
@@ -64,7 +75,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         fails = _is_true(keyword(call, "foreach"))
         severity = ERROR if fails else WARNING
         edit = DropArgument(call, node)
-        yield RULE.finding(script, node.value, _MESSAGE, edit, safety=UNSAFE, severity=severity)
+        yield RULE.finding(script, node.value, _MESSAGE, edit, severity=severity)
 
 
 @RULE.file(mentions=("capturable",))
@@ -77,7 +88,8 @@ def in_dictionaries(script: Script) -> Iterator[Finding]:
 
 
 def _in_a_dictionary(script: Script, node: ast.Constant) -> Iterator[Finding]:
-    match script.parent(node):
+    holder = script.parent(node)
+    match holder:
         case ast.Dict(keys=keys, values=values) as around if node in keys:
             value: ast.expr | None = values[keys.index(node)]
             if value is not None and _is_the_defaults(script, value, around):
@@ -89,7 +101,38 @@ def _in_a_dictionary(script: Script, node: ast.Constant) -> Iterator[Finding]:
         case _:
             return
     if value is not None and not _is_off(value):
-        yield RULE.finding(script, node, _MAYBE)
+        yield _of_options(script, node, value, holder)
+
+
+def _of_options(script: Script, node: ast.expr, value: ast.expr, holder: ast.AST) -> Finding:
+    """The finding at `node` for `value` in the dictionary `holder`, with a fix if only optimizers get the dictionary."""
+    if _is_true(value) and isinstance(holder, ast.expr) and _is_for_optimizers(script, holder):
+        return RULE.finding(script, node, _MESSAGE, Replace(value, "False"))
+    return RULE.finding(script, node, _MAYBE)
+
+
+def _is_for_optimizers(script: Script, options: ast.expr) -> bool:
+    """Return True if `options` is passed as `**options` to optimizers of torch.optim, and nowhere else."""
+    parent = script.parent(options)
+    if isinstance(parent, ast.keyword) and parent.arg is None:
+        call = script.parent(parent)
+        return isinstance(call, ast.Call) and script.value(call).has(OPTIMIZER)
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            scope = script.index.scope(parent)
+        case _:
+            return False
+    found = scope.find(name)
+    if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(name):
+        return False
+    reads = [n for n, _ in script.index.names_of(found[0], name) if isinstance(n.ctx, ast.Load)]
+    return bool(reads) and all(
+        isinstance(keyword_ := script.parent(read), ast.keyword)
+        and keyword_.arg is None
+        and isinstance(call := script.parent(keyword_), ast.Call)
+        and script.value(call).has(OPTIMIZER)
+        for read in reads
+    )
 
 
 def _is_the_defaults(script: Script, value: ast.expr, around: ast.expr) -> bool:

@@ -58,6 +58,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.kernels import is_among_kernels
+from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.half_precision import (
@@ -95,7 +96,9 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if isinstance(script.parent(call), ast.Dict) or keeps_half(script, call):
         return  # half the size, in a checkpoint
-    if may_be_on_the_device(script, owner, scope) and not script.defines(owner, "half"):
+    if may_be_on_the_device(script, owner, scope) and not has_own_method(
+        script, owner, "half", scope
+    ):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
         yield RULE.finding(script, call, _MESSAGE, edit, safety=UNSAFE)
 

@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
 from ...analysis.syntax import keyword
@@ -55,7 +56,7 @@ _MESSAGE = (
 def double(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
-    if call.args or script.defines(owner, "double"):
+    if call.args or has_own_method(script, owner, "double", scope):
         return
     if _on_the_device(script, owner, scope) or _is_a_moved_module(script, call, owner):
         yield RULE.finding(script, call, _MESSAGE)

@@ -125,6 +125,11 @@ def stats(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         ) if key in _STATS:
             new = f'{script.xla}.memory_info({text})["{_STATS[key]}"]'
             yield RULE.finding(script, call, message, Replace(entry, new, holes))
+        case ast.Call(func=ast.Attribute(attr="get"), args=[_, ast.Constant(value="n/a")]):
+            return  # `memory_stats()` is an empty dictionary without CUDA
+        case ast.Subscript(slice=ast.Constant(value=str(key))) if _is_printed(script, entry):
+            edit = Replace(entry, f'{{0}}.get("{key}", "n/a")', (call,))
+            yield RULE.finding(script, call, message, edit)
         case ast.Assign(targets=[ast.Name()]) if keys := _keys(script, entry):
             edits = [Replace(key, f'"{_STATS[str(key.value)]}"') for key in keys]
             held = Replace(call, f"{script.xla}.memory_info({text})", holes)
@@ -132,6 +137,17 @@ def stats(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         case _:
             message += ", which has the bytes in use, their peak and the limit"
             yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+def _is_printed(script: Script, node: ast.expr) -> bool:
+    """Return True if a value is printed or logged as it is, so that a text may take its place."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.FormattedValue):
+        return parent.format_spec is None
+    name = getattr(
+        getattr(parent, "func", None), "id", getattr(getattr(parent, "func", None), "attr", "")
+    )
+    return isinstance(parent, ast.Call) and name in {"print", "info", "debug", "warning", "str"}
 
 
 def _keys(script: Script, statement: ast.Assign) -> list[ast.Constant]:

@@ -85,16 +85,20 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.streams import (
     CONTEXTS,
     STREAMS,
+    asks_for_it,
     binds_a_stream,
     goes,
     is_context,
     is_default,
     is_ordering,
+    may_be_none,
+    needs_it,
     orders_streams,
     same_both_ways,
+    uses_left,
+    uses_of,
 )
 from ...analysis.inference.values import STREAM
-from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
 from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, Finding
@@ -210,29 +214,10 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.finding(script, call, _MESSAGE, remove(parent))
-        case ast.Call() | ast.keyword() if _needs_it(script, chosen):
+        case ast.Call() | ast.keyword() if needs_it(script, chosen):
             yield RULE.finding(script, call, _MESSAGE)
         case _:
             yield RULE.finding(script, call, _MESSAGE, Replace(chosen, "None"))
-
-
-def _needs_it(script: Script, given: ast.expr) -> bool:
-    """True if a function of another module of the project, which is given the stream, asks something of it."""
-    parent = script.parent(given)
-    name = parent.arg if isinstance(parent, ast.keyword) else None
-    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call) or script.project is None:
-        return False
-    function = script.project.function(script.dotted(call.func) or "")
-    if function is None:
-        return False
-    if name is None and given in call.args:
-        names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-        name = next(iter(names[call.args.index(given) :]), None)
-    return any(
-        isinstance(use, ast.Attribute) and isinstance(use.value, ast.Name) and use.value.id == name
-        for use in walk(function)
-    )
 
 
 def _named(script: Script) -> Iterator[Finding]:
@@ -274,17 +259,11 @@ def _kept(
 ) -> Finding:
     """A stream under a name: it goes if all its uses do; a test of it decides between two ways, which a person must."""
     text = unparsed(target)
-    uses = [
-        node
-        for node, _ in script.index.of(type(target))
-        if isinstance(getattr(node, "ctx", None), ast.Load)
-        and unparsed(node) == text
-        and not any(around is value for around in script.ancestors(node))
-    ]
-    left = [use for use in uses if not goes(script, use) and not _asks_for_it(script, use, text)]
-    if any(not _may_be_none(script, use) for use in left):
+    uses = uses_of(script, value, target)
+    left = uses_left(script, value, target)
+    if any(not may_be_none(script, use) for use in left):
         return RULE.finding(script, call, _MESSAGE)
-    given = any(_asks_for_it(script, use, text) for use in uses)
+    given = any(asks_for_it(script, use, text) for use in uses)
     if is_default(script, statement, text) or (
         not left and not given and _all_seen(script, target, uses)
     ):
@@ -292,16 +271,6 @@ def _kept(
             script, call, _MESSAGE, remove(statement), *_without_deletion(script, text)
         )
     return RULE.finding(script, call, _MESSAGE, Replace(value, "None"))
-
-
-def _asks_for_it(script: Script, use: ast.expr, name: str) -> bool:
-    """`if stream is None: stream = torch.cuda.Stream()`."""
-    parent = script.parent(use)
-    while isinstance(parent, (ast.Compare, ast.UnaryOp)):
-        parent = script.parent(parent)
-    return isinstance(parent, ast.If) and all(
-        isinstance(s, ast.Assign) and is_default(script, s, name) for s in parent.body
-    )
 
 
 def _all_seen(script: Script, target: ast.expr, uses: list[ast.expr]) -> bool:
@@ -327,13 +296,3 @@ def _without_deletion(script: Script, name: str) -> Iterator[Edit]:
         if name in targets:
             rest = ", ".join(target for target in targets if target != name)
             yield ReplaceStatement(statement, f"del {rest}" if rest else "")
-
-
-def _may_be_none(script: Script, use: ast.expr) -> bool:
-    """True if None will do at `use`: handed on, but neither asked for an attribute nor tested."""
-    parent = script.parent(use)
-    if not isinstance(
-        parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
-    ):
-        return False
-    return not _needs_it(script, use)

@@ -78,8 +78,7 @@ def test_not_fused(line: str) -> None:
 def test_capturable(call: str, severity: str) -> None:
     source = f"{HEAD}o = {call}\n"
     assert [f.severity for f in check(source.encode())] == [severity]
-    assert migrated(source) == source
-    assert "capturable" not in migrated(source, unsafe=True)
+    assert "capturable" not in migrated(source)
 
 
 @pytest.mark.parametrize("name", ["LBFGS", "lbfgs.LBFGS"])

@@ -1,0 +1,102 @@
+"""Objects of the program's own classes, whose methods have names that tensors and modules have too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..inference.values import TENSOR
+from ..nodes import walk
+from ..scopes import FunctionNode, Scope
+from .callees import View, scope_of
+from .passed_arguments import PassedArguments, passed_arguments
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+
+def has_own_method(
+    script: Script, owner: ast.expr, method: str, scope: Scope | None = None
+) -> bool:
+    """Return True if `owner` is an object of a class of the program that defines `method`.
+
+    Args:
+        script: the file of `owner`.
+        owner: the object: a call of the class, a name or attribute for it, or a parameter that callers fill with it.
+        method: the name of the method, property or attribute.
+        scope: where `owner` stands, if it is known.
+    """
+    scope = scope or script.index.scope(owner)
+    if script.value(owner, scope).has(TENSOR):
+        return False
+    passed = passed_arguments(script)
+    callees = passed.callees
+    return any(
+        callees.method(*found, method) is not None or any(callees.attributes(*found, method))
+        for found in _classes(passed, callees.home, owner, scope, {})
+    )
+
+
+_Class: TypeAlias = "tuple[View, ast.ClassDef]"
+
+
+def _classes(
+    passed: PassedArguments,
+    view: View,
+    node: ast.expr,
+    scope: Scope,
+    known: dict[ast.AST, list[_Class]],
+) -> list[_Class]:
+    """Return the program's classes that `node`, in the module of `view`, may be an object of.
+
+    `known` holds the answers so far. An expression that depends on itself adds nothing to its own answer.
+    """
+    if node not in known:
+        known[node] = []
+        known[node] = list(_found(passed, view, node, scope, known))
+    return known[node]
+
+
+def _found(
+    passed: PassedArguments,
+    view: View,
+    node: ast.expr,
+    scope: Scope,
+    known: dict[ast.AST, list[_Class]],
+) -> Iterator[_Class]:
+    callees = passed.callees
+    found = callees.class_of(view, node, scope)
+    if found is not None:
+        yield found
+        return
+    match node:
+        case ast.Call(func=func):
+            target = callees.called(view, func, scope)
+            targets = [target] if target is not None else []
+            if target is None and isinstance(func, ast.Attribute):
+                owners = _classes(passed, view, func.value, scope, known)
+                targets = [t for owner in owners if (t := callees.method(*owner, func.attr))]
+            for target in targets:
+                for value in returned(target.function):
+                    yield from _classes(passed, target.view, value, scope_of(target), known)
+        case ast.Name(id="self"):
+            around = callees.class_around(view, scope)
+            if around is not None:
+                yield view, around
+        case ast.Name(id=name):
+            home, bindings = scope.find(name) or (scope, [])
+            for binding in bindings:
+                is_plain = binding.how == "assign" and not binding.path
+                if is_plain and isinstance(binding.value, ast.expr):
+                    yield from _classes(passed, view, binding.value, home, known)
+            target = callees.target_of(scope, view)
+            for argument in passed.of(target, name) if target is not None else ():
+                yield from _classes(passed, argument.view, argument.node, argument.scope, known)
+
+
+def returned(function: FunctionNode) -> Iterator[ast.expr]:
+    """Yield the expressions that a function returns."""
+    for node in walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value

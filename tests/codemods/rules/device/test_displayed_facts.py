@@ -1,0 +1,86 @@
+"""Facts of a GPU that a script only displays do not end it on XLA."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+P = "torch.cuda.get_device_properties(0)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"print({P}.multi_processor_count)", "print(xla.device_properties().multi_processor_count)"),
+        (f'log.info("%s", {P}.uuid)', 'log.info("%s", xla.device_properties().uuid)'),
+        (f'print(f"{{{P}.major}}")', 'print(f"{xla.device_properties().major}")'),
+        (f'json.dumps({{"sm": {P}.minor}})', 'json.dumps({"sm": xla.device_properties().minor})'),
+        ("print(torch.cuda.temperature())", "print(xla.device_properties().temperature)"),
+        ('print(f"{torch.cuda.clock_rate(0)}")', 'print(f"{xla.device_properties().clock_rate}")'),
+        (
+            'config = {"cap": torch.cuda.get_device_capability()}',
+            'config = {"cap": xla.device_capability()}',
+        ),
+        (
+            'print(torch.cuda.memory_stats()["num_ooms"])',
+            'print(torch.cuda.memory_stats().get("num_ooms", "n/a"))',
+        ),
+    ],
+)  # fmt: skip
+def test_a_displayed_fact_comes_from_the_runtime(before: str, after: str) -> None:
+    done = migrated(f"import torch, json, logging\nlog = logging.getLogger()\n{before}\n")
+    assert done.splitlines()[-1] == after
+
+
+def test_a_variable_for_displayed_facts_keeps_its_name() -> None:
+    done = migrated(
+        f"""\
+        import torch
+        p = {P}
+        print(p.name, p.total_memory / 2**30, f"{{p.major}}.{{p.minor}}", f"{{p.warp_size:d}}")
+        """
+    )
+    assert "p = xla.device_properties()" in done
+    assert "print(p.name" in done
+
+
+def test_a_capability_that_is_unpacked_and_displayed() -> None:
+    done = migrated(
+        """\
+        import torch
+        major, minor = torch.cuda.get_device_capability()
+        print(f"sm_{major}{minor}")
+        """
+    )
+    assert "major, minor = xla.device_capability()" in done
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"blocks = {P}.multi_processor_count * 4",
+        f"if {P}.major < 7: raise SystemExit",
+        f"p = {P}\nprint(p.name)\nwarps = p.warp_size",
+        "limit = torch.cuda.temperature() + 5",
+        "major, minor = torch.cuda.get_device_capability()\nfast = major * 10 + minor > 75",
+    ],
+)
+def test_a_fact_that_code_computes_with_is_reported_without_a_fix(use: str) -> None:
+    source = f"import torch\n{use}\n"
+    assert "xla.device_properties" not in migrated(source)
+    assert "xla.device_capability" not in migrated(source)
+    assert findings(source)
+
+
+@pytest.mark.parametrize(
+    ("test", "body"),
+    [
+        (">= (8, 0)", "torch.backends.cuda.matmul.allow_tf32 = True"),
+        ("[0] >= 8", 'torch.set_float32_matmul_precision("high")'),
+        ("[0] > 7", "dtype = torch.bfloat16"),
+    ],
+)
+def test_a_capability_that_selects_bfloat16_or_tf32_is_a_query(test: str, body: str) -> None:
+    done = migrated(f"import torch\nif torch.cuda.get_device_capability(){test}:\n    {body}\n")
+    assert "if xla.is_bf16_supported():" in done

@@ -1,0 +1,106 @@
+"""A test for CUDA stays as it is if the code that it guards runs on CUDA only, wherever that code stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
+_HEAD = "import torch\nimport torch.nn.functional as F\n"
+_KERNEL = "def fused(x):\n    import my_cuda_kernels\n    return my_cuda_kernels.gelu(x)\n"
+
+FORMS = {
+    "function": (
+        "def can_fuse(x):\n    return x.is_cuda\n",
+        "def act(x):\n    return fused(x) if can_fuse(x) else F.gelu(x)\n",
+    ),
+    "early no": (
+        "def can_fuse(x):\n    if not x.is_cuda:\n        return False\n    return x.dim() == 2\n",
+        "def act(x):\n    if can_fuse(x):\n        return fused(x)\n    return F.gelu(x)\n",
+    ),
+    "early yes": (
+        "def can_fuse(x):\n    if x.device.type == 'cuda':\n        return True\n    return False\n",
+        "def act(x):\n    if not can_fuse(x):\n        return F.gelu(x)\n    return fused(x)\n",
+    ),
+    "registry": (
+        "def checker(x):\n    return x.device.type == 'cuda'\n",
+        "register('gelu', execution=fused, checker=checker)\n",
+    ),
+    "dictionary": (
+        "def checker(x):\n    return x.is_cuda\n",
+        "TABLE = {'gelu': (checker, fused)}\n",
+    ),
+    "decorator": (
+        "def needs(x):\n    return x.is_cuda\n",
+        "@when(needs)\ndef act(x):\n    return fused(x)\n",
+    ),
+    "property": (
+        "class Norm(torch.nn.Module):\n    @property\n    def fast(self):\n"
+        "        return self.weight.is_cuda\n",
+        "    def forward(self, x):\n        return fused(x) if self.fast else F.gelu(x)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(FORMS))
+def test_a_guard_in_another_function_stays_false_on_xla(name: str) -> None:
+    guard, use = FORMS[name]
+    source = (_HEAD + _KERNEL + guard + use).encode()
+    assert migrate(source, Options()).data == source
+
+
+def test_a_guard_in_another_module_stays_false_on_xla() -> None:
+    files = {
+        "guards.py": b"import torch\ndef can_fuse(x):\n    return x.is_cuda\n"
+        b"def on_device(x):\n    return x.is_cuda\n",
+        "main.py": (
+            _HEAD
+            + "from guards import can_fuse, on_device\n"
+            + _KERNEL
+            + "def act(x):\n    if not on_device(x):\n        x = x.cuda()\n"
+            + "    return fused(x) if can_fuse(x) else F.gelu(x)\n"
+        ).encode(),
+    }
+    project = Project(Modules(files), "guards.py")
+    after = migrate(files["guards.py"], Options(), "guards.py", project).data.decode()
+    assert "def can_fuse(x):\n    return x.is_cuda" in after
+    assert "def on_device(x):\n    return xla.is_accelerator(x)" in after
+
+
+def test_a_function_with_other_uses_is_rewritten() -> None:
+    source = (
+        _HEAD + _KERNEL + "def on_gpu(x):\n    return x.is_cuda\n"
+        "def act(x):\n    return fused(x) if on_gpu(x) else F.gelu(x)\n"
+        "def move(x, y):\n    return y.cuda() if on_gpu(x) else y\n"
+    )
+    assert "return xla.is_accelerator(x)" in migrate(source.encode(), Options()).data.decode()
+
+
+STREAMS = """\
+import torch
+
+class Prefetcher:
+    def __init__(self, loader, device):
+        self.loader, self.device = loader, device
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        for x in self.loader:
+            with torch.cuda.stream(self.stream):
+                x = x.to(self.device)
+            yield x
+"""
+
+
+def test_a_stream_that_stays_is_not_made_on_xla() -> None:
+    after = migrate(STREAMS.encode(), Options()).data.decode()
+    assert 'torch.cuda.Stream(device) if device.type == "cuda" else None' in after
+
+
+def test_a_second_run_leaves_the_guard_of_a_stream() -> None:
+    once = migrate(STREAMS.encode(), Options()).data
+    assert migrate(once, Options()).data == once

@@ -1,0 +1,82 @@
+"""Methods of the program's own classes are no tensor methods, although their names are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
+_MODEL = """\
+import torch
+import torch.nn as nn
+
+class Bag:
+    def __init__(self, x):
+        self.x, self.is_cuda = x, False
+    def cuda(self):
+        return self
+    def half(self):
+        return Bag(self.x)
+    def type(self, kind=None):
+        return "bag"
+    def record_stream(self, name):
+        return name
+    def get_device(self):
+        return self.x.device
+
+class Net(nn.Module):
+    def get_device(self):
+        return self.fc.weight.device
+    def cuda(self, device=None):
+        return super().cuda(device)
+"""
+_USES = """\
+def first(bag):
+    bag = bag.cuda()
+    bag.type("torch.cuda.FloatTensor")
+    bag.record_stream("a")
+    if bag.is_cuda:
+        print("cuda")
+    return bag.half()
+
+def second(bag, model):
+    x = torch.zeros(2, device=bag.get_device())
+    return bag.half().type("torch.cuda.FloatTensor"), x.to(model.get_device())
+
+def main():
+    model = Net().cuda()
+    print(second(first(Bag(torch.ones(2))), model))
+"""
+
+
+def uses(text: str) -> str:
+    return text[text.index("def first(bag)") :]
+
+
+def test_in_one_module_they_stay() -> None:
+    after = migrate((_MODEL + _USES + "\nmain()\n").encode(), Options()).data.decode()
+    assert uses(after) == uses(_USES + "\nmain()\n")
+
+
+def test_in_several_modules_they_stay() -> None:
+    main = "import torch\nfrom model import Bag, Net\n" + _USES + "\nmain()\n"
+    files = {"model.py": _MODEL.encode(), "main.py": main.encode()}
+    project = Project(Modules(files), "main.py")
+    after = migrate(files["main.py"], Options(), "main.py", project).data.decode()
+    assert uses(after) == uses(main)
+
+
+@pytest.mark.parametrize(
+    "made", ["torch.ones(2)", "torch.zeros(3).float()"], ids=["made", "converted"]
+)
+def test_tensors_in_the_same_module_are_rewritten(made: str) -> None:
+    source = _MODEL + f"x = {made}.cuda()\ny = x.cuda()\nprint(y.is_cuda)\n"
+    after = migrate(source.encode(), Options()).data.decode()
+    assert ".to(xla.xla_device())\ny = x.to(xla.xla_device())" in after
+    assert "print(xla.is_accelerator(y))" in after
+
+
+def test_the_devices_number_of_a_known_tensor_is_rewritten_beside_such_a_class() -> None:
+    source = _MODEL + "x = torch.ones(2).cuda()\nz = torch.zeros(2, device=x.get_device())\n"
+    assert "device=x.device" in migrate(source.encode(), Options()).data.decode()
