@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
-from .kernels import (
+from .cuda_only.kernels import (
     answers_no,
     chooses_kernels,
     denials,

@@ -56,7 +56,7 @@ from ...analysis.devices.availability import (
     is_guarded,
     is_one_of_many,
 )
-from ...analysis.devices.kernels import chooses_kernels
+from ...analysis.devices.cuda_only.kernels import chooses_kernels
 from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name

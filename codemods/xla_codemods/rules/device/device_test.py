@@ -70,7 +70,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.asked.members import is_name_for_cuda
 from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
-from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
+from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (

@@ -77,7 +77,7 @@ from typing import TYPE_CHECKING
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.asked.questions import questions
 from ...analysis.devices.availability import chooses_tests
-from ...analysis.devices.kernels import chooses_kernels, is_among_kernels
+from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.nodes import walk
 from ...edits import Replace
 from ...finding import WARNING, Finding

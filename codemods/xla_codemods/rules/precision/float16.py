@@ -57,7 +57,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.kernels import is_among_kernels
+from ...analysis.devices.cuda_only.kernels import is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword

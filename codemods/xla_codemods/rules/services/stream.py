@@ -82,7 +82,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.streams import (
+from ...analysis.devices.cuda_only.streams import (
     CONTEXTS,
     STREAMS,
     asks_for_it,

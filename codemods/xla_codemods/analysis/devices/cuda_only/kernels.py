@@ -8,18 +8,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...patterns import Pattern
-from ..inference.library_types import RUNTIME
-from ..nodes import walk
-from ..scopes import resolve
+from ....patterns import Pattern
+from ...inference.library_types import RUNTIME
+from ...nodes import walk
+from ...scopes import resolve
 from . import streams
 from .answers import all_uses, is_answer
 from .extensions import hands_to_an_extension
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..projects.attribute_uses import AttributeUse
-    from ..scopes import Scope
+    from ...parsed_file import ParsedFile
+    from ...projects.attribute_uses import AttributeUse
+    from ...scopes import Scope
 
 # Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
 # the one for XLA.

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..nodes import walk
+from ...nodes import walk
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+    from ...parsed_file import ParsedFile
 
 _KNOWN = (
     "torch",

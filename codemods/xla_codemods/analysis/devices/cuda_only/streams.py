@@ -6,12 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..inference.values import CLASS, INSTANCE, STREAM
-from ..nodes import walk
-from ..syntax import is_elif
+from ...inference.values import CLASS, INSTANCE, STREAM
+from ...nodes import walk
+from ...syntax import is_elif
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+    from ...parsed_file import ParsedFile
 
 # What makes or gives a stream.
 STREAMS = frozenset(

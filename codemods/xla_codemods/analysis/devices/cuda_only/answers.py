@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..projects.attribute_uses import uses_of_function
+from ...projects.attribute_uses import uses_of_function
 
 if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..projects.attribute_uses import AttributeUse
+    from ...parsed_file import ParsedFile
+    from ...projects.attribute_uses import AttributeUse
 
 _PROPERTIES = frozenset({"property", "cached_property"})
 

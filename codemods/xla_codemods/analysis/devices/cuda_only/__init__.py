@@ -1,0 +1,1 @@
+"""Code that runs on CUDA only, and the tests that choose it."""
