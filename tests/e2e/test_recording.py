@@ -121,19 +121,36 @@ def test_the_same_training_is_proven_with_the_recorded_arguments(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "blamed"),
+    ("old", "new", "blamed", "evidence"),
     [
-        ("shuffle=True", "shuffle=False", "same data"),
-        ("scaler =", "model[0].weight.data.mul_(1.1)\nscaler =", "same initial weights"),
-        ("lr=0.01", "lr=0.02", "numbers"),
-        ("nn.GELU()", "nn.GELU('tanh')", "numbers"),
+        ("shuffle=True", "shuffle=False", ["same data"], "batch 1: `0` differs"),
+        (
+            "scaler =",
+            "model[0].weight.data.mul_(1.1)\nscaler =",
+            ["same initial weights"],
+            "0.weight",
+        ),
+        (
+            "lr=0.01",
+            "lr=0.02",
+            ["numbers", "optimizer step"],
+            "step 1: the optimizer's lr is 0.01 in the original, 0.02 here",
+        ),
+        (
+            "nn.GELU()",
+            "nn.GELU('tanh')",
+            ["numbers", "modules"],
+            "step 1: `2` (GELU, train.py:9): inputs agree to 1e-07, output differs by",
+        ),
     ],
 )
 def test_a_fault_is_blamed_on_the_first_check_that_sees_it(
-    tmp_path: Path, recording: Path, old: str, new: str, blamed: str
+    tmp_path: Path, recording: Path, old: str, new: str, blamed: list[str], evidence: str
 ) -> None:
     script = SCRIPT.replace(old, new)
-    assert failed(checked(tmp_path, recording, script)) == [blamed]
+    report = checked(tmp_path, recording, script)
+    assert failed(report) == blamed
+    assert evidence in next(v["detail"] for v in report["verdicts"] if v["name"] == blamed[-1])
 
 
 def test_other_arguments_are_reported(tmp_path: Path, recording: Path) -> None:

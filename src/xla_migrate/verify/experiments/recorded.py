@@ -13,10 +13,12 @@ from typing import Literal
 
 from ..judge.compare import Comparison, compare
 from ..judge.failures import Failure
+from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.trace import Trace
 from ..observe.plan import Precision
 from ..recordings import ordered
+from ..recordings.located import located
 from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save
 from .migration import ProjectMigration
 from .one_process import comparable
@@ -142,7 +144,26 @@ def compared(
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        target = _target(replace(request, steps=steps), proposed, base / "migrated", shower)
+        run_target = _RunTarget(replace(request, steps=steps), proposed, base, shower)
+        found = _judged(run_target("migrated"), reference, fp32, request, recording)
+        if ordered.is_to_locate(found):
+            again = run_target("migrated, in detail", FLOAT32, DETAILS)
+            if again.failure is None:
+                exact = recording.runs[FLOAT32]
+                found.verdicts += located(*comparable(exact, again))
+            else:
+                why = f"could not run in detail: {again.failure.message}"
+                found.verdicts.append(Judgement(Check.MODULES, Status.NOT_JUDGED, why))
+    return found
+
+
+def _judged(
+    target: ObservedRun,
+    reference: ObservedRun,
+    fp32: ObservedRun | None,
+    request: Request,
+    recording: Recording,
+) -> Comparison:
     if target.failure is None:
         _refuse_other_processes(reference, target)
         if fp32 is not None:
@@ -182,30 +203,39 @@ def _references(request: Request, recording: Recording) -> list[ObservedRun]:
     return [exact]
 
 
-def _target(
-    request: Request, proposed: ProjectMigration, folder: Path, shower: Shower, details: int = 0
-) -> ObservedRun:
-    show = shower("migrated")
-    drives_all = proposed.drives_all_devices(request.script)
-    found = run(
-        request.script,
-        request.args,
-        side="target",
-        replace=proposed.files,
-        precision=request.precision,
-        steps=request.steps,
-        dropout=request.dropout,
-        nproc=1 if drives_all else request.nproc,
-        devices=request.nproc,
-        data_shim=request.data_shim,
-        timeout=request.timeout,
-        folder=folder,
-        progress=show,
-        batches=BATCHES,
-        details=details,
-    )
-    show(None)
-    return found
+@dataclass(frozen=True)
+class _RunTarget:
+    """Runs the migrated script, as asked but for what is given."""
+
+    request: Request
+    proposed: ProjectMigration
+    base: Path
+    shower: Shower
+
+    def __call__(
+        self, name: str, precision: Precision | None = None, details: int = 0
+    ) -> ObservedRun:
+        request, show = self.request, self.shower(name)
+        drives_all = self.proposed.drives_all_devices(request.script)
+        found = run(
+            request.script,
+            request.args,
+            side="target",
+            replace=self.proposed.files,
+            precision=precision or request.precision,
+            steps=min(details, request.steps) if details else request.steps,
+            dropout=request.dropout,
+            nproc=1 if drives_all else request.nproc,
+            devices=request.nproc,
+            data_shim=request.data_shim,
+            timeout=request.timeout,
+            folder=self.base / name.replace(" ", "-"),
+            progress=show,
+            batches=BATCHES,
+            details=details,
+        )
+        show(None)
+        return found
 
 
 def _refuse_other_processes(reference: ObservedRun, target: ObservedRun) -> None:

@@ -26,6 +26,59 @@ class Field:
     integers: bool = False
 
 
+@dataclass(frozen=True)
+class ModuleCall:
+    """A call of a module: its name in the model ("Net:head"), class, the line that made it, the call around it or -1."""
+
+    name: str
+    kind: str
+    built: str
+    around: int
+
+
+@dataclass(frozen=True)
+class ModuleCalls:
+    """The calls of modules in one step.
+
+    Attributes:
+        calls: as they began.
+        uses: (call, 0 for an input or 1 for an output, place, tensor), as they came.
+        backward: tensors, as their gradients came.
+        tensors: their summaries: norm, largest, mean, values at fixed indices.
+        gradients: the same, one for each of `backward`.
+    """
+
+    calls: list[ModuleCall]
+    uses: list[tuple[int, int, int, int]]
+    backward: list[int]
+    tensors: list[list[float]]
+    gradients: list[list[float]]
+
+
+@dataclass(frozen=True)
+class ParameterUpdate:
+    """One parameter in one step: elements before and after, its gradient, its state before.
+
+    A tensor in the state is (shape, elements).
+    """
+
+    group: int
+    shape: tuple[int, ...]
+    before: list[float]
+    gradient: list[float]
+    gradient_summary: list[float]
+    after: list[float]
+    state: dict[str, float | tuple[tuple[int, ...], list[float]]]
+
+
+@dataclass(frozen=True)
+class Update:
+    """An optimizer step: the class, and its parameters in order; None for those without a gradient."""
+
+    kind: str
+    parameters: list[ParameterUpdate | None]
+
+
 @dataclass
 class Details:
     """What is known of a process's first steps.
@@ -33,10 +86,14 @@ class Details:
     Attributes:
         batches: by (loader, batch), both from 0.
         inputs: what each step passed to the outermost modules, by event.
+        modules: the calls of modules of the first steps, by event.
+        updates: what the first optimizer steps were given and made, by event.
     """
 
     batches: dict[tuple[int, int], list[Field]] = field(default_factory=dict)
     inputs: dict[int, list[Field]] = field(default_factory=dict)
+    modules: dict[int, ModuleCalls] = field(default_factory=dict)
+    updates: dict[int, Update] = field(default_factory=dict)
 
 
 def _fields(record: dict[str, Any]) -> list[Field]:
@@ -55,4 +112,47 @@ def _inputs(details: Details, record: dict[str, Any]) -> None:
     details.inputs[record["event"]] = _fields(record)
 
 
-READERS: dict[str, Callable[[Details, Any], None]] = {"batch": _batch, "inputs": _inputs}
+def _modules(details: Details, record: dict[str, Any]) -> None:
+    tensors, gradients = (
+        _rows(unpack(record[key]), record["width"]) for key in ("tensors", "gradients")
+    )
+    details.modules[record["event"]] = ModuleCalls(
+        [ModuleCall(*call) for call in record["calls"]],
+        [tuple(use) for use in record["uses"]],
+        record["backward"],
+        tensors,
+        gradients,
+    )
+
+
+def _rows(values: list[float], width: int) -> list[list[float]]:
+    return [values[i : i + width] for i in range(0, len(values), width)]
+
+
+def _update(details: Details, record: dict[str, Any]) -> None:
+    values = iter(unpack(record["values"]))
+    fields = [[next(values) for _ in range(size)] for size in record["sizes"]]
+    count = len(record["shapes"])
+    after = fields[len(fields) - count :]
+    at = 0
+    found: list[ParameterUpdate | None] = []
+    known = zip(record["shapes"], record["state"], after, strict=True)
+    for group in record["groups"]:
+        if group < 0:
+            found.append(None)
+            continue
+        shape, state, made = next(known)
+        before, summary, gradient = fields[at : at + 3]
+        tensors = {n: (tuple(v[1]), fields[v[0]]) for n, v in state.items() if isinstance(v, list)}
+        at += 3 + len(tensors)
+        plain = {**state, **tensors}
+        found.append(ParameterUpdate(group, tuple(shape), before, gradient, summary, made, plain))
+    details.updates[record["event"]] = Update(record["kind_of_optimizer"], found)
+
+
+READERS: dict[str, Callable[[Details, Any], None]] = {
+    "batch": _batch,
+    "inputs": _inputs,
+    "modules": _modules,
+    "update": _update,
+}

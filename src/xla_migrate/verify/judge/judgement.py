@@ -14,6 +14,8 @@ class Check(str, Enum):
     SAME_WEIGHTS = "same initial weights"
     NUMBERS = "numbers"
     BF16 = "bf16"
+    MODULES = "modules"
+    OPTIMIZER_STEP = "optimizer step"
     OTHER_STATE = "other state"
     PRECISION = "precision"
     METRIC = "metric"

@@ -57,6 +57,13 @@ def in_order(comparison: Comparison, allowed: float) -> Comparison:
     return replace(comparison, verdicts=verdicts, divergence=found)
 
 
+def is_to_locate(comparison: Comparison) -> bool:
+    """Return True if data and initial weights agree and the numbers do not: a module or the optimizer is at fault."""
+    names = {v.name for v in comparison.failed}
+    explained = names & {Check.SAME_DATA, Check.SAME_WEIGHTS, Check.SAME_STEPS}
+    return bool(names & {Check.NUMBERS, Check.BF16}) and not explained
+
+
 def _numbers_agree(comparison: Comparison) -> bool:
     judged = [v for v in comparison.verdicts if v.name in (Check.NUMBERS, Check.BF16)]
     return bool(judged) and all(v.status is Status.OK for v in judged)

@@ -29,6 +29,14 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
         "In bfloat16 the migrated script errs no more, measured against float32, than the original does.",
         "Look for operations that CUDA's autocast keeps in float32 and that now run in bfloat16: losses, norms, sums.",
     ),
+    Check.MODULES: (
+        "In the first steps, each module returns the same and passes back the same gradients.",
+        "Compare this module's code and options in both scripts: all of its inputs agree.",
+    ),
+    Check.OPTIMIZER_STEP: (
+        "In the first steps, the optimizer makes of its gradients what the original's optimizer makes of them.",
+        "Compare the class and the options of the optimizer, clipping, and how gradients are averaged.",
+    ),
     Check.OTHER_STATE: (
         "What training changes beside the optimizer's steps agrees: averaged weights, running statistics, counts.",
         "Look for an update that is lost or made twice: an EMA on copies, batch norm in evaluation, buffers that"

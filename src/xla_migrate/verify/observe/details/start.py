@@ -8,7 +8,7 @@ import torch
 
 from ..plan import RunPlan
 from ..process.patching import Patches
-from . import batches, calls, inputs
+from . import batches, calls, inputs, modules, updates
 
 
 def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None:
@@ -25,5 +25,27 @@ def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None
     batches.install(patches, plan.batches)
     on_cuda = plan.side == "reference" and not redirected and torch.cuda.is_available()
     inputs.use_full_precision(on_cuda and plan.precision == "float32")
-    calls.install(patches, inputs.entered, lambda module, output: None)
+    if not plan.details:
+        calls.install(patches, inputs.entered, lambda module, output: None)
+    else:
+        _install_details(patches, plan.details, tap)
     tap.at_events.append(inputs.step_over)
+
+
+def _install_details(patches: Patches, steps: int, tap: Any) -> None:
+    inside, update = modules.Recorder(), updates.Recorder()
+    modules.watch_construction(patches)
+
+    def entered(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        inputs.entered(module, args, kwargs)
+        inside.entered(module, args, kwargs)
+
+    def step_over(event: int) -> None:
+        inside.step_over(event)
+        if event + 1 >= steps * max(len(tap.live), 1):
+            inside.active = update.active = False
+
+    calls.install(patches, entered, inside.left)
+    tap.before_steps.append(update.before_step)
+    tap.after_steps.append(update.after_step)
+    tap.at_events.append(step_over)

@@ -18,7 +18,8 @@ def _roots() -> list[torch.nn.Module]:
     return [module for module in modules if id(module) not in held]
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
+    """Return the name of a module or parameter without those of wrappers."""
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     return name
@@ -40,7 +41,7 @@ def of(parameters: Sequence[torch.Tensor]) -> list[str]:
     for kind, named in roots:
         for name, p in named:
             prefix = f"{kind}." if len(roots) > 1 else ""
-            found.setdefault(id(p), prefix + _bare(name))
+            found.setdefault(id(p), prefix + bare(name))
     return [found.get(id(p), f"parameter {i}") for i, p in enumerate(parameters)]
 
 
@@ -53,7 +54,7 @@ def of_models(without: set[int]) -> list[tuple[str, torch.Tensor]]:
     for root in _roots():
         for name, tensor in (*root.named_parameters(), *root.named_buffers()):
             if id(tensor) not in without:
-                found.setdefault(id(tensor), (f"{type(root).__name__}.{_bare(name)}", tensor))
+                found.setdefault(id(tensor), (f"{type(root).__name__}.{bare(name)}", tensor))
     times = Counter(name for name, _ in found.values())
     return [(name, tensor) for name, tensor in found.values() if times[name] == 1]
 

@@ -1,0 +1,74 @@
+"""Where two runs part within their first steps: modules first, then the optimizer's step."""
+
+from __future__ import annotations
+
+from ..judge.judgement import Check, Judgement, Status
+from ..judge.observed import ObservedRun
+from ..judge.trace import Trace
+from .first_wrong_module import first_wrong_module
+from .optimizer_step import gradients, judge
+
+
+def located(reference: ObservedRun, target: ObservedRun) -> list[Judgement]:
+    """Return the verdicts on modules and optimizer steps, of the first process in which they part.
+
+    Args:
+        reference: the original's run, with details of its first steps.
+        target: the migrated script's, with the same.
+    """
+    processes = len(reference.traces)
+    found: list[Judgement] = []
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        found = _of_process(a, b, processes)
+        if any(one.status is Status.FAILED for one in found):
+            return found
+    return found
+
+
+def _of_process(a: Trace, b: Trace, processes: int) -> list[Judgement]:
+    calls = tensors = 0
+    events = range(min(len(a.steps), len(b.steps)))
+    for event in events:
+        if a.steps[event].optimizer != b.steps[event].optimizer:
+            break
+        parameters = [p.name for p in a.parameters.get(a.steps[event].optimizer, [])]
+        theirs, ours = a.details.updates.get(event), b.details.updates.get(event)
+        x, y = a.details.modules.get(event), b.details.modules.get(event)
+        if x is not None and y is not None:
+            known = theirs is not None and ours is not None
+            wrong = first_wrong_module(
+                x,
+                y,
+                gradients(theirs, parameters) if known and theirs else None,
+                gradients(ours, parameters) if known and ours else None,
+            )
+            if wrong is not None:
+                detail = f"step {event + 1}: {wrong}"
+                why = "not judged: a module differs before it"
+                return [
+                    Judgement(Check.MODULES, Status.FAILED, detail, wrong.where),
+                    Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, why),
+                ]
+            calls += len(x.calls)
+        if theirs is not None and ours is not None:
+            options = a.steps[event].options or [], b.steps[event].options or []
+            detail, count = judge(theirs, ours, *options, parameters, processes)
+            tensors += count
+            if detail:
+                where = b.steps[event].where
+                return [
+                    _agreeing(Check.MODULES, calls, "calls of modules"),
+                    Judgement(
+                        Check.OPTIMIZER_STEP, Status.FAILED, f"step {event + 1}: {detail}", where
+                    ),
+                ]
+    return [
+        _agreeing(Check.MODULES, calls, "calls of modules"),
+        _agreeing(Check.OPTIMIZER_STEP, tensors, "updates of tensors, computed again,"),
+    ]
+
+
+def _agreeing(name: Check, count: int, what: str) -> Judgement:
+    if not count:
+        return Judgement(name, Status.NOT_JUDGED, f"no {what.rstrip(',')} could be compared")
+    return Judgement(name, Status.OK, f"{count} {what} agree in the first steps")

@@ -1,0 +1,54 @@
+"""One training step in this process, with the details that a recording holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from xla_migrate.verify.judge.details import READERS, Details
+from xla_migrate.verify.observe.details import calls, modules, updates
+from xla_migrate.verify.observe.process import records
+from xla_migrate.verify.observe.process.patching import Patches
+
+Training = Callable[[], tuple[torch.nn.Module, torch.optim.Optimizer, Callable[[], Any]]]
+
+
+def details_of(train: Training, folder: Path, steps: int = 1) -> tuple[Details, list[str]]:
+    """The details of some steps, read from the record, and the names of the parameters.
+
+    Args:
+        train: makes model, optimizer, and a function that computes the loss and its gradients.
+        folder: for the record.
+        steps: how many.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    patches = Patches()
+    patches.put(records, "_folder", folder)
+    patches.put(records, "_file", None)
+    inside, update = modules.Recorder(), updates.Recorder()
+    modules.watch_construction(patches)
+    calls.install(patches, inside.entered, inside.left)
+    try:
+        model, optimizer, backward = train()
+        for event in range(steps):
+            optimizer.zero_grad()
+            backward()
+            with torch.no_grad():
+                update.before_step(optimizer, event)
+            optimizer.step()
+            with torch.no_grad():
+                update.after_step(optimizer, event)
+            inside.step_over(event)
+    finally:
+        patches.undo()
+    out = Details()
+    for file in folder.glob("*.jsonl"):
+        for line in file.read_text().splitlines():
+            record: dict[str, Any] = json.loads(line)
+            READERS[record.pop("kind")](out, record)
+    own = {id(p): name for name, p in model.named_parameters()}
+    return out, [own[id(p)] for group in optimizer.param_groups for p in group["params"]]
