@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ..syntax import argument_for
 from .unpacking import part
 from .values import ACCELERATOR
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from ..script import Script
 
 _HOPS = 8
+_FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
 _TENSORBOARD = "torch.utils.tensorboard"
 
 
@@ -27,33 +30,49 @@ def _root(dotted: str) -> str:
     return _TENSORBOARD if dotted.startswith(_TENSORBOARD) else dotted.partition(".")[0]
 
 
-def makers(script: Script, node: ast.expr, hops: int = _HOPS) -> set[str]:
+def makers(script: Script, node: ast.expr) -> set[str]:
     """What `node` is, or is made by, by dotted names; an empty one for what is not known. None of them for `None`."""
-    scope = script.index.scope(node)
-    dotted = script.dotted(node, scope)
-    if dotted is not None:
-        return {dotted}
-    if hops == 0:
-        return {""}
-    if isinstance(node, (ast.Name, ast.Attribute)) and script.value(node, scope).has(ACCELERATOR):
-        return {"accelerate.Accelerator"}
-    match node:
-        case ast.Constant(value=None):
-            return set()
-        case ast.Call(func=func):
-            return makers(script, func, hops - 1)
-        case ast.Subscript(value=owner):
-            return makers(script, owner, hops - 1)
+    start: list[ast.expr | None] = [node]
+    reached = reach(start, lambda value: _sources(script, value))
+    return {name for value in reached for name in _names(script, value)}
+
+
+def _names(script: Script, value: ast.expr | None) -> Iterator[str]:
+    """Yield the dotted name of `value`, or an empty one if `value` is not known."""
+    if value is None:
+        yield ""
+    elif (dotted := script.dotted(value)) is not None:
+        yield dotted
+    elif _is_accelerator(script, value):
+        yield "accelerate.Accelerator"
+    elif isinstance(value, ast.Constant):
+        if value.value is not None:
+            yield ""
+    elif not isinstance(value, _FOLLOWED):
+        yield ""
+
+
+def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None]:
+    """Return what `value` comes from; nothing for a name of a library, None for an unknown."""
+    if value is None or script.dotted(value) is not None or _is_accelerator(script, value):
+        return ()
+    match value:
+        case ast.Call(func=source) | ast.Subscript(value=source):
+            return (source,)
         case ast.IfExp(body=body, orelse=other):
-            return makers(script, body, hops - 1) | makers(script, other, hops - 1)
+            return body, other
         case ast.Attribute(attr=name, value=ast.Name(id="self")):
-            return _together(script, _stored(script, name), hops)
+            return _stored(script, name) or (None,)
         case ast.Attribute(value=owner):
-            return makers(script, owner, hops - 1)
+            return (owner,)
         case ast.Name():
-            found = scope.find(node.id)
-            return _together(script, _bound(script, node.id, found[0]) if found else [None], hops)
-    return {""}
+            found = script.index.scope(value).find(value.id)
+            return (_bound(script, value.id, found[0]) if found else ()) or (None,)
+    return ()
+
+
+def _is_accelerator(script: Script, value: ast.expr) -> bool:
+    return isinstance(value, (ast.Name, ast.Attribute)) and script.value(value).has(ACCELERATOR)
 
 
 def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
@@ -104,11 +123,6 @@ def _grows(script: Script, name: str) -> bool:
         for call, _ in script.index.of(ast.Call)
         if isinstance(call.func, ast.Attribute) and (owner := call.func.value)
     )
-
-
-def _together(script: Script, values: list[ast.expr | None], hops: int) -> set[str]:
-    found = [makers(script, v, hops - 1) if v is not None else {""} for v in values]
-    return set().union(*found) if found else {""}
 
 
 def _stored(script: Script, name: str) -> list[ast.expr | None]:

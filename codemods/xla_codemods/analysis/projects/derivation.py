@@ -3,57 +3,57 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ..scopes import resolve
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
-    from .project import Modules
-
-_MOST = 4  # bases
 
 
-def derives(
-    script: ParsedFile, definition: ast.ClassDef, is_it: Callable[[str], bool], depth: int = 0
-) -> bool:
+def derives(script: ParsedFile, definition: ast.ClassDef, is_it: Callable[[str], bool]) -> bool:
     """True if a base of `definition`, or of one of its bases, has a dotted name for which `is_it` holds."""
+    classes = reach([(definition, "")], lambda one: _bases(script, *one))
+    return any(is_it(dotted) for one in classes for dotted in _names_of_bases(script, *one))
+
+
+def _names_of_bases(script: ParsedFile, definition: ast.ClassDef, path: str) -> Iterator[str]:
     for base in definition.bases:
-        dotted = script.dotted(base) or ""
-        if is_it(dotted):
-            return True
-        parent = script.value(base).definition
-        if (
-            isinstance(parent, ast.ClassDef)
-            and depth < _MOST
-            and derives(script, parent, is_it, depth + 1)
-        ):
-            return True
-        project = script.project
-        found = project.definition(dotted) if project is not None and dotted else None
-        if project is not None and found is not None:
+        yield _dotted(script, base, path)
+
+
+def _dotted(script: ParsedFile, base: ast.expr, path: str) -> str:
+    """Return the dotted name of `base` in the module at `path`, "" for the script itself."""
+    if not path:
+        return script.dotted(base) or ""
+    scope = script.project.modules.scope(path) if script.project is not None else None
+    return resolve(base, scope) or "" if scope is not None else ""
+
+
+def _bases(
+    script: ParsedFile, definition: ast.ClassDef, path: str
+) -> Iterator[tuple[ast.ClassDef, str]]:
+    """Yield the classes of the program that `definition` derives from, each with its module."""
+    project = script.project
+    for base in definition.bases:
+        dotted = _dotted(script, base, path)
+        own = script.value(base).definition if not path else _own(script, base, path)
+        if isinstance(own, ast.ClassDef):
+            yield own, path
+        if project is None or not dotted:
+            continue
+        found = project.modules.defined(dotted, path) if path else project.definition(dotted)
+        if found is not None and isinstance(found[0], ast.ClassDef):
             project.asked = True
-            if _derives_elsewhere(project.modules, *found, is_it, depth + 1):
-                return True
-    return False
+            yield found[0], found[1]
 
 
-def _derives_elsewhere(
-    modules: Modules, node: ast.AST, path: str, is_it: Callable[[str], bool], depth: int
-) -> bool:
-    """The same of a class of the module at `path`."""
-    scope = modules.scope(path)
-    if scope is None or not isinstance(node, ast.ClassDef) or depth > _MOST:
-        return False
-    for base in node.bases:
-        dotted = resolve(base, scope) or ""
-        if is_it(dotted):
-            return True
-        own = scope.bindings.get(base.id, ()) if isinstance(base, ast.Name) else ()
-        found = (
-            (own[0].node, path) if own and own[0].how == "class" else modules.defined(dotted, path)
-        )
-        if found is not None and _derives_elsewhere(modules, *found, is_it, depth + 1):
-            return True
-    return False
+def _own(script: ParsedFile, base: ast.expr, path: str) -> ast.AST | None:
+    """Return the class of the module at `path` that the name `base` stands for there."""
+    scope = script.project.modules.scope(path) if script.project is not None else None
+    if scope is None or not isinstance(base, ast.Name):
+        return None
+    bindings = scope.bindings.get(base.id, ())
+    return bindings[0].node if bindings and bindings[0].how == "class" else None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ..frameworks.accelerator import uses_accelerate
 from ..nodes import walk
 from .parts import is_part_of_a_model
@@ -14,9 +15,6 @@ from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_lo
 
 if TYPE_CHECKING:
     from ..script import Script
-
-
-_MOST_NAMES = 4  # names and functions between a read and the environment
 
 
 def acts(script: Script, loop: Loop) -> bool:
@@ -46,26 +44,30 @@ def is_an_action(script: Script, node: ast.AST) -> bool:
 
     `obs, reward, done, _ = env.step(action.item())`.
     """
-    seen, work = {node}, [node]
-    for _ in range(_MOST_NAMES):
-        onwards: list[ast.AST] = []
-        for current in work:
-            if (uses := _uses(script, current)) is None:
-                return True
-            onwards += (use for use in uses if use not in seen)
-            seen.update(onwards)
-        work = onwards
+    reached = reach([node], lambda current: _uses(script, current))
+    return any(_is_passed_to_an_environment(script, current) for current in reached)
+
+
+def _is_passed_to_an_environment(script: Script, node: ast.AST) -> bool:
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.stmt):
+            return False
+        match ancestor:
+            case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
+                is_passed = isinstance(child, (ast.expr, ast.keyword))
+                return is_passed and _is_unpacked(script, ancestor)
+        child = ancestor
     return False
 
 
-def _uses(script: Script, node: ast.AST) -> list[ast.AST] | None:
-    """Return where the value of `node` is used next, or None if it is passed to an environment."""
+def _uses(script: Script, node: ast.AST) -> list[ast.AST]:
+    """Return where the value of `node` is used next: calls of its function, reads of its name."""
     child = node
     for ancestor in script.ancestors(node):
         match ancestor:
             case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
-                is_passed = isinstance(child, (ast.expr, ast.keyword))
-                return None if is_passed and _is_unpacked(script, ancestor) else []
+                return []
             case ast.Return() if (function := script.function(ancestor)) is not None:
                 return [call for call, _ in script.index.calls_of(function.name)]
             case ast.Assign(targets=targets):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
@@ -82,19 +83,12 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
         or _is_called_in_a_loop_elsewhere(script, function)
         or _is_a_step_for_others(script, function)
     ]
-    work = list(found)
-    while work:
-        caller = work.pop()
-        called = {
-            function
-            for function in left
-            if function not in found
-            for call, _ in script.index.calls_of(function.name)
-            if script.function(call) is caller
-        }
-        found += called
-        work += called
-    return sorted(found, key=lambda function: function.lineno)
+    called: dict[FunctionNode | None, list[ast.FunctionDef]] = {}
+    for function in left:
+        for call, _ in script.index.calls_of(function.name):
+            called.setdefault(script.function(call), []).append(function)
+    reached = reach(found, lambda caller: called.get(caller, ()))
+    return sorted(reached, key=lambda function: function.lineno)
 
 
 def _is_called_in_a_loop(script: Script, name: str, hops: int = 1) -> bool:
