@@ -86,3 +86,31 @@ def test_another_machine_is_another_verdict(
     )
     assert main(["check", "run.sh"]) == 1
     assert "8 processes for 32 devices" in capsys.readouterr().out
+
+
+def test_the_same_line_of_many_scripts_is_one_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    for k in range(5):
+        (folder / f"run{k}.sh").write_text("export CUDA_VISIBLE_DEVICES=0\npython train.py\n")
+    (folder / "other.sh").write_text("export NCCL_DEBUG=INFO\n")
+    assert main(["check", "--no-cache", "scripts"]) == 0
+    out = capsys.readouterr().out
+    notes = [line for line in out.splitlines() if "XLA954" in line]
+    assert len(notes) == 2
+    assert "run0.sh:1:8" in notes[1]
+    assert "(the same line occurs 5 times)" in notes[1]
+    assert "6 notes" in out
+
+
+def test_two_places_of_a_line_are_printed_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    for k in range(2):
+        (folder / f"run{k}.sh").write_text("export CUDA_VISIBLE_DEVICES=0\n")
+    assert main(["check", "--no-cache", "scripts"]) == 0
+    assert capsys.readouterr().out.count("XLA954") == 2

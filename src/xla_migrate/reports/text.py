@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..results import CANNOT_PARSE, Diagnostic, FileOutcome, Run
 from .tally import Tally
 
@@ -10,18 +12,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_FEW = 2  # places of the same line that are still printed one by one
+
+
 def lines(run: Run) -> Iterator[str]:
-    """One line for each finding, problem and refused fix."""
+    """Yield a line for each finding, problem and refused fix; one for a note on the same line of several files."""
+    repeated = _repeated(run)
+    printed: set[tuple[str, str, str]] = set()
     for outcome in run.outcomes:
         path = one_line(outcome.path)
         if outcome.verdict.problem:
             yield f"{path}: {outcome.verdict.problem}"
         for row in outcome.verdict.left:
+            more = ""
+            if not row.fails and _key(row) in repeated:
+                if _key(row) in printed:
+                    continue
+                printed.add(_key(row))
+                more = f" (the same line occurs {repeated[_key(row)]} times)"
             mark = "[*] " if not run.rewriting and row.is_fixed_by_a_run(outcome.unsafe) else ""
-            yield f"{place(one_line(outcome.left_path), row)}: {row.code} {mark}{one_line(row.message)}"
+            yield f"{place(one_line(outcome.left_path), row)}: {row.code} {mark}{one_line(row.message)}{more}"
         for line, cell, reason in outcome.verdict.notes:
             where = f"cell {cell}:{line}" if cell is not None else str(line)
             yield f"{path}:{where}: not rewritten: {reason}"
+
+
+def _key(row: Diagnostic) -> tuple[str, str, str]:
+    return row.code, row.message, row.text
+
+
+def _repeated(run: Run) -> dict[tuple[str, str, str], int]:
+    """Return the notes on lines that occur more than twice, with their number."""
+    rows = (row for outcome in run.outcomes for row in outcome.verdict.left)
+    found = Counter(_key(row) for row in rows if not row.fails and row.text)
+    return {key: number for key, number in found.items() if number > _FEW}
 
 
 def problems(run: Run) -> Iterator[str]:

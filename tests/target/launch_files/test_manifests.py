@@ -50,7 +50,7 @@ def test_only_what_is_edited_differs() -> None:
 
 def test_without_a_machine_it_is_told_only() -> None:
     assert rewritten(POD, "pod.yaml") == POD
-    assert codes(POD, "pod.yaml") == ["XLA955", "XLA955", "XLA951", "XLA954", "XLA955"]
+    assert codes(POD, "pod.yaml") == ["XLA955", "XLA955", "XLA951", "xla954", "XLA955"]
 
 
 @pytest.mark.parametrize("name", ["values.yaml", "config.yml"])
@@ -89,7 +89,7 @@ spec:
 
 
 def test_the_flow_form_is_read_too() -> None:
-    found = ["XLA955", "XLA955", "XLA951", "xla954", "XLA954", "XLA955"]
+    found = ["XLA955", "XLA955", "XLA951", "xla954", "xla954", "XLA955"]
     assert codes(FLOWING, "job.yaml") == found
     new = rewritten(FLOWING, "job.yaml", NEURON)
     assert """limits: {aws.amazon.com/neuroncore: "32", memory: 1Gi}""" in new
@@ -100,10 +100,10 @@ def test_the_flow_form_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("environment", "found"),
     [
-        ("[NVIDIA_VISIBLE_DEVICES=all, CUDA_VISIBLE_DEVICES=0, A=CUDA_HOME]", ["xla954", "XLA954"]),
-        ("{CUDA_VISIBLE_DEVICES: 0, NCCL_DEBUG: INFO, B: 1}", ["XLA954", "xla954"]),
-        ("\n      - CUDA_VISIBLE_DEVICES=0\n      - HOME", ["XLA954"]),
-        ("\n      CUDA_VISIBLE_DEVICES: '0'", ["XLA954"]),
+        ("[NVIDIA_VISIBLE_DEVICES=all, CUDA_VISIBLE_DEVICES=0, A=CUDA_HOME]", ["xla954", "xla954"]),
+        ("{CUDA_VISIBLE_DEVICES: 0, NCCL_DEBUG: INFO, B: 1}", ["xla954", "xla954"]),
+        ("\n      - CUDA_VISIBLE_DEVICES=0\n      - HOME", ["xla954"]),
+        ("\n      CUDA_VISIBLE_DEVICES: '0'", ["xla954"]),
         ("", []),
     ],
 )

@@ -87,7 +87,7 @@ def test_without_a_machine_what_depends_on_it_stays() -> None:
         ("N=$(nvidia-smi -L | wc -l)", ["XLA957"]),
         ("N=`nvidia-smi -L | wc -l`", ["XLA957"]),
         ("export CUDA_VISIBLE_DEVICES=", ["xla954"]),
-        ("CUDA_VISIBLE_DEVICES=$GPU python x.py", ["XLA954"]),
+        ("CUDA_VISIBLE_DEVICES=$GPU python x.py", ["xla954"]),
         ("MY_CUDA_VAR=1 python x.py", []),
         ("export XLA_USE_BF16=1", ["XLA954"]),
         ("XLA_DOWNCAST_BF16=1 python train.py", ["XLA954"]),

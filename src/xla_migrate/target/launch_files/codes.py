@@ -68,10 +68,10 @@ found in the Python files, by the rules for it. Packages that install anywhere b
         """\
 An environment variable of CUDA, NCCL or torch_xla alone in a launch file.
 
-XLA does not read it, so that it does no harm; what it was set for has to be done another way. `CUDA_VISIBLE_DEVICES`
-chooses devices: with `for` set to a Neuron machine in `[tool.xla-migrate.target]` it becomes `NEURON_RT_VISIBLE_CORES`,
-where its devices follow one another (`0,1,2,3` or `0`); on a TPU chips are chosen by `TPU_VISIBLE_CHIPS` and
-`TPU_PROCESS_BOUNDS`, which a person sets. The others are notes.
+XLA does not read the variables of CUDA and NCCL. They do no harm, so they are notes and do not change the exit code. If
+`for` in `[tool.xla-migrate.target]` is a Neuron machine, `CUDA_VISIBLE_DEVICES` becomes `NEURON_RT_VISIBLE_CORES` if its
+devices follow one another (`0,1,2,3` or `0`). On a TPU, set `TPU_VISIBLE_CHIPS` and `TPU_PROCESS_BOUNDS` to choose chips.
+The same line in several files is printed once, with their number.
 
 `XLA_USE_BF16=1` and `XLA_DOWNCAST_BF16=1` make torch_xla compute in bfloat16 what says float32; on every other device the training
 is in float32 then. What torch_xla 2.9 no longer reads (`XRT_TPU_CONFIG` ...) is found, too.""",

@@ -100,16 +100,14 @@ def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Ite
 
 
 def _of_cuda(name: str, value: str, start: int, end: int, wanted: Wanted) -> Found:
-    if name != "CUDA_VISIBLE_DEVICES" or value in ("", "-1"):
-        message = f"{name} means nothing to XLA"
-        return Found(CUDA_VARIABLE, start, end, message, severity=INFO)
-    cores = _cores(value)
-    if wanted.kind == "neuron" and cores:
-        edits = (Edit(start, start + len(name), "NEURON_RT_VISIBLE_CORES"),)
-        message = "CUDA_VISIBLE_DEVICES chooses no XLA device: NEURON_RT_VISIBLE_CORES does"
-        return Found(CUDA_VARIABLE, start, end, message, edits, WARNING)
-    message = "CUDA_VISIBLE_DEVICES chooses no XLA device: NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS does"
-    return Found(CUDA_VARIABLE, start, end, message, severity=WARNING)
+    message = f"`{name}` has no effect on XLA"
+    if name == "CUDA_VISIBLE_DEVICES" and value not in ("", "-1"):
+        if wanted.kind == "neuron" and _cores(value):
+            edits = (Edit(start, start + len(name), "NEURON_RT_VISIBLE_CORES"),)
+            message += ": set `NEURON_RT_VISIBLE_CORES`"
+            return Found(CUDA_VARIABLE, start, end, message, edits, WARNING)
+        message += ": to choose devices, set `NEURON_RT_VISIBLE_CORES` or `TPU_VISIBLE_CHIPS`"
+    return Found(CUDA_VARIABLE, start, end, message, severity=INFO)
 
 
 def _cores(value: str) -> bool:
