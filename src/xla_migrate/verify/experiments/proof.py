@@ -14,10 +14,12 @@ from ..judge.compare import Comparison, compare
 from ..judge.divergence import Divergence, Quantity
 from ..judge.failures import Failure, Fault
 from ..judge.float64_check import Float64Runs, divergence
-from ..judge.judgement import Check
+from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision
+from ..recordings.located import located
+from ..recordings.ordered import is_to_locate
 from .migration import ProjectMigration
 from .one_process import comparable
 from .process import Progress
@@ -25,6 +27,7 @@ from .request import Request
 from .run import run as observe
 from .workspace import mark
 
+DETAILS = 2  # steps of which modules and updates are recorded
 # For a run's name, what is called with how far it is, a few times a second; and with None at its end.
 Shower = Callable[[str], Callable[[Progress | None], None]]
 
@@ -50,6 +53,7 @@ class RunAgain:
         arithmetic: Arithmetic = "as it is",
         roughness: float = 0.0,
         shake: int = 0,
+        details: int = 0,
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         show = self.shower(name)
@@ -62,7 +66,7 @@ class RunAgain:
             precision=precision or request.precision,
             folder=self.base / name.replace(" ", "-"),
             progress=show,
-            steps=request.steps,
+            steps=min(details, request.steps) if details else request.steps,
             dropout=request.dropout,
             nproc=1 if drives_all else request.nproc,
             devices=request.nproc,
@@ -74,6 +78,8 @@ class RunAgain:
             arithmetic=arithmetic,
             roughness=roughness,
             shake=shake,
+            batches=details,
+            details=details,
         )
         show(None)
         return result
@@ -100,7 +106,28 @@ def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Co
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        return _compared(request, base, RunAgain(request, proposed, base, shower))
+        run = RunAgain(request, proposed, base, shower)
+        comparison = _compared(request, base, run)
+        if _is_to_locate(comparison):
+            comparison.verdicts += _located(run)
+        return comparison
+
+
+def _is_to_locate(comparison: Comparison) -> bool:
+    """Return True if the runs begin alike and part: in a module, or in the optimizer's step."""
+    found = comparison.divergence
+    begins_alike = found is None or found.event >= 0
+    return comparison.could_run and begins_alike and is_to_locate(comparison)
+
+
+def _located(run: RunAgain) -> list[Judgement]:
+    """Run both once more for a few steps, in detail; return the verdicts on modules and optimizer steps."""
+    reference = run("original in detail", precision="float32", details=DETAILS)
+    target = run("migrated in detail", migrated=True, precision="float32", details=DETAILS)
+    if reference.failure is not None or target.failure is not None:
+        return []
+    found = located(*comparable(reference, target))
+    return [] if all(v.status is Status.NOT_JUDGED for v in found) else found
 
 
 def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:

@@ -22,13 +22,12 @@ from ..recordings.located import located
 from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save
 from .migration import ProjectMigration
 from .one_process import comparable
-from .proof import Shower
+from .proof import DETAILS, Shower
 from .request import Request
 from .run import run
 from .workspace import mark, project_of
 
 BATCHES = 8  # of each data loader
-DETAILS = 2  # steps of which modules and updates are recorded
 FLOAT32: Literal["float32"] = "float32"
 AS_WRITTEN: Literal["as written"] = "as written"
 _PRECISIONS: tuple[Precision, ...] = (FLOAT32, AS_WRITTEN)
@@ -43,7 +42,13 @@ class Recorded:
     failure: Failure | None = None
 
 
-def record(request: Request, file: Path, command: Sequence[str], shower: Shower) -> Recorded:
+def record(
+    request: Request,
+    file: Path,
+    command: Sequence[str],
+    shower: Shower,
+    details: int = DETAILS,
+) -> Recorded:
     """Run the original and write a recording.
 
     It runs in float32; a script that asks for half precision runs as written, too.
@@ -53,6 +58,7 @@ def record(request: Request, file: Path, command: Sequence[str], shower: Shower)
         file: the recording.
         command: the words after `xla-migrate`.
         shower: shows the progress of each run.
+        details: steps of which modules and updates are recorded; 0 makes a smaller file.
     """
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
@@ -60,7 +66,7 @@ def record(request: Request, file: Path, command: Sequence[str], shower: Shower)
         runs: dict[str, tuple[ObservedRun, Path]] = {}
         for precision in _PRECISIONS:
             place = base / precision.replace(" ", "-")
-            found = _run(request, place, precision, shower)
+            found = _run(request, place, precision, shower, details)
             if found.failure is not None:
                 return Recorded(failure=found.failure)
             runs[precision] = (found, place / "records")
@@ -71,7 +77,9 @@ def record(request: Request, file: Path, command: Sequence[str], shower: Shower)
     return Recorded(about, file.stat().st_size)
 
 
-def _run(request: Request, folder: Path, precision: Precision, shower: Shower) -> ObservedRun:
+def _run(
+    request: Request, folder: Path, precision: Precision, shower: Shower, details: int
+) -> ObservedRun:
     show = shower(f"original, {precision}")
     found = run(
         request.script,
@@ -86,7 +94,7 @@ def _run(request: Request, folder: Path, precision: Precision, shower: Shower) -
         folder=folder,
         progress=show,
         batches=BATCHES,
-        details=DETAILS,
+        details=details,
     )
     show(None)
     return found
