@@ -308,13 +308,14 @@ class _Reader:
         """The table `target`, checked; empty where the key only names what is migrated to."""
         table = self.table.get("target")
         if isinstance(table, dict):
-            from .compiler.profile import OptionError, read
+            from .compiler.machines import machine_of
+            from .compiler.profile import FOR, OptionError, read
 
             try:
                 read(table)
             except OptionError as error:
                 self.refuse(f"target.{error.key}", error.reason)
-            return table
+            return {**table, FOR: machine_of(table[FOR])} if FOR in table else table
         target = self.text("target")
         if target and target not in TARGETS:
             self.refuse("target", f'"{target}" is no target{nearest(target, TARGETS)}')

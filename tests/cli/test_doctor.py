@@ -62,7 +62,7 @@ def test_a_machine_that_is_ready() -> None:
 @pytest.mark.parametrize(
     ("versions", "detail", "advice"),
     [
-        ({"torch": None}, "no torch", "pip install 'xla-migrate[xla]'"),
+        ({"torch": None}, "no torch", "pip install 'torch==2.9.*' 'torch_xla==2.9.*'"),
         ({"torch_xla": None}, "no torch_xla", "torch_xla==2.9.*"),
         ({"torch": "2.8.0"}, "torch 2.8.0 and torch_xla 2.9.0 do not match", "torch==2.9.*"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from xla_migrate.cli import main
 from xla_migrate.cli.target.explain_target import main as explain_target
+from xla_migrate.compiler.machines import machine_of
 
 PYPROJECT = """
 [tool.xla-migrate]
@@ -64,7 +65,7 @@ def test_a_shell_takes_what_it_is_given(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--for", "trn9"], "--for: trn9 is no machine"),
+        (["--for", "trn9"], "--for: unknown machine trn9"),
         (["--optimisation", "1"], "no option --optimisation; did you mean"),
         (["--optimization", "0"], "optimization: 0 is no value of it on trn1: there is 1, 2, 3"),
         (["--memory-fitting", "1"], "memory-fitting: not for trn1: Neuron's compiler has no such"),
@@ -96,3 +97,23 @@ def test_wrong_settings_name_the_file_and_key(
     assert "pyproject.toml: tool.xla-migrate.target.auto-cast: 'most' is no value" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "machine"),
+    [
+        ("trn1.32xlarge", "trn1"),
+        ("trn1n.32xlarge", "trn1n"),
+        ("ml.trn1.2xlarge", "trn1"),
+        ("trn2u.48xlarge", "trn2"),
+        ("inf2.xlarge", "inf2"),
+        ("v5litepod-8", "v5e"),
+        ("v4-32", "v4"),
+        ("ct5p-hightpu-4t", "v5p"),
+        ("ct6e-standard-1t", "v6e"),
+        ("TRN1", "trn1"),
+        ("p4d.24xlarge", "p4d.24xlarge"),
+    ],
+)
+def test_instance_types_say_their_machine(given: str, machine: str) -> None:
+    assert machine_of(given) == machine

@@ -75,7 +75,7 @@ def test_source_line_fix_and_what_to_do_next(here: Path) -> None:
     text = plain(on_terminal(here, "train.py"))
     assert "prove it:             xla-migrate verify train.py -- ARGUMENTS" in text
     assert "why:                  xla-migrate explain XLA503\n" in text
-    assert "on the training host: pip install 'xla-migrate[xla]'\n" in text
+    assert "on the training host: install xla-migrate from this checkout or wheel" in text
     assert "What is left is about speed only: exit code 0" in text
 
 

@@ -163,7 +163,7 @@ def test_contradictions_are_one_clear_line(
         ({"devices": 0}, "devices: must be at least 1, not 0"),
         ({"trn1": {"model-typ": "x"}}, "trn1.model-typ: no such option; did you mean model-type?"),
         ({"trn1": 1}, "trn1: must be a table of options, not 1"),
-        ({"for": "trn9"}, "for: 'trn9' is no machine"),
+        ({"for": "trn9"}, "for: unknown machine 'trn9'"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(table: dict[str, object], words: str) -> None:

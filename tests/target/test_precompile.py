@@ -84,7 +84,7 @@ def test_graphs_that_fail_and_commands_that_fail(
         (["--for", "v5e", "--", "true"], "no cache: give --cache FOLDER"),
         (["--for", "v5e", "--cache", "s3://b", "--", "true"], "torch_xla's cache is a folder"),
         (["--for", "v5e", "--cache", "c", "--", "/none"], "/none cannot be started"),
-        (["--for", "trn9", "--", "true"], "--for trn9: there is"),
+        (["--for", "trn9", "--", "true"], "--for: unknown machine trn9"),
         (["--for", "trn1"], "name the command behind --"),
         (["--batches", "0", "--", "true"], "--batches must be at least 1"),
     ],

@@ -74,7 +74,9 @@ def _versions(found: dict[str, Any]) -> DoctorCheck:
     torch, torch_xla = known.get("torch"), known.get("torch_xla")
     shown = ", ".join(f"{k} {v}" for k, v in known.items() if v)
     if torch is None:
-        return DoctorCheck(name, FAULT, f"no torch ({shown})", "pip install 'xla-migrate[xla]'")
+        return DoctorCheck(
+            name, FAULT, f"no torch ({shown})", "pip install 'torch==2.9.*' 'torch_xla==2.9.*'"
+        )
     taken = found.get("backend", {})
     if torch_xla is None and (taken.get("native") or taken.get("absent")):
         return DoctorCheck(name, OK, shown)

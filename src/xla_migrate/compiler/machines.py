@@ -6,6 +6,7 @@ compiler/neuronx-cc/api-reference-guide); numbers of NeuronCores from its hardwa
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 NEURON, TPU, CPU = "neuron", "tpu", "cpu"
@@ -45,3 +46,26 @@ MACHINES = {
         Machine("cpu", CPU, "XLA:CPU, for rehearsals"),
     )
 }
+
+# Instance types of EC2 and SageMaker, accelerator types of Cloud TPU and machine types of Compute Engine.
+_EC2 = re.compile(r"(?:ml\.)?(?P<family>trn1n?|trn2|inf2)u?\.(?:\d+)?xlarge")
+_ACCELERATOR = re.compile(r"(?P<chip>v4|v5e|v5litepod|v5p|v6e)-\d+")
+_COMPUTE_ENGINE = re.compile(r"(?P<chip>ct4p|ct5lp|ct5l|ct5p|ct6e)-[a-z]+-\d+t")
+_CHIPS = {
+    "ct4p": "v4",
+    "ct5l": "v5e",
+    "ct5lp": "v5e",
+    "ct5p": "v5p",
+    "ct6e": "v6e",
+    "v5litepod": "v5e",
+}
+
+
+def machine_of(name: str) -> str:
+    """Return the machine that `name` says, also as an instance type: trn1 for trn1.32xlarge. Others are returned as given."""
+    word = name.strip().lower()
+    if found := _EC2.fullmatch(word):
+        return found["family"]
+    if found := _ACCELERATOR.fullmatch(word) or _COMPUTE_ENGINE.fullmatch(word):
+        return _CHIPS.get(found["chip"], found["chip"])
+    return word if word in MACHINES else name

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .machines import MACHINES
+from .machines import MACHINES, machine_of
 from .options import LAUNCHERS, OPTIONS, TABLE, Option, Value
 
 
@@ -88,14 +88,15 @@ def of_keywords(values: Mapping[str, object], origin: str) -> dict[str, Given]:
 
 
 def machine(name: object, key: str) -> str:
-    """`name`, if it is that of a machine.
+    """Return the machine that `name` says.
 
     Raises:
         OptionError: it is not.
     """
-    if not isinstance(name, str) or name not in MACHINES:
-        raise OptionError(key, f"{name!r} is no machine{_nearest(str(name), tuple(MACHINES))}")
-    return name
+    known = machine_of(name) if isinstance(name, str) else ""
+    if known not in MACHINES:
+        raise OptionError(key, f"unknown machine {name!r}{_nearest(str(name), tuple(MACHINES))}")
+    return known
 
 
 def option(key: str, place: str) -> Option:

@@ -87,6 +87,9 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(char) != 0 for char in text)
 
 
+_INSTALLATION = "install xla-migrate from this checkout or wheel and add it to your requirements, or migrate with `--style native`"
+
+
 def following(run: Run, script: str, paint: Paint) -> Iterator[str]:
     """What to do next.
 
@@ -102,7 +105,7 @@ def following(run: Run, script: str, paint: Paint) -> Iterator[str]:
     if code:
         steps.append(("why", f"xla-migrate explain {code}"))
     if any(outcome.written for outcome in run.outcomes):
-        steps.append(("on the training host", "pip install 'xla-migrate[xla]'"))
+        steps.append(("on the training host", _INSTALLATION))
     width = max((len(what) for what, _ in steps), default=0)
     for what, command in steps:
         yield f"{paint(f'{what}:'.ljust(width + 1), 'dim')} {command}"

@@ -34,3 +34,24 @@ def test_both_cores_of_a_v4_are_one_device() -> None:
 def test_no_such_topology(name: str) -> None:
     with pytest.raises(TopologyError):
         topology(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("v5litepod-8", "v5e:2x4"),
+        ("v4-8", "v4:2x2x1"),
+        ("v5p-16", "v5p:2x2x2"),
+        ("v6e-1", "v6e:1x1"),
+        ("ct6e-standard-4t", "v6e:2x2"),
+        ("ct5lp-hightpu-1t", "v5e:1x1"),
+    ],
+)
+def test_types_of_machines_are_topologies(given: str, name: str) -> None:
+    assert topology(given).name == name
+
+
+@pytest.mark.parametrize("given", ["v5litepod-7", "trn1.32xlarge", "ct9-x-4t"])
+def test_types_without_a_topology_are_refused(given: str) -> None:
+    with pytest.raises(TopologyError):
+        topology(given)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from ...compiler.environment import EnvironmentPlan, plan, shown
-from ...compiler.machines import MACHINES
+from ...compiler.machines import MACHINES, machine_of
 from ...compiler.options import OPTIONS
 from ...compiler.profile import FOR, Given, OptionError, Profile, known, of_table, of_words
 from ...settings import Finder, SettingsError, nearest
@@ -52,11 +52,11 @@ def planned(machine: str | None, words: dict[str, str], env: Mapping[str, str]) 
         SettingsError: the settings cannot be used.
     """
     table = Finder().of(os.getcwd()).target
-    name = machine or table.get(FOR, "")
+    name = machine_of(machine or table.get(FOR, ""))
     if not name:
         raise OptionError("--for", f"name the machine: {', '.join(MACHINES)}")
     if name not in MACHINES:
-        raise OptionError("--for", f"{name} is no machine: there is {', '.join(MACHINES)}")
+        raise OptionError("--for", f"unknown machine {name}; known machines: {', '.join(MACHINES)}")
     profile: dict[str, Given] = of_table(table, name, TABLE)
     profile.update(of_words(words, "command line"))
     return plan(MACHINES[name], _ordered(profile), env)

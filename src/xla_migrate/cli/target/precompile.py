@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from ...compiler.machines import CPU, MACHINES, NEURON
+from ...compiler.machines import CPU, MACHINES, NEURON, machine_of
 from ...compiler.profile import FOR, OptionError
 from ...settings import Finder, SettingsError
 from ..usage import fail
@@ -73,8 +73,9 @@ def _precompile(given: argparse.Namespace, command: list[str]) -> int:
     from .explain_target import planned
 
     name = given.machine or Finder().of(os.getcwd()).target.get(FOR, "") or _here(os.environ)
+    name = machine_of(name)
     if name not in MACHINES:
-        fail(f"precompile: --for {name}: there is {', '.join(MACHINES)}")
+        fail(f"precompile: --for: unknown machine {name}; known machines: {', '.join(MACHINES)}")
     if MACHINES[name].kind == CPU:
         print(
             "precompile: nothing is run: torch_xla writes its cache on XLA:CPU but cannot read it back (measured), so"

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...compiler.machines import machine_of
+
 # Dimensions, chips of one host, cores that the accelerator type counts per chip, and its prefix.
 _CHIPS: dict[str, tuple[int, tuple[int, ...], int, str]] = {
     "v4": (3, (2, 2, 1), 2, "v4"),
@@ -14,6 +16,10 @@ _CHIPS: dict[str, tuple[int, tuple[int, ...], int, str]] = {
     "v6e": (2, (2, 2, 1), 1, "v6e"),
 }
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e"}
+# Shapes of slices by their number of chips, in two and in three dimensions.
+_FLAT = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+_CUBIC = {4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4"}
+_TYPE = re.compile(r"v\w+-(?P<cores>\d+)|ct\w+-[a-z]+-(?P<chips>\d+)t")
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,12 @@ class TopologyError(ValueError):
 
 
 def topology(name: str) -> Topology:
-    """The slice of that name: `v5e` is one chip, `v5e:2x2` four.
+    """The slice of that name: `v5e` is one chip, `v5e:2x2` four, and so is the accelerator type `v5litepod-4`.
 
     Raises:
         TopologyError: there is none.
     """
-    chip, _, size = name.strip().lower().partition(":")
+    chip, _, size = _of_type(name.strip().lower()).partition(":")
     chip = _ALIASES.get(chip, chip)
     if chip not in _CHIPS:
         raise TopologyError(
@@ -78,3 +84,14 @@ def topology(name: str) -> Topology:
         )
     full = f"{chip}:{'x'.join(map(str, sizes))}"
     return Topology(full, chip, chips, f"{prefix}-{chips * cores}", options)
+
+
+def _of_type(name: str) -> str:
+    """Return `v5e:2x4` for the accelerator type `v5litepod-8` and the machine type `ct5lp-hightpu-8t`."""
+    found, chip = _TYPE.fullmatch(name), machine_of(name)
+    if found is None or chip not in _CHIPS:
+        return name
+    dims, _, cores, _ = _CHIPS[chip]
+    number = int(found["chips"]) if found["chips"] else int(found["cores"]) // cores
+    shapes = _FLAT if dims == 2 else _CUBIC
+    return f"{chip}:{shapes[number]}" if number in shapes else name

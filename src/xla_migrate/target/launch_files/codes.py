@@ -109,7 +109,7 @@ nsys, ncu, compute-sanitizer, and `module load cuda` are left to a person.""",
 A torch that torch_xla does not fit.
 
 torch_xla {"2.9"} is the last release, and runs with torch 2.9 only. Which version is right for the rest of the
-requirements is for a person to say; `pip install 'xla-migrate[xla]'` takes the two that fit.""",
+requirements is for a person to say; `pip install 'torch==2.9.*' 'torch_xla==2.9.*'` takes two that fit.""",
     ),
     TRAINING_SETTINGS: Code(
         "training-settings",
