@@ -43,3 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from .rooms import longest_first
 
         longest_first(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start XLA's device before the first test if any test of this process computes on it.
+
+    Autograd starts a thread for each device that exists at the first backward pass. After a backward
+    pass on the CPU alone, backward on XLA fails until the process ends.
+    """
+    if "torch_xla" in sys.modules and not session.config.option.collectonly:
+        from .runtime.rehearsal import compile_quickly
+
+        compile_quickly()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -15,7 +14,7 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
 
-from ..torch_as_it_was import undo_torch_xla
+from ..torch_as_it_was import Patched, restore, take_back, undo_torch_xla
 from .rehearsal import compile_quickly
 
 
@@ -39,14 +38,35 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backend, "_chosen", eager_backend)
 
 
+_PATCHED = [
+    *((torch.Tensor, name) for name in host_reads.READS),
+    *shared_inputs.JOINS,
+    *complex_numbers.PATCHED,
+]
+_taken_back: Patched = []  # while tests of other folders run
+
+
+@pytest.hookimpl(trylast=True)  # after the device was started
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Apply the runtime's patches before the first test.
+
+    A patch keeps what it replaces. Applied during another folder's test, it would keep that test's
+    own replacement.
+    """
+    if not session.config.option.collectonly:
+        from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
+
+        torch_xla_backend.device()
+        _take_back()
+
+
+def _take_back() -> None:
+    _taken_back[:] = [*take_back(_PATCHED, "__wrapped__"), *undo_torch_xla()]
+
+
 @pytest.fixture(autouse=True, scope="package")
 def _torch_as_it_was() -> Iterator[None]:
-    """Take torch_xla's patches of torch (fact 1.106) and ours back, for the other rooms' tests."""
+    """Take back torch_xla's patches of torch (fact 1.106) and ours while other folders' tests run."""
+    restore(_taken_back)
     yield
-    for name in host_reads.READS:
-        read: Any = getattr(torch.Tensor, name)
-        setattr(torch.Tensor, name, getattr(read, "__wrapped__", read))
-    for owner, name in (*shared_inputs.JOINS, *complex_numbers.PATCHED):
-        join: Any = getattr(owner, name)
-        setattr(owner, name, getattr(join, "__wrapped__", join))
-    undo_torch_xla()
+    _take_back()

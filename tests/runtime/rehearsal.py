@@ -43,6 +43,7 @@ def compile_quickly() -> None:
 
     `XLA_FLAGS=--xla_backend_optimization_level=3 pytest ...` compiles as it does at users.
     """
+    os.environ.setdefault("PJRT_DEVICE", "CPU")
     import torch
     import torch_xla
 

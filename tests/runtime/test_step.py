@@ -80,6 +80,9 @@ class Replicas:
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
+    def device_type(self) -> str:
+        return "cpu"
+
     def replica(self) -> tuple[int, int, int]:
         return 0, 0, 2
 

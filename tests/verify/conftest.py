@@ -8,7 +8,7 @@ import pytest
 
 from xla_migrate.verify import redirect
 
-from ..torch_as_it_was import undo_torch_xla
+from ..torch_as_it_was import restore, undo_torch_xla
 
 
 @pytest.fixture
@@ -22,6 +22,8 @@ def cuda() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _torchs_own() -> None:
-    """Whatever another room's tests have imported in this process."""
-    undo_torch_xla()
+def _torchs_own() -> Iterator[None]:
+    """Use torch's own functions, whatever tests of other folders have imported in this process."""
+    patched = undo_torch_xla()
+    yield
+    restore(patched)
