@@ -59,6 +59,7 @@ ORDER = {
         "architecture.md": "Architecture",
         "rooms.md": "Where things are",
         "facts.md": "Facts about torch_xla",
+        "contributing.md": "Contributing",
         "writing-rules.md": "Writing a rule",
         "rule-helpers.md": "What rules can ask",
         "releasing.md": "Releasing",
