@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ..files.find import FoundFile, Walk
@@ -30,6 +30,7 @@ def migrated_project(
     only: Iterable[str | Path] | None = None,
     given: Arguments | None = None,
     style: str = "",
+    originals: Mapping[str, bytes | None] | None = None,
 ) -> ProjectMigration:
     """What becomes of `script` and its project; with `only`, of these files and folders.
 
@@ -39,6 +40,7 @@ def migrated_project(
         only: these files and folders, in place of the project.
         given: what the command line of the command itself says.
         style: what is written without that: "runtime", "native", or "" as the settings say.
+        originals: contents that are migrated in place of those on the disk, by path in the project.
 
     Raises:
         SettingsError: the settings of the project cannot be used.
@@ -54,7 +56,10 @@ def migrated_project(
         options, finder = options_of(given), Finder(everywhere(given))
     files = Walk(finder).files(roots)
     out = migration.of_project(
-        script, files, lambda found: _migrated_file(found, options), _reasons()
+        script,
+        files,
+        lambda found: _migrated_file(found, options, _known(found.path, script, originals or {})),
+        _reasons(),
     )
     _add_copies(out, project_of(script, None))
     return out
@@ -105,10 +110,17 @@ def _reasons() -> Reasons:
     }
 
 
-def _migrated_file(found: FoundFile, options: RunOptions) -> tuple[FileVerdict, bytes]:
-    """What becomes of one file, and its bytes before."""
+def _known(path: str, script: Path, originals: Mapping[str, bytes | None]) -> bytes | None:
+    name = os.path.relpath(os.path.realpath(path), project_of(script, None))
+    return originals.get(name)
+
+
+def _migrated_file(
+    found: FoundFile, options: RunOptions, known: bytes | None = None
+) -> tuple[FileVerdict, bytes]:
+    """What becomes of one file, and its bytes before. `known`: those, if they are not the file's."""
     try:
-        data, _ = read(found.path)
+        data = known if known is not None else read(found.path)[0]
     except ReadError as error:
         return FileVerdict(problem=str(error), failed=True), b""
     check_settings(found.settings)

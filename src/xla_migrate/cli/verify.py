@@ -9,18 +9,21 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
 
 from ..settings import SettingsError
-from ..verify.experiments import migration
+from ..verify.experiments import migration, originals
 from ..verify.experiments.migration import MigrationError, ProjectMigration
+from ..verify.experiments.originals import NoOriginalError
 from ..verify.experiments.proof import compared
+from ..verify.experiments.workspace import project_of
 from ..verify.judge.judgement import Judgement
 from ..verify.report import Report, as_json, here_and_now, page, text
+from ..verify.report.facts import Conclusion
 from . import arguments
 from .doctor_checks import mismatch
 from .migrated_project import migrated_project, places, tell_what_is_left
@@ -39,6 +42,8 @@ def verify(words: Sequence[str]) -> int:
     if asked.record:
         from .verify_recordings import record
 
+        if originals.is_migrated(asked.request.script.read_bytes()):
+            fail(f"{asked.request.script} is migrated: record the original, before the migration")
         with _ended_in_order():
             return record(asked)
     return _told(_proof(asked, _migration(asked)), asked)
@@ -56,8 +61,9 @@ def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -
     """
     asked = parse(words, writing=True)
     proposed = _migration(asked)
-    code = _told(_proof(asked, proposed), asked)
-    if code and not asked.even_unproven:
+    report = _proof(asked, proposed)
+    code = _told(report, asked)
+    if report.status is not Conclusion.PROVEN and not asked.even_unproven:
         print(
             "xla-migrate: not proven, so nothing was written (--even-unproven writes all the same)",
             file=sys.stderr,
@@ -72,15 +78,44 @@ def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -
 def _migration(asked: Asked) -> ProjectMigration:
     script = asked.request.script
     try:
-        if asked.migrated is not None:
-            return migration.by_hand(script, asked.migrated)
         if not asked.writing:
-            return migrated_project(script, asked.unsafe, style=asked.style)
+            return _sides(asked)
         # What is proven is what will be written: with the command's own options.
         given = arguments.parse([*map(str, asked.paths), *asked.command], False)
         return migrated_project(script, asked.unsafe, asked.paths, given)
-    except (SettingsError, MigrationError, OSError) as error:
+    except (SettingsError, MigrationError, NoOriginalError, OSError) as error:
         fail(str(error))
+
+
+def _sides(asked: Asked) -> ProjectMigration:
+    """Return both sides: the original, and the files on the disk, those given, or what the tool makes of the original."""
+    script = asked.request.script
+    project = project_of(script, None)
+    found = None
+    if asked.against or not (asked.migrated or asked.reference):
+        found = originals.find(script, project, asked.against)
+    before = found.files if found is not None else {}
+    proposed = migrated_project(script, asked.unsafe, style=asked.style, originals=before)
+    version = found.version if found is not None else ""
+    if asked.migrated is not None:
+        files = {**_as_bytes(proposed.files), **migration.given_files(script, Path(asked.migrated))}
+        proposed = migration.finished(script, proposed, before, files)
+    elif found is not None and _is_migrated_on_disk(project):
+        proposed = migration.finished(script, proposed, before, {})
+    elif found is not None:
+        proposed = migration.finished(script, proposed, before, _as_bytes(proposed.files))
+    elif asked.reference and _is_migrated_on_disk(project):
+        proposed = migration.finished(script, proposed, {}, {})
+    return replace(proposed, version=version)
+
+
+def _is_migrated_on_disk(project: Path) -> bool:
+    """Return True if a file of the project is migrated, so that the files on the disk are the migrated side."""
+    return any(originals.is_migrated(data) for _, data in originals.sources(project))
+
+
+def _as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
+    return {name: d.encode() if isinstance(d, str) else d for name, d in files.items()}
 
 
 @contextlib.contextmanager
@@ -124,6 +159,7 @@ def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
         else:
             comparison = compared(request, proposed, shower)
     settings = {
+        **({"original": proposed.version} if proposed.version else {}),
         "steps": str(request.steps),
         "precision": request.precision,
         "dropout": request.dropout,

@@ -23,7 +23,7 @@ xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
 _ABOUT = """\
 Runs the script as it is (on CUDA, or with its CUDA calls sent to the CPU) and migrated (on XLA), each in a copy of its
 project, and compares them step by step. The second form writes the migration where it is proven."""
-_CLOSING = "exit codes: 0 proven, 1 it differs, 2 it could not be run"
+_CLOSING = "exit codes: 0 proven, 1 it differs or is slow on XLA, 2 it could not be run"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Asked:
         writing: it was `xla-migrate PATH... --verify`.
         paths: what is to be migrated and written then; the script is the first.
         command: the options that are the command's own then.
-        migrated: the script to compare with in place of our migration of it, or None.
+        migrated: the migrated script, or the folder with it, to compare with in place of the tool's migration; or None.
         unsafe: migrate with unsafe fixes, too.
         style: what the migration is written with: "runtime", "native", or "" as the settings say.
         report: where the page goes; "" for a new file in the folder for temporary files, None for no page.
@@ -46,6 +46,7 @@ class Asked:
         record: the file to record the original into, or "".
         reference: the recording to check the migrated script against, or "".
         given: names of the request's fields that were given: others may come from a recording.
+        against: a revision of git or a folder with the original, or "" to look for it.
     """
 
     request: Request
@@ -63,6 +64,7 @@ class Asked:
     record: str = ""
     reference: str = ""
     given: frozenset[str] = frozenset()
+    against: str = ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,6 +90,12 @@ def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
 def _file(text: str) -> str:
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError(f"{text}: no such file")
+    return text
+
+
+def _file_or_folder(text: str) -> str:
+    if not os.path.exists(text):
+        raise argparse.ArgumentTypeError(f"{text}: no such file or folder")
     return text
 
 
@@ -171,9 +179,16 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--migrated",
-        type=_file,
-        metavar="FILE",
-        help="compare with this script in place of our migration of it",
+        type=_file_or_folder,
+        metavar="PATH",
+        help="compare with this migrated script, and the modules around it, or with this migrated folder",
+    )
+    add(
+        "--against",
+        default="",
+        metavar="REV|FOLDER",
+        help="the original: a revision of git, or a folder (default: `.orig` copies, else the last version in git"
+        " before the migration)",
     )
     add(
         "--record",
@@ -253,6 +268,10 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         fail("--record and --reference: record on one machine, check on the other")
     if writing and (given.record or given.reference):
         fail("--record and --reference go with `xla-migrate verify`")
+    if writing and given.against:
+        fail("--against goes with `xla-migrate verify`")
+    if given.reference and (given.against or given.migrated):
+        fail("--reference checks the files on the disk without the original")
     if writing and given.migrated is not None:
         fail("--migrated goes with `xla-migrate verify`, which writes nothing")
     request = Request(
@@ -285,6 +304,7 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         given.record,
         given.reference or "",
         _given(words),
+        given.against,
     )
 
 

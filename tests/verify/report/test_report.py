@@ -22,6 +22,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.judge.trace import OptimizerStep, Read
 from xla_migrate.verify.report import Report, as_json, here_and_now, page, text
 from xla_migrate.verify.report.explanations import advice, meaning
+from xla_migrate.verify.report.facts import Conclusion
 from xla_migrate.verify.report.plots import Chart, Line, draw, number
 
 BEFORE, AFTER = "x.cuda()\nprint(a < b)\n", "x.to(device)\nprint(a < b)\n"
@@ -220,12 +221,15 @@ def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
     assert lines[0].split() == ["step", "original", "migrated", "difference", "gradient", "norm"]
     assert lines[1].split() == ["1", "1", "1", "0.0e+00", "0.0e+00"]
     assert any(line.startswith("ok     static shapes") for line in lines)
-    assert lines[-1] == "proven: train.py trains the same, 6 steps alike"
+    assert lines[-3:-1] == [
+        "proven: train.py trains the same, 6 steps alike",
+        "original: train.py as it is on the disk",
+    ]
 
 
 def test_the_terminal_names_step_place_and_finding() -> None:
     lines = text.lines(differing())
-    assert lines[-1] == "differs: numbers; first at step 3"
+    assert "differs: numbers; first at step 3" in lines
     assert any("FAILED numbers" in line and "[train.py:18]" in line for line in lines)
     assert any(
         line == "most likely behind `numbers`: train.py:1: XLA405 (left for you) labels <move>"
@@ -368,7 +372,7 @@ def test_verdicts_of_others_count_and_are_shown() -> None:
     ]
     made = replace(report(), further=further)
     assert (made.status, made.exit_code) == ("differs", 1)
-    assert "differs: compiles for TPU" in text.lines(made)[-1]
+    assert "differs: compiles for TPU" in text.lines(made)
     assert "&lt;no&gt; such layout" in page.page(made)
     told = as_json.plain(made)
     assert [v["name"] for v in told["verdicts"]][-2:] == ["compiles for TPU", "fits a TPU"]
@@ -390,3 +394,27 @@ def test_the_diff_shows_what_the_script_loaded() -> None:
 def test_a_logarithmic_scale_reads_evenly() -> None:
     told = [number(x) for x in (1e-8, 1e-5, 1e-4, 2.5e-4, 1e-3, 0.25, 0.0, 10.0, 1e4)]
     assert told == ["1e-8", "1e-5", "1e-4", "2.5e-4", "0.001", "0.25", "0", "10", "1e4"]
+
+
+def test_a_script_that_trains_the_same_and_recompiles_does_not_differ() -> None:
+    slow = Judgement(Check.STATIC_SHAPES, Status.FAILED, "5 compilations after warm-up")
+    settings = {"original": "train.py.orig", "precision": "float32", "dropout": "off"}
+    made = replace(report(), further=[slow], settings=settings)
+    assert (made.status, made.exit_code) == (Conclusion.PROVEN, 1)
+    last = text.lines(made)[-5:]
+    assert last[0].startswith("proven: train.py trains the same")
+    assert last[1] == "original: train.py.orig"
+    assert last[2] == "compared in float32, autocast off, dropout off, 6 steps, 1 process"
+    assert last[3].endswith("add `--precision bfloat16`, `--dropout same`")
+    assert last[4] == "slow on XLA: static shapes (see above)"
+    plain = as_json.plain(made)
+    assert (plain["status"], plain["slow"], plain["different"]) == ("proven", ["static shapes"], [])
+
+
+def test_numbers_and_speed_that_both_fail_are_two_verdicts() -> None:
+    failed = [
+        Judgement(Check.NUMBERS, Status.FAILED, "step 3"),
+        Judgement(Check.HOST_READS, Status.FAILED, "2.00 per step"),
+    ]
+    made = replace(report(), further=failed, settings={})
+    assert text.lines(made)[-2:] == ["differs: numbers", "slow on XLA: host reads (see above)"]

@@ -12,6 +12,7 @@ from ...results import Diagnostic, FileVerdict
 from ..judge.blame import MigrationFinding
 from ..judge.source_lines import SourceLines
 from .notebook import NotebookScriptError, as_script
+from .originals import sources
 from .workspace import project_of
 
 # One file migrated: what became of it, and its bytes before.
@@ -34,6 +35,7 @@ class ProjectMigration:
         texts: (before, after) of the same.
         findings: dealt with or left, in the whole project; lines of the originals.
         left: those in the script itself that a person has to deal with.
+        version: where the original is from, if it is not what is on the disk: "train.py.orig", "git 1a2b3c4d".
     """
 
     files: dict[str, str | bytes] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class ProjectMigration:
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
     findings: list[MigrationFinding] = field(default_factory=list)
     left: list[MigrationFinding] = field(default_factory=list)
+    version: str = ""
 
     def drives_all_devices(self, script: Path) -> bool:
         """True if the migrated script is started once for all devices (`use_spmd`), not once for each."""
@@ -112,20 +115,74 @@ def _add_notebook(
     out.left = [f for f in findings if f.left and _fails(f, verdict)]
 
 
-def by_hand(script: Path, file: str) -> ProjectMigration:
-    """The migration that the user made: `file` in the script's place.
+def finished(
+    script: Path,
+    proposed: ProjectMigration,
+    originals: Mapping[str, bytes | None],
+    files: Mapping[str, bytes],
+) -> ProjectMigration:
+    """Return a migration whose two sides are given, with the findings of the tool's own migration.
+
+    Args:
+        script: the one that is run.
+        proposed: what the tool makes of the originals.
+        originals: contents of the original by path in the project, where they are different from the tree's.
+        files: contents of the migrated side, where they are different from the tree's.
 
     Raises:
-        OSError: one of them cannot be read.
-        MigrationError: it is a notebook that cannot be run as a script.
+        OSError: a file cannot be read.
+        MigrationError: the script is a notebook that cannot be run as a script.
     """
-    name = os.path.relpath(script.resolve(), project_of(script, None))
-    before, after = script.read_bytes(), Path(file).read_bytes()
-    if script.suffix == ".ipynb":
-        out = ProjectMigration()
-        _add_notebook(out, FileVerdict(data=after), name, before, str(script))
-        return out
-    return ProjectMigration({name: after}, texts={name: (_text(before), _text(after))})
+    project = project_of(script, None)
+    out = ProjectMigration(findings=proposed.findings, left=proposed.left)
+    known = {name: data for name, data in originals.items() if data is not None}
+    out.originals, out.files = dict(known), dict(files)
+    for name in {*known, *files}:
+        place = project / name
+        on_disk = place.read_bytes() if place.is_file() else b""
+        before, after = known.get(name, on_disk), files.get(name, on_disk)
+        if name.endswith(".ipynb") and place.resolve() == script.resolve():
+            _add_notebook(out, FileVerdict(data=after), name, before, str(script))
+        elif name.endswith(".py"):
+            out.texts[name] = (_text(before), _text(after))
+    return out
+
+
+def given_files(script: Path, migrated: Path) -> dict[str, bytes]:
+    """Return the migrated side that a user gives, by path in the script's project.
+
+    Args:
+        script: the original script, in its project.
+        migrated: a script in place of it, with the modules around it if it is in another folder; or a folder
+            that stands for the project or for the script's folder.
+
+    Raises:
+        MigrationError: the folder has no such script.
+        OSError: a file cannot be read.
+    """
+    project = project_of(script, None)
+    name = script.resolve().relative_to(project)
+    if migrated.is_dir():
+        root = Path() if (migrated / name).is_file() else name.parent
+        if not (migrated / name.relative_to(root)).is_file():
+            raise MigrationError(f"--migrated {migrated}: {name} does not exist there")
+        return {str(root / each): data for each, data in sources(migrated)}
+    out: dict[str, bytes] = {}
+    folder = migrated.resolve().parent
+    if folder != script.resolve().parent:
+        depth = len(name.parts) - 1
+        above = migrated.resolve().parents[depth]
+        is_whole = migrated.resolve().relative_to(above) == name
+        root, base = (Path(), above) if is_whole else (name.parent, folder)
+        if project not in (base, *base.parents):  # another project, and no folder of this one
+            out = {str(root / each): data for each, data in sources(base)}
+        else:
+            out = {
+                str(root / each): data
+                for each, data in sources(base)
+                if (script.resolve().parent / each).is_file()
+            }
+    return {**out, str(name): migrated.read_bytes()}
 
 
 def _why_not(verdict: FileVerdict, found: FoundFile) -> str:

@@ -10,7 +10,7 @@ from . import bf16, float64_check, printed, untracked_state
 from .course import same_course, without_left_passes
 from .divergence import Divergence, Quantity, first_divergence
 from .float64_check import Float64Runs
-from .judgement import Check, Judgement, Status
+from .judgement import OF_SPEED, Check, Judgement, Status
 from .observed import ObservedRun
 from .performance import verdicts as performance
 from .performance.step_times import StepFigures
@@ -78,9 +78,12 @@ class Comparison:
         for name, run in (("original", self.reference), ("migrated script", self.target)):
             if run.failure is not None:
                 return f"could not run the {name}: {run.failure.message}"
-        if self.proven:
-            return f"proven: {len(self.rows)} steps alike"
-        return "differs: " + "; ".join(f"{v.name}: {v.detail}" for v in self.failed)
+        slow = "; ".join(f"{v.name}: {v.detail}" for v in self.failed if v.name in OF_SPEED)
+        different = [v for v in self.failed if v.name not in OF_SPEED]
+        if self.rows and not different:
+            proven = f"proven: {len(self.rows)} steps alike"
+            return f"{proven}; slow on XLA: {slow}" if slow else proven
+        return "differs: " + "; ".join(f"{v.name}: {v.detail}" for v in different or self.failed)
 
 
 def compare(

@@ -32,6 +32,19 @@ class Check(str, Enum):
         return self.value
 
 
+# What is judged of the speed on XLA. Everything else is about numbers.
+OF_SPEED = frozenset(
+    {
+        Check.PERFORMANCE,
+        Check.STATIC_SHAPES,
+        Check.BOUNDED_GRAPH,
+        Check.NO_FALLBACK,
+        Check.LAUNCHES,
+        Check.HOST_READS,
+    }
+)
+
+
 class Status(str, Enum):
     """How it came out; NOT_JUDGED where the evidence is missing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,7 +11,7 @@ from pathlib import Path
 from ..judge.blame import MigrationFinding, of_verdict
 from ..judge.compare import Comparison
 from ..judge.failures import Fault
-from ..judge.judgement import Judgement, Status
+from ..judge.judgement import OF_SPEED, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.source_lines import SourceLines
 from ..judge.trace import Read
@@ -42,6 +43,12 @@ class Conclusion(str, Enum):
         return self.value
 
 
+def _is_distributed(files: Mapping[str, tuple[str, str]]) -> bool:
+    """Return True if a script of the project starts or joins several processes."""
+    return any(_DISTRIBUTED.search(before) for before, _ in files.values())
+
+
+_DISTRIBUTED = re.compile(r"init_process_group|\bAccelerator\(|DistributedDataParallel|\bmp\.spawn")
 _EXIT_CODES = {Conclusion.PROVEN: 0, Conclusion.DIFFERS: 1, Conclusion.COULD_NOT_RUN: 2}
 
 
@@ -71,11 +78,21 @@ class Report:
 
     @property
     def status(self) -> Conclusion:
-        """Proven where no verdict is against the migrated script."""
+        """Proven if the migrated script trains the same. Its speed is `slow`'s."""
         if not self.comparison.could_run:
             return Conclusion.COULD_NOT_RUN
-        proven = self.comparison.proven and not self.failed
+        proven = bool(self.comparison.rows) and not self.different
         return Conclusion.PROVEN if proven else Conclusion.DIFFERS
+
+    @property
+    def different(self) -> list[Judgement]:
+        """The failed verdicts about numbers: what is computed, printed and kept."""
+        return [v for v in self.failed if v.name not in OF_SPEED]
+
+    @property
+    def slow(self) -> list[Judgement]:
+        """The failed verdicts about speed: compilations, launches, reads and the like."""
+        return [v for v in self.failed if v.name in OF_SPEED]
 
     @property
     def verdicts(self) -> list[Judgement]:
@@ -97,8 +114,38 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 proven, 1 it differs, 2 it could not be run."""
-        return _EXIT_CODES[self.status]
+        """0 proven and no check of the speed failed, 1 a check failed, 2 it could not be run."""
+        return _EXIT_CODES[self.status] or int(bool(self.slow))
+
+    @property
+    def conditions(self) -> str:
+        """What the comparison holds for: precision, autocast, dropout, steps and processes."""
+        given = self.settings
+        precision = given.get("precision", "float32")
+        autocast = "autocast off" if precision == "float32" else "autocast as in the script"
+        dropout = {"off": "dropout off", "same": "the same dropout masks"}
+        processes = int(given.get("processes", "1"))
+        return ", ".join(
+            (
+                precision,
+                autocast,
+                dropout.get(given.get("dropout", "off"), ""),
+                f"{len(self.comparison.rows)} steps",
+                f"{processes} process{'es' * (processes > 1)}",
+            )
+        )
+
+    @property
+    def not_covered(self) -> str:
+        """The options that compare what these runs left out, as a sentence part; "" if there is nothing."""
+        rest = []
+        if self.settings.get("precision") == "float32":
+            rest.append("`--precision bfloat16`")
+        if self.settings.get("dropout") == "off":
+            rest.append("`--dropout same`")
+        if self.settings.get("processes") == "1" and _is_distributed(self.files):
+            rest.append("`--nproc 2`")
+        return ", ".join(rest)
 
     @property
     def sides(self) -> list[tuple[str, ObservedRun]]:

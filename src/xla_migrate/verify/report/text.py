@@ -35,19 +35,43 @@ def lines(report: Report) -> list[str]:
 
 
 def conclusion(report: Report) -> list[str]:
-    """The last word."""
+    """The last lines: the verdict on the numbers, what it holds for, and the verdict on the speed."""
     if report.blame():
         return report.blame()
     comparison = report.comparison
     if report.status is Conclusion.PROVEN:
-        return [f"proven: {report.script} trains the same, {len(comparison.rows)} steps alike"]
-    names = ", ".join(v.name for v in report.failed) or "no step to compare"
+        steps = len(comparison.rows)
+        return [
+            f"proven: {report.script} trains the same, {steps} steps alike",
+            *_terms(report),
+            *_speed(report),
+        ]
+    names = ", ".join(v.name for v in report.different) or "no step to compare"
     place = ""
     if comparison.divergence is not None:
         tensor = f", {comparison.divergence.tensor}" if comparison.divergence.tensor else ""
         step = comparison.divergence.step
         place = f"; first at {f'step {step}' if step else 'the start'}{tensor}"
-    return [f"differs: {names}{place}"]
+    return [f"differs: {names}{place}", *_terms(report), *_speed(report)]
+
+
+def _terms(report: Report) -> list[str]:
+    """Which original, under which conditions, and how to prove the rest."""
+    if not report.settings:
+        return []
+    original = report.settings.get("original") or report.settings.get("reference")
+    out = [f"original: {original or f'{report.script} as it is on the disk'}"]
+    out.append(f"compared in {report.conditions}")
+    if report.status is Conclusion.PROVEN and report.not_covered:
+        out.append(f"not covered by this run: add {report.not_covered}")
+    return out
+
+
+def _speed(report: Report) -> list[str]:
+    """The verdict on the speed, if a check of it failed."""
+    if not report.slow:
+        return []
+    return [f"slow on XLA: {', '.join(v.name for v in report.slow)} (see above)"]
 
 
 def _full(name: str) -> str:
