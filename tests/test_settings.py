@@ -76,9 +76,9 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("selct = []", 'selct: no such setting; did you mean "select"?'),
-        ("extend_exclude = []", 'extend_exclude: no such setting; did you mean "extend-exclude"?'),
-        ("zzz = 1", "zzz: no such setting; there is "),
+        ("selct = []", 'selct: no such setting; did you mean `select`?'),
+        ("extend_exclude = []", 'extend_exclude: no such setting; did you mean `extend-exclude`?'),
+        ("zzz = 1", "zzz: no such setting; known: "),
         ('select = "XLA1"', "select: must be a list of strings, not 'XLA1'"),
         ("select = [1]", "select: must be a list of strings, not [1]"),
         ('select = ["E501"]', 'select: "E501" is no code'),
@@ -87,7 +87,7 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
         ("unsafe = 1", "unsafe: must be true or false, not 1"),
         ("baseline = true", "baseline: must be a string, not true"),
         ('baseline = ""', "baseline: must be a string, not ''"),
-        ('target = "tpu"', 'target: "tpu" is no target; there is "xla"'),
+        ('target = "tpu"', 'target: "tpu" is no target; known: `xla`'),
         ("exclude = 3", "exclude: must be a list of strings, not 3"),
         ("per-file-ignores = []", "per-file-ignores: must be a table of patterns, not []"),
         (

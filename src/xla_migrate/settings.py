@@ -387,13 +387,13 @@ def is_code(text: str) -> bool:
 
 
 def nearest(word: str, known: tuple[str, ...] | list[str]) -> str:
-    """`; did you mean "..."?`, or what there is."""
+    """Return a suggestion from `known`, or all of `known` if it is short."""
     import difflib
 
     close = difflib.get_close_matches(word, known, 1, 0.6)
     if close:
-        return f'; did you mean "{close[0]}"?'
-    return "; there is " + ", ".join(f'"{name}"' for name in known) if len(known) < 20 else ""
+        return f"; did you mean `{close[0]}`?"
+    return "; known: " + ", ".join(f"`{name}`" for name in known) if len(known) < 20 else ""
 
 
 def _shown(value: object) -> str:

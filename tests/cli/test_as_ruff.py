@@ -88,7 +88,7 @@ def test_codes_by_name(run: Runner, train: Path, here: Path) -> None:
     assert run("check", "--select", "Device-String,XLA4", "train.py").code == 0
     assert run("check", "--ignore", "cuda-method", "train.py").code == 0
     result = run("check", "--ignore", "cuda-methd", "train.py")
-    assert 'did you mean "cuda-method"?' in result.err
+    assert "did you mean `cuda-method`?" in result.err
     (here / "pyproject.toml").write_text(
         "[tool.xla-migrate.per-file-ignores]\n'train.py' = ['cuda-method']\n"
     )
@@ -162,7 +162,7 @@ def test_what_is_about_speed_fails_where_it_is_said(run: Runner, train: Path, he
     assert (report["summary"]["exit_code"], report["summary"]["speed"]) == (1, 1)
     assert report["findings"][0]["about"] == "speed"
     (here / "pyproject.toml").write_text("[tool.xla-migrate]\nfail-on = 'sped'\n")
-    assert 'did you mean "speed"?' in run("check", "train.py").err
+    assert "did you mean `speed`?" in run("check", "train.py").err
     (here / "pyproject.toml").unlink()
     train.write_text(SLOW + "model.cuda()\n")
     assert run("check", "train.py").code == 1

@@ -125,7 +125,7 @@ def test_select_and_ignore(run: Runner, here: Path) -> None:
         ([], "name a file or folder"),
         (["check"], "name a file or folder"),
         (["--nope", "a.py"], "no option --nope"),
-        (["--chekc", "a.py"], 'no option --chekc; did you mean "--check"?'),
+        (["--chekc", "a.py"], "no option --chekc; did you mean `--check`?"),
         (["check", "--fix", "--diff", "a.py"], "--diff writes nothing"),
         (["--fix", "a.py"], "no option --fix; it goes with `check`"),
         (["--write-baseline", "a.py"], "no option --write-baseline"),
@@ -138,10 +138,10 @@ def test_select_and_ignore(run: Runner, here: Path) -> None:
             "XLA001 stands for files that cannot be judged: exclude them",
         ),
         (["--jobs", "0", "a.py"], "--jobs: must be a number from 1, not '0'"),
-        (["--target", "tpu", "a.py"], '--target: no such choice: tpu; there is "xla"'),
+        (["--target", "tpu", "a.py"], "--target: no such choice: tpu; known: `xla`"),
         (
             ["--output-format", "jsn", "a.py"],
-            '--output-format: no such choice: jsn; did you mean "json"?',
+            "--output-format: no such choice: jsn; did you mean `json`?",
         ),
         (["--check", "--diff", "a.py"], "--check writes nothing"),
         (["--check", "--output", "b.py", "a.py"], "--check writes nothing"),
@@ -170,7 +170,7 @@ def test_wrong_usage_is_one_line_and_2(
 def test_wrong_settings_are_one_line_and_2(run: Runner, here: Path) -> None:
     (here / "a.py").write_text(CUDA)
     for text, message in [
-        ('selct = ["XLA1"]', 'tool.xla-migrate.selct: no such setting; did you mean "select"?'),
+        ('selct = ["XLA1"]', "tool.xla-migrate.selct: no such setting; did you mean `select`?"),
         ('select = ["XLA199"]', "tool.xla-migrate: no rule has the code XLA199"),
         (
             'per-file-ignores = {"a.py" = ["XLA001"]}',

@@ -399,7 +399,7 @@ def test_wrong_values_are_one_line(run: Runner) -> None:
         run("doctor", "--timeout", "x").err == "xla-migrate: --timeout: must be a number, not 'x'\n"
     )
     assert run("doctor", "now").err.startswith("xla-migrate: doctor has no argument now")
-    assert 'did you mean "json"?' in run("doctor", "--format", "jsn").err
+    assert "did you mean `json`?" in run("doctor", "--format", "jsn").err
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_runtime_name_must_exist(run: Runner, here: Path) -> None:
     result = run("check", "a.py")
     assert result.code == 2
     assert (
-        'functions."m.f": the runtime has no `synchronise`; did you mean "synchronize"?'
+        'functions."m.f": the runtime has no `synchronise`; did you mean `synchronize`?'
         in result.err
     )
 

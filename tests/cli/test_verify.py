@@ -48,7 +48,10 @@ WRONG = [
     (["a.py", "b.py"], "verify takes one script"),
     (["gone.py"], "gone.py: no such script"),
     (["."], ".: a folder: name the script first"),
-    (["--epochs", "1", "a.py"], "verify has no option --epochs; the script's own go behind --"),
+    (
+        ["--epochs", "1", "a.py"],
+        "verify has no option --epochs (see `xla-migrate verify --help`); the script's own",
+    ),
     (["a.py", "--steps"], "--steps needs a value"),
     (["a.py", "--steps", "few"], "--steps must be a number, not 'few'"),
     (["a.py", "--steps", "0"], "--steps must be more than 0, not 0"),

@@ -13,34 +13,42 @@ if TYPE_CHECKING:
 # Name -> (module in this package, with `:function` where that is not `main`; its arguments; one line of help).
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "check": ("migrate.run:check", "PATH...", "report findings, write nothing (--fix: rewrite)"),
-    "explain": ("explain", "CODE | NAME", "a rule's manual, or what becomes of a CUDA name"),
-    "verify": ("verify:verify", "SCRIPT -- ARGS", "run original and migrated, and compare them"),
+    "explain": ("explain", "CODE | NAME", "explain a rule or a CUDA name"),
+    "verify": (
+        "verify:verify",
+        "SCRIPT -- ARGS",
+        "run original and migrated, and compare them",
+    ),
     "compile": (
         "target.compile",
         "SCRIPT --for v5e -- ARGS",
-        "compile its graphs for a TPU, without one",
+        "compile the graphs for a TPU without one",
     ),
-    "profile": ("target.profile", "SCRIPT -- ARGS", "where its time on XLA goes, and a trace"),
+    "profile": (
+        "target.profile",
+        "SCRIPT -- ARGS",
+        "measure the steps on XLA, and write a trace",
+    ),
     "tune": (
         "target.tune",
-        "SCRIPT --vary NAME=A,B -- ARGS",
-        "which settings train fastest, and alike",
+        "SCRIPT --vary ... -- ARGS",
+        "find the settings that train fastest",
     ),
-    "run": ("target.retry", "-- COMMAND", "start it again where it dies, from its last checkpoint"),
+    "run": ("target.retry", "-- COMMAND", "restart a training from its last checkpoint"),
     "explain-target": (
         "target.explain_target",
         "--for MACHINE",
-        "compiler options and environment",
+        "print compiler options and environment",
     ),
     "precompile": ("target.precompile", "-- COMMAND", "fill the compile cache before a training"),
     "sagemaker": (
         "target.sagemaker",
         "rehearse SCRIPT",
-        "a launch script's request, and its job on XLA:CPU",
+        "run a launch script's job on XLA:CPU",
     ),
-    "doctor": ("doctor", "", "is this machine ready to train on XLA?"),
-    "completion": ("completion", "SHELL", "completion for bash, zsh or fish"),
-    "help": ("help", "[COMMAND]", "print this, or the help of a sub-command"),
+    "doctor": ("doctor", "", "check whether this machine can train on XLA"),
+    "completion": ("completion", "SHELL", "print completion for bash, zsh or fish"),
+    "help": ("help", "[COMMAND]", "print this help, or the help of a subcommand"),
 }
 
 

@@ -68,6 +68,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     from argparse import SUPPRESS
 
     from .options import Parser
+    from .subparser import suggestion
 
     parser = Parser(
         prog="xla-migrate doctor",
@@ -86,7 +87,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         print(_USAGE, end="")
         raise SystemExit(0)
     if rest:
-        fail(f"doctor has no argument {rest[0]} (see `xla-migrate doctor --help`)")
+        known = [text for action in parser._actions for text in action.option_strings]
+        hint = suggestion(rest[0], known)
+        fail(f"doctor has no argument {rest[0]}{hint} (see `xla-migrate doctor --help`)")
     if given.nproc is not None and not given.devices:
         fail("--nproc goes with --devices")
     return given

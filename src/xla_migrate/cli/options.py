@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _CLOSING = """\
-A first word that is a sub-command is one; a file of that name is written ./check.
+A first argument that matches a subcommand is always treated as one. Write ./check for such a file.
 
-exit codes: 0 nothing is left, or only findings about speed (see --fail-on)
-            1 findings are left, or --diff is not empty
-            2 wrong usage, or a file could not be judged or written
+examples:
+  xla-migrate --diff train.py                  print the changes, write nothing
+  xla-migrate train.py models/                 rewrite a script and a folder
+  xla-migrate check --output-format json .     report findings for another program
+
+exit codes: 0 no findings remain, or only findings about speed (see --fail-on)
+            1 findings remain, or --diff is not empty
+            2 wrong usage, or a file could not be analysed or written
 """
 
 
@@ -67,33 +72,36 @@ def parser(checking: bool) -> argparse.ArgumentParser:
 def _usage(checking: bool) -> str:
     if checking:
         return "xla-migrate check PATH... [options]"
-    first = [("PATH...", "rewrite in place: safe fixes; say what is left for you")]
+    first = [("PATH...", "apply safe fixes in place, report the rest")]
     rows = first + [(f"{name} {args}", text) for name, (_, args, text) in COMMANDS.items()]
     rows.insert(4, ("PATH... --verify -- ARGS", "verify, and write only what is proven"))
-    return "\n       ".join(f"xla-migrate {words:<25} {text}" for words, text in rows)
+    width = max(len(words) for words, _ in rows) + 2
+    return "\n       ".join(f"xla-migrate {words:<{width}}{text}" for words, text in rows)
 
 
 def _add_rewriting(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is written")
-    group.add_argument("-o", "--output", metavar="PATH", help="write there (a file or folder)")
-    group.add_argument("--diff", action="store_true", help="show what would change, write nothing")
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o", "--output", metavar="PATH", help="write the result to this file or folder"
+    )
+    group.add_argument("--diff", action="store_true", help="print the changes, write nothing")
     group.add_argument("--check", action="store_true", help="the same as `xla-migrate check`")
     _add_unsafe(group)
     group.add_argument(
         "--style",
         metavar="STYLE",
         type=usage.one_of(STYLES),
-        help="native: torch_xla's own calls, and a copy of the rest of the runtime, in place of `import xla_migrate`",
+        help="native: use torch_xla's own calls and copy the rest of the runtime, instead of `import xla_migrate`",
     )
-    group.add_argument("--output-file", metavar="FILE", help="write the report there")
+    group.add_argument("--output-file", metavar="FILE", help="write the report to this file")
 
 
 def _add_checking(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is written")
+    group = parser.add_argument_group("output")
     group.add_argument("--fix", action="store_true", help="rewrite in place, as without `check`")
-    group.add_argument("--diff", action="store_true", help="show what would change, write nothing")
+    group.add_argument("--diff", action="store_true", help="print the changes, write nothing")
     _add_unsafe(group)
-    group.add_argument("-o", "--output-file", metavar="FILE", help="write the report there")
+    group.add_argument("-o", "--output-file", metavar="FILE", help="write the report to this file")
     group.add_argument(
         "--write-baseline",
         action="store_true",
@@ -106,36 +114,37 @@ def _add_unsafe(group: argparse._ArgumentGroup) -> None:
         "--unsafe",
         "--unsafe-fixes",
         action="store_true",
-        help="make fixes that may change results, too",
+        help="also apply fixes that may change results",
     )
     group.add_argument(
         "--no-unsafe",
         "--no-unsafe-fixes",
         dest="unsafe",
         action="store_false",
-        help="do not, though the settings say so",
+        help="do not apply them, even if the settings enable them",
     )
 
 
 def _add_findings(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "findings", "CODES are codes, their beginnings or names: XLA1,XLA402,device-string"
+        "findings",
+        "CODES are codes, prefixes of codes, or names, separated by commas: XLA1,XLA402,device-string",
     )
     add = group.add_argument
-    add("--select", metavar="CODES", type=usage.codes, action=_Adding, help="only these")
+    add("--select", metavar="CODES", type=usage.codes, action=_Adding, help="report only these")
     add(
         "--ignore",
         metavar="CODES",
         type=usage.codes,
         action=_Adding,
-        help="all but these, and those that the settings ignore",
+        help="do not report these, nor those that the settings ignore",
     )
-    add("--baseline", metavar="FILE", help="leave out the findings that this file holds")
+    add("--baseline", metavar="FILE", help="do not report the findings in this file")
     add(
         "--fail-on",
         metavar="WHAT",
         type=usage.one_of(FAIL_ON),
-        help="correctness (default): findings about speed give exit code 0; speed: they give 1",
+        help="correctness (default): findings about speed exit with 0; speed: they exit with 1",
     )
     add(
         "--target",
@@ -148,13 +157,13 @@ def _add_findings(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         dest="origin",
         type=usage.one_of(ORIGINS),
-        help="torch_xla: rewrite what is written for torch_xla by hand, too; cuda (default): leave it",
+        help="torch_xla: also rewrite code that was written for torch_xla; cuda (default): keep it",
     )
     add(
         "--parallel",
         metavar="KIND",
         type=usage.one_of(("replicas", "spmd")),
-        help="replicas: one process per device; spmd: one that drives all devices",
+        help="replicas: one process per device; spmd: one process drives all devices",
     )
 
 
@@ -189,13 +198,25 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("running").add_argument
-    add("--config", metavar="FILE", help="take the settings from this pyproject.toml for all files")
+    add("--config", metavar="FILE", help="use the settings of this pyproject.toml for all files")
     add("--isolated", action="store_true", help="use no settings file")
-    add("--show-settings", action="store_true", help="print the settings that hold, and stop")
-    add("--force-exclude", action="store_true", help="leave out excluded files that are named, too")
-    add("--stdin-filename", metavar="PATH", help="where the source on standard input belongs")
-    add("-j", "--jobs", metavar="N", type=usage.count, help="processes at most (one per core)")
-    add("--no-cache", action="store_true", help="neither use nor write the cache")
-    add("-v", "--verbose", action="store_true", help="say where an internal error comes from")
-    add("-V", "--version", action="version", version=f"xla-migrate {__version__}", help="print it")
-    add("-h", "--help", action="help", help="print this")
+    add("--show-settings", action="store_true", help="print the settings in use, and exit")
+    add("--force-exclude", action="store_true", help="skip excluded files even if you name them")
+    add("--stdin-filename", metavar="PATH", help="the path of the source on standard input")
+    add(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=usage.count,
+        help="maximum number of processes (default: one per core)",
+    )
+    add("--no-cache", action="store_true", help="do not use the cache")
+    add("-v", "--verbose", action="store_true", help="print tracebacks of internal errors")
+    add(
+        "-V",
+        "--version",
+        action="version",
+        version=f"xla-migrate {__version__}",
+        help="print the version",
+    )
+    add("-h", "--help", action="help", help="print this help")

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from ..settings import STYLES
 from ..verify.experiments.request import Request
+from .subparser import Aligned, unknown_option
 from .usage import fail
 
 _USAGE = """\
@@ -21,9 +22,15 @@ xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
        xla-migrate verify SCRIPT --reference FILE [options] [-- ARGUMENTS OF THE SCRIPT]
        xla-migrate PATH... --verify [options] -- ARGUMENTS OF THE FIRST SCRIPT"""
 _ABOUT = """\
-Runs the script as it is (on CUDA, or with its CUDA calls sent to the CPU) and migrated (on XLA), each in a copy of its
-project, and compares them step by step. The second form writes the migration where it is proven."""
-_CLOSING = "exit codes: 0 proven, 1 it differs or is slow on XLA, 2 it could not be run"
+Run the original (on CUDA, or with its CUDA calls redirected to the CPU) and the migrated script (on XLA), each in a
+copy of the project, and compare them step by step. The last form writes the migration if it is proven."""
+_CLOSING = """\
+exit codes: 0 proven, 1 different or slow on XLA, 2 a script could not run
+
+examples:
+  xla-migrate verify train.py -- --epochs 1
+  xla-migrate verify train.py --nproc 2 --steps 10 -- --batch-size 8
+"""
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
         description=_ABOUT,
         epilog=_CLOSING,
         allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Aligned,
     )
     add = out.add_argument
     whole, real = _positive(int), _positive(float)
@@ -255,7 +262,9 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
     given, others = parser().parse_known_intermixed_args(ours)
     others = [*of_command, *others]
     if others and not writing:
-        fail(f"verify has no option {others[0].partition('=')[0]}; the script's own go behind --")
+        known = [text for action in parser()._actions for text in action.option_strings]
+        name = others[0].partition("=")[0]
+        fail(f"{unknown_option('verify', name, known)}; the script's own arguments go after --")
     if "-" in others:
         fail("verify needs a file: standard input (-) does not go with it")
     paths: list[str] = given.paths

@@ -14,6 +14,7 @@ from ...target.compile.topologies import TopologyError, topology
 from ...target.compile.tracing import TracingError
 from ...verify.experiments.migration import ProjectMigration
 from ..migrated_project import migrated_or_fail, places
+from ..subparser import SubcommandParser
 from ..usage import fail
 
 TYPE_CHECKING = False
@@ -71,13 +72,12 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SubcommandParser(
         prog="xla-migrate compile",
         usage="xla-migrate compile SCRIPT --for TOPOLOGY [options] -- ARGUMENTS OF THE SCRIPT",
         description=_ABOUT,
         epilog=_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=["xla-migrate compile train.py --for v5e -- --batch-size 32"],
     )
     add = parser.add_argument
     add("script", metavar="SCRIPT")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from ...compiler.machines import CPU, MACHINES, NEURON, machine_of
 from ...compiler.profile import FOR, OptionError
 from ...settings import Finder, SettingsError
+from ..subparser import SubcommandParser
 from ..usage import fail
 
 BATCHES = 5  # of each loop; published trial runs take 4 to 15 steps
@@ -38,17 +38,13 @@ def main(words: Sequence[str]) -> int:
         fail(f"precompile: {error}")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        fail(f"precompile: {message}")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = SubcommandParser(
         prog="xla-migrate precompile",
-        description="Runs COMMAND for a few batches of every loop, so that its graphs of training, evaluation and"
-        " checkpointing are compiled into the persistent cache: with neuron_parallel_compile on Neuron, with torch_xla's"
-        " cache on TPUs. Cache and options are those of [tool.xla-migrate.target].",
+        description="Run COMMAND for a few batches of every loop, so that the graphs of training, evaluation and"
+        " checkpoints are in the persistent compile cache. Uses neuron_parallel_compile on Neuron and torch_xla's cache on"
+        " TPUs, with the cache and the options of [tool.xla-migrate.target].",
+        examples=["xla-migrate precompile --for trn1 -- python train.py"],
         usage="xla-migrate precompile [--for MACHINE] [--batches N] [--cache PLACE] -- COMMAND",
     )
     parser.add_argument("--for", dest="machine", metavar="MACHINE", help=", ".join(MACHINES))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ..migrated_project import migrated_or_fail, tell_what_is_left
+from ..subparser import SubcommandParser
 from ..usage import fail
 from ..verify_arguments import split
 
@@ -70,11 +71,13 @@ def _told(found: Profiled, folder: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SubcommandParser(
         prog="xla-migrate profile",
         usage="xla-migrate profile SCRIPT [options] -- ARGUMENTS OF THE SCRIPT",
-        description="Runs the script, migrated where it is not, in a copy of its project, and records a"
-        " trace of its training steps. exit codes: 0 done, 2 it could not be run",
+        description="Migrate the script if necessary, run it in a copy of its project, and record a trace of its"
+        " training steps.",
+        epilog="exit codes: 0 done, 2 the script could not run",
+        examples=["xla-migrate profile train.py --steps 20 -- --epochs 1"],
     )
     add = parser.add_argument
     add("script")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 
+from ..subparser import SubcommandParser
 from ..usage import fail
 from ..verify_arguments import split
 
@@ -49,11 +50,12 @@ def main(words: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SubcommandParser(
         prog="xla-migrate run",
         usage="xla-migrate run [options] -- COMMAND",
-        description="Runs a training; where it dies, starts it again from its last whole checkpoint. The exit"
-        " code is the command's (128 + N where signal N ended it), 2 for wrong usage.",
+        description="Run a training. If it dies, start it again from its last complete checkpoint.",
+        epilog="exit codes: the command's (128 + N if signal N ended it), 2 for wrong usage",
+        examples=["xla-migrate run --checkpoints out/ -- python train.py --output out/"],
     )
     add = parser.add_argument
     add("--retries", type=int, default=3, metavar="N", help="restarts in all (3)")

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import NoReturn
 
 from ...settings import SettingsError
+from ..subparser import SubcommandParser
 from ..usage import fail
 
 
@@ -28,29 +28,27 @@ def main(words: Sequence[str]) -> int:
     return _rehearse(_parser().parse_args(own), rest)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        fail(f"sagemaker: {message}")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = SubcommandParser(
         prog="xla-migrate sagemaker",
-        description="What a launch script would ask SageMaker for, and the job, rehearsed on XLA:CPU.",
+        description="Capture the request that a launch script sends to SageMaker, and run its job on XLA:CPU.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     rehearse = commands.add_parser(
         "rehearse",
         help="capture the training job's request, and run the job here",
-        description="Runs the launch script with a mock of AWS in place of AWS, until it asks for a training job;"
-        " shows the request; lays out what the job's container would find, and starts what it would start there, on"
-        " XLA:CPU. Arguments of the launch script stand behind --.",
+        description="Run the launch script with a mock of AWS until it requests a training job, and print the"
+        " request. Then create the files of the job's container and run its command on XLA:CPU. Arguments after --"
+        " are the launch script's.",
+        examples=["xla-migrate sagemaker rehearse launch.py --replicas 2"],
     )
     rehearse.add_argument("script", metavar="LAUNCH_SCRIPT")
     rehearse.add_argument("--replicas", type=int, default=2, help="processes that train (2)")
     rehearse.add_argument("--input", action="append", default=[], metavar="CHANNEL=FOLDER")
     rehearse.add_argument(
-        "--output", metavar="FOLDER", help="where all of it is kept (a temporary folder)"
+        "--output",
+        metavar="FOLDER",
+        help="keep the request, the files and the output there (default: a temporary folder)",
     )
     rehearse.add_argument("--sdk-python", default=sys.executable, metavar="PYTHON")
     rehearse.add_argument("--request-only", action="store_true", help="do not run the job")

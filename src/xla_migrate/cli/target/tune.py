@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from ..migrated_project import migrated_or_fail, tell_what_is_left
+from ..subparser import SubcommandParser
 from ..usage import fail
 from ..verify_arguments import split
 
@@ -124,11 +125,13 @@ def _told(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SubcommandParser(
         prog="xla-migrate tune",
         usage="xla-migrate tune SCRIPT --vary NAME=A,B ... [options] -- ARGUMENTS OF THE SCRIPT",
-        description="Tries settings of the runtime and of the script in processes of their own, in turns."
-        " exit codes: 0 done, 2 it could not be run",
+        description="Train with several settings of the runtime and of the script, each in its own process, and"
+        " report which of them trains fastest with the same losses.",
+        epilog="exit codes: 0 done, 2 the script could not run",
+        examples=["xla-migrate tune train.py --vary loader_prefetch=2,8 -- --epochs 1"],
     )
     add = parser.add_argument
     add("script")
