@@ -76,8 +76,8 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("selct = []", 'selct: no such setting; did you mean `select`?'),
-        ("extend_exclude = []", 'extend_exclude: no such setting; did you mean `extend-exclude`?'),
+        ("selct = []", "selct: no such setting; did you mean `select`?"),
+        ("extend_exclude = []", "extend_exclude: no such setting; did you mean `extend-exclude`?"),
         ("zzz = 1", "zzz: no such setting; known: "),
         ('select = "XLA1"', "select: must be a list of strings, not 'XLA1'"),
         ("select = [1]", "select: must be a list of strings, not [1]"),

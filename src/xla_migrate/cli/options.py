@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _CLOSING = """\
-A first argument that matches a subcommand is always treated as one. Write ./check for such a file.
+A first argument that matches a subcommand is always treated as one. Write ./check for a file.
 
 examples:
   xla-migrate --diff train.py                  print the changes, write nothing
