@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Name -> (module in this package, with `:function` where that is not `main`; its arguments; one line of help).
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "check": ("migrate.run:check", "PATH...", "report findings, write nothing (--fix: rewrite)"),
+    "check": ("migrate.run:check", "PATH...", "report findings (--fix: rewrite)"),
     "explain": ("explain", "CODE | NAME", "explain a rule or a CUDA name"),
     "verify": (
         "verify:verify",
