@@ -172,3 +172,31 @@ def test_a_process_that_was_ended_before_it_could_tell_is_not_held_against_it() 
     found = printed.judge(reference, target, 1e-5)
     assert found is not None
     assert found.status is Status.NOT_JUDGED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO:__main__:[RANK 0] Distributed environment: DistributedType.NO",
+        "[rank 0] Distributed environment: MULTI_GPU  Backend: nccl",
+        "12 | INFO | Device: cuda:0",
+        "2 processes, backend: nccl",
+        "[0] Mixed precision type: fp16",
+        "rank 0 CUDA available: True",
+        "0 using device = cuda",
+    ],
+)
+def test_a_description_of_the_machine_is_not_compared(line: str) -> None:
+    found = judged([line, "loss 0.25"], ["loss 0.25"])
+    assert found is not None
+    assert found.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["device cuda loss: 0.25", "Precision: 0.25", "backend: 0.25", "Num processes: 2", "gpus: 2"],
+)
+def test_a_metric_next_to_such_words_is_compared(line: str) -> None:
+    found = judged([line, "loss 0.25"], ["loss 0.25"])
+    assert found is not None
+    assert found.status is Status.FAILED

@@ -61,6 +61,13 @@ _MACHINE = re.compile(
     r"|LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES: |Initializing distributed: GLOBAL_RANK: "
     r"|All distributed processes registered\. Starting with )"
 )
+# A description of the machine, behind any logger's prefix. Its value is no number.
+_STATE = re.compile(
+    r"(?:^|[\s:\]|])(?:distributed[ _](?:environment|type|backend)|backend|(?:using )?(?:device|accelerator)"
+    r"|mixed[ _]precision(?: type)?|(?:gpu|cuda|tpu|xla|mps)s?(?: is)? available)"
+    r"\s*[:=]\s*(?![-+.\d])\S+(?:\s+backend:\s*\S+)?\s*$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class Difference:
 def masked(line: PrintedLine) -> Masked | None:
     """The line's template and numbers; None for one that is not compared."""
     text = line.text
-    if _BAR.search(text) or _WARNING.search(text) or _MACHINE.match(text):
+    if _BAR.search(text) or _WARNING.search(text) or _MACHINE.match(text) or _STATE.search(text):
         return None
     for pattern, name in _ALWAYS:
         text = pattern.sub(name, text)
