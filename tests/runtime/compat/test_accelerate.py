@@ -187,3 +187,15 @@ def test_trackers_get_what_waits_in_order_and_before_they_are_closed(tmp_path: P
     assert early[0] == 0  # nothing was waited for
     expected = [[kind, step] for step in range(4) for kind in ("float", "float", "int")]
     assert rows == [*expected, "closed"]
+
+
+def test_processes_that_torch_xla_does_not_know_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = {"backend": "xla", "num_processes": 1}
+    accelerate._refuse_copies(state)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="2 processes were started, but torch_xla knows one"):
+        accelerate._refuse_copies(state)
+    accelerate._refuse_copies({"backend": "xla", "num_processes": 2})
+    accelerate._refuse_copies({"backend": "gloo", "num_processes": 1})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,6 +46,7 @@ def patch_accelerate() -> None:
     - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
       prepared steps with averages, too, where its model was.
     - Prepared models start with the weights of the first process. Unseeded, each process would train its own.
+    - Processes that torch_xla does not know of, as torchrun starts them on a TPU host or a CPU, are refused.
     - Models of transformers checkpoint activations with ``xla.checkpoint``, whoever switches it on: the command line, or
       trl, whose trainers do by default. Torch's own function raises (fact 1.101).
 
@@ -155,9 +157,23 @@ def _with_local_rank(init: Any) -> Any:
     @functools.wraps(init)
     def with_local_rank(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
+        _refuse_copies(self.__dict__)
         _set_local_rank(self.__dict__)
 
     return with_local_rank
+
+
+def _refuse_copies(state: Any) -> None:
+    """Raise if a launcher started several processes of which accelerate on XLA knows one.
+
+    Each process would train a copy of the model by itself, and they would overwrite each other's checkpoints.
+    """
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if state.get("backend") == "xla" and started > 1 and state.get("num_processes") == 1:
+        raise RuntimeError(
+            f"{started} processes were started, but torch_xla knows one, so each would train a copy by itself: start the "
+            "script with `python` for one device, or with `accelerate launch --tpu` or `xla.launch` for several"
+        )
 
 
 def _set_local_rank(state: Any) -> None:
