@@ -259,7 +259,7 @@ def _without_lost(edits: list[Edit], script: Script) -> list[Edit]:
 
 
 def _findings(script: Script, options: Options) -> list[Finding]:
-    found = _DISPATCH.run(script) if script.index.nodes else []  # no line is hot
+    found = _DISPATCH.run(script)
     if options.wrappers:
         from .wrappers import findings
 

@@ -10,9 +10,9 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import hot_lines
 from .edits import Edit
 from .finding import ERROR, LOW, SAFE, Finding
+from .listened import LISTENED
 from .symptoms import Behind
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ ReferenceCheck = Callable[["Script", ast.expr, "Scope"], Iterable[Finding]]
 NodeCheck = Callable[["Script", Any, "Scope"], Iterable[Finding]]
 FileCheck = Callable[["Script"], Iterable[Finding]]
 FallbackCheck = Callable[["Script", "Unhandled"], Iterable[Finding]]
-
-
-# `mentions` of a check that looks at files that train: these are indexed whole.
-IN_TRAINING: tuple[str, ...] = ()
 
 
 class Unhandled(NamedTuple):
@@ -51,7 +47,6 @@ class Rule:
         severity: str = ERROR,
         effort: str = LOW,
         about: str = "correctness",
-        in_training: bool = False,
         shows_accelerator: bool = True,
         behind: Behind | None = None,
         origin: str = "",
@@ -68,16 +63,13 @@ class Rule:
             severity: `ERROR`, `WARNING` or `INFO`.
             effort: what is left to a person: `LOW`, `MEDIUM` or `HIGH`.
             about: "speed" where what is found runs on XLA and computes the same, else "correctness".
-            in_training: True where what is found matters in files that train; the names that the rule listens to then
-                make no line worth a look elsewhere.
             shows_accelerator: False where programs that train on the CPU alone hold such findings, too: a file that
                 names no device and has no others is left alone.
             behind: what `verify` may find wrong with the migrated script because of such a finding, as
                 `{"static shapes": LIKELY}`; what is not named here is as for all rules of the topic. `{}`: nothing, as of
                 a note that tells of no change.
             origin: "torch_xla" where it rewrites what was written by hand for torch_xla, and is asked only with `--from
-                torch_xla`; "xla_migrate" where it rewrites what is the runtime's, for `--style native`. Then every line is
-                looked at.
+                torch_xla`; "xla_migrate" where it rewrites what is the runtime's, for `--style native`.
             of_step: what it finds of a training step, which stays where the sharding of the step's model is left: "step", "mark",
                 "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
             defers: True where it has what loops read read later, so that no mark has to stand before it.
@@ -90,7 +82,6 @@ class Rule:
         self.of_what_runs = of_what_runs
         self.about = about
         self.origin = origin
-        self.in_training = in_training
         self.shows_accelerator = shows_accelerator
         self.behind: Behind = behind or {}
         self.changes_nothing = behind == {}
@@ -107,74 +98,39 @@ class Rule:
         self.file_checks: list[FileCheck] = []
         self.fallback_checks: list[FallbackCheck] = []
 
-    def call(
-        self, *dotted: str, mentions: Iterable[str] | None = None
-    ) -> Callable[[CallCheck], CallCheck]:
-        """Listen to calls of these dotted names. `mentions`: see `node`."""
-        hot_lines.listen_to_names(dotted, end="(", hot=self._makes_hot(mentions))
+    def call(self, *dotted: str) -> Callable[[CallCheck], CallCheck]:
+        """Listen to calls of these dotted names."""
+        LISTENED.update(dotted)
         return _register(self.calls, dotted)
 
-    def method(
-        self, *names: str, mentions: Iterable[str] | None = None
-    ) -> Callable[[CallCheck], CallCheck]:
-        """Listen to method calls `anything.<name>(...)` that are no library function. `mentions`: see `node`."""
-        hot_lines.listen_to_attributes(names, end="(", hot=self._makes_hot(mentions))
+    def method(self, *names: str) -> Callable[[CallCheck], CallCheck]:
+        """Listen to method calls `anything.<name>(...)` that are no library function."""
         return _register(self.methods, names)
 
-    def reference(
-        self, *dotted: str, mentions: Iterable[str] | None = None
-    ) -> Callable[[ReferenceCheck], ReferenceCheck]:
-        """Listen to these dotted names where they are not called. `mentions`: see `node`."""
-        hot_lines.listen_to_names(dotted, hot=self._makes_hot(mentions))
+    def reference(self, *dotted: str) -> Callable[[ReferenceCheck], ReferenceCheck]:
+        """Listen to these dotted names where they are not called."""
+        LISTENED.update(dotted)
         return _register(self.references, dotted)
 
     def node(
-        self,
-        *types: type[ast.AST],
-        named: Iterable[str | None] = (),
-        mentions: Iterable[str] | None = None,
+        self, *types: type[ast.AST], named: Iterable[str | None] = ()
     ) -> Callable[[NodeCheck], NodeCheck]:
         """Listen to every node of these types; with `named` to those keyword arguments (None: `**`), attributes or
         calls (by the last name of what is called) that have one of these names.
-
-        In files that do not train only lines are indexed that hold a name which some rule listens to. Where names are
-        too common for that, `mentions` takes their place: parts of names in small letters, as ("cuda", "gpu"), one of
-        which a line must hold.
         """
         if named:
-            words = [name for name in named if name is not None]
-            listen = (
-                hot_lines.listen_to_arguments
-                if types == (ast.keyword,)
-                else hot_lines.listen_to_words
-            )
-            listen(words, hot=self._makes_hot(mentions))
             return _register(self.named, [(kind, name) for kind in types for name in named])
-        self._makes_hot(mentions)
         return _register(self.nodes, types)
 
-    def file(self, *, mentions: Iterable[str]) -> Callable[[FileCheck], FileCheck]:
-        """Look at the file as a whole. `mentions`: as for `node`; of a check that has something to say of training
-        alone it is `IN_TRAINING`.
-        """
-        self._makes_hot(mentions)
-
-        def register(check: FileCheck) -> FileCheck:
-            self.file_checks.append(check)
-            return check
-
-        return register
+    def file(self, check: FileCheck) -> FileCheck:
+        """Look at the file as a whole."""
+        self.file_checks.append(check)
+        return check
 
     def fallback(self, check: FallbackCheck) -> FallbackCheck:
         """Look at what the other rules have left."""
         self.fallback_checks.append(check)
         return check
-
-    def _makes_hot(self, mentions: Iterable[str] | None) -> bool:
-        """True if names that are listened to make their lines worth a look; `mentions` do so in their place."""
-        if mentions is not None and not self.origin:
-            hot_lines.listen_to_parts(mentions)
-        return mentions is None and not self.in_training and not self.origin
 
     def finding(
         self,

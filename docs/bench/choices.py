@@ -1,8 +1,8 @@
-"""What three choices cost, each beside its alternative: the prefilters, chunks, and the catalog as Python.
+"""What three choices cost, each beside its alternative: the prefilter, chunks, and the catalog as Python.
 
     python docs/bench/choices.py [TREE]
 
-- `check` with the filters of files and lines, and without: every line of every file is indexed.
+- `check` with the file filter, and without: every file is parsed and indexed.
 - Rewriting with only the touched lines parsed by libcst (`rewriting/chunks.py`), and with the whole file.
 - Loading the catalog's modules, and the same rows from one JSON file; in processes of their own, with bytecode cached.
 
@@ -31,11 +31,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "codemods")]
 
+
 from xla_codemods import catalog  # noqa: E402
-from xla_codemods.analysis import parsed_file  # noqa: E402
 from xla_codemods.edits import Edit  # noqa: E402
 from xla_codemods.engine import Options, check, migrate  # noqa: E402
-from xla_codemods.hot_lines import HotLines  # noqa: E402
 from xla_codemods.prefilter import concerns  # noqa: E402
 from xla_codemods.rewriting import rewrite as rewriting  # noqa: E402
 from xla_codemods.rewriting.chunks import Chunk  # noqa: E402
@@ -43,13 +42,6 @@ from xla_codemods.source import Source, SourceError  # noqa: E402
 
 ROUNDS = 7
 STARTS = 15
-
-
-class EveryLine(HotLines):
-    """The line filter, without what it saves: no line is passed over."""
-
-    def between(self, first: int, last: int) -> bool:
-        return True
 
 
 def whole_file(source: Source, edits: list[Edit], parents: Any) -> list[Chunk]:
@@ -109,11 +101,6 @@ def judge(files: list[bytes], *, filtered: bool) -> None:
                 check(data)
 
 
-def without_lines(files: list[bytes]) -> None:
-    with replaced(parsed_file, "HotLines", EveryLine):
-        judge(files, filtered=True)
-
-
 def rewrite_all(files: list[bytes]) -> None:
     for data in files:
         migrate(data, Options(unsafe=True))
@@ -124,17 +111,9 @@ def rewrite_whole(files: list[bytes]) -> None:
         rewrite_all(files)
 
 
-def filters(groups: dict[str, list[bytes]]) -> None:
-    print("\ncheck: with the filters, without, without / with")
+def file_filter(groups: dict[str, list[bytes]]) -> None:
+    print("\ncheck: with the filter, without, without / with")
     for name, files in groups.items():
-        concerned = [data for data in files if concerns(data)]
-        report(
-            f"the line filter, {len(concerned)} {name}",
-            ratios(
-                lambda files=concerned: judge(files, filtered=True),
-                lambda files=concerned: without_lines(files),
-            ),
-        )
         others = [data for data in files if not concerns(data)]
         if others:
             report(
@@ -209,7 +188,7 @@ def main() -> None:
         tree = [Path(torch.__file__).parent / name for name in ("distributed", "optim")]
     library = sources(sorted(path for root in tree for path in root.rglob("*.py"))[:400])
     ours = sources(sorted((ROOT / "fixtures" / "train").glob("*/*.py")))
-    filters({"library files": library, "files of training fixtures": ours})
+    file_filter({"library files": library, "files of training fixtures": ours})
     chunks(ours)
     with tempfile.TemporaryDirectory() as folder:
         catalog_file(folder)

@@ -1,13 +1,9 @@
-"""One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at.
-
-Statements on whose lines nothing stands that a rule listens to are passed over where the file does not train; see `hot_lines`.
-"""
+"""One walk over a file's `ast`: where the calls, names, strings and statements are that rules look at."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable
 from typing import TypeVar
 
 from .inference.expressions import EXPRESSIONS
@@ -19,7 +15,6 @@ from .syntax import unparsed
 N = TypeVar("N", bound=ast.AST)
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_TRIES = (ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))  # Python 3.11
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -141,28 +136,12 @@ class Index:
         return self.module
 
 
-def build(tree: ast.Module, text: str, hot: Callable[[int, int], bool]) -> Index:
-    """Walk `tree`. `hot(first, last)` tells whether anything of interest stands on these lines; functions, loops
-    and `with` blocks are walked whole or not at all.
-    """
+def build(tree: ast.Module, text: str) -> Index:
+    """Walk `tree`."""
     index = Index(tree, text)
-    nodes, parents, inner = index.nodes, index.parents, index.inference.inner
-    parents.update((s, tree) for s in tree.body)
-    stack: list[tuple[ast.AST, Scope]] = [(s, index.module) for s in reversed(tree.body)]
-    while stack:
-        node, scope = stack.pop()
-        if isinstance(node, ast.stmt) and not hot(_first(node), node.end_lineno or node.lineno):
-            continue
-        kind = type(node)
-        if kind not in _PARTLY:
-            _walk(index, node, scope)
-            continue
-        nodes[kind].append((node, scope))
-        inside = inner(node, scope) if isinstance(node, ast.ClassDef) else scope
-        below = CHILDREN[kind](node)
-        for child in below:
-            parents[child] = node
-        stack += [(c, inside if _inside(c, node) else scope) for c in reversed(below)]
+    for statement in tree.body:
+        index.parents[statement] = tree
+        _walk(index, statement, index.module)
     return index
 
 
@@ -188,7 +167,6 @@ def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
             stack += below
 
 
-_PARTLY = frozenset({ast.ClassDef, ast.If, *_TRIES, ast.ExceptHandler, ast.Match, ast.match_case})
 _ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
 
 _OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
@@ -201,8 +179,3 @@ def _inside(child: ast.AST, opener: ast.AST) -> bool:
     if isinstance(opener, ast.Lambda):
         return child is opener.body
     return True
-
-
-def _first(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", None)
-    return min(d.lineno for d in decorators) if decorators else node.lineno

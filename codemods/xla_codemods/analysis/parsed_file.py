@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..hot_lines import HotLines, local_names
 from ..source import Source
 from . import flow
 from .accelerators import speaks_of_an_accelerator
@@ -31,6 +30,7 @@ from .nodes import walk
 from .projects.callers import Callers
 from .scopes import Binding, FunctionNode, Scope, resolve
 from .syntax import is_pure
+from .training_text import trains
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# In files that have these and that programs load, all is looked at: what they compute may be part of each step.
+# Files that have these and that a training program loads may compute a part of each step.
 _COMPUTES = ("import torch", "from torch")
 
 _TYPING = frozenset({"typing", "typing_extensions"})
@@ -54,8 +54,7 @@ class ParsedFile:
         path: as the user named it, for messages.
         tree: its `ast.Module`.
         parents: node -> the node that it is a part of.
-        index: the nodes by type, each with its scope, and the calls by name; of a file that does not train only those on
-            lines that hold a name which a rule listens to.
+        index: the nodes by type, each with its scope, and the calls by name.
         inference: what evaluates expressions; rules ask `value`.
         module: the scope of the module.
         project: what the other modules of the program say of this one, or None.
@@ -92,12 +91,7 @@ class ParsedFile:
         self.is_native = style == "native" or f"import {library_types.VENDORED}" in source.text
         self.tree = source.tree
         self._own_devices = [name.last for name in wrappers if name.table == "devices"]
-        # With `parallel` arithmetic may count processes, on any line.
-        words = local_names(source, {name.last for name in wrappers})
-        hot = HotLines(source, words, everywhere=bool(parallel or self.origin))
-        if not hot.trains and self._is_served:
-            hot = HotLines(source, everywhere=True)
-        self.index: Index = build(source.tree, source.text, hot.between)
+        self.index: Index = build(source.tree, source.text)
         self.inference = self.index.inference
         if wrappers:
             self.inference.own = lambda dotted: wrapped_value(wrappers, dotted, path)
@@ -105,7 +99,7 @@ class ParsedFile:
         self.module = self.index.module
         self.module.elsewhere = project
         self.callers: Callers | None = None
-        if project is not None and hot.trains:  # others are not worth the looking
+        if project is not None and self._asks_callers:  # others are not worth the looking
             self.inference.elsewhere = project.returned
             self.callers = Callers(project)
             self.inference.handed = self.callers.handed
@@ -385,10 +379,17 @@ class ParsedFile:
         return value.has(TENSOR) and value.has(ACCEL)
 
     @cached_property
-    def _is_served(self) -> bool:
+    def is_part_of_training(self) -> bool:
+        """Return True if the file computes with torch, and a program that trains on an accelerator loads it."""
         if self.project is None or not any(word in self.source.text for word in _COMPUTES):
             return False
         return self.project.runs_accelerated
+
+    @property
+    def _asks_callers(self) -> bool:
+        """Return True if calls in other modules may matter: the file trains, or is a part of a program that does."""
+        trains_itself = bool(self.parallel or self.origin) or trains(self.source.text)
+        return trains_itself or self.is_part_of_training
 
     def is_called_in_steps(self, function: FunctionNode) -> bool:
         """True if other modules call `function`, of this file's module or of a class, where they compute gradients."""

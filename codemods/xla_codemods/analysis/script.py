@@ -26,7 +26,7 @@ class Script(ParsedFile):
     @cached_property
     def is_trained(self) -> bool:
         """True if this file trains, by itself or in a framework's loop, or a program that trains on an accelerator loads it."""
-        return self.trains or self._is_served or bool(called_in_steps(self))
+        return self.trains or self.is_part_of_training or bool(called_in_steps(self))
 
     @property
     def devices(self) -> Devices:

@@ -8,7 +8,7 @@ import os
 from ..files.cache import content_hash, trusted
 from ..files.launch_names import concerns_a_launch, may_launch
 from ..files.read import ReadError, State, read, state_of
-from ..results import FileOutcome, FileVerdict, cannot_parse
+from ..results import FileOutcome, FileVerdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,18 +167,10 @@ def mentions(data: bytes, settings: Settings, path: str = "") -> bool:
 
 
 def _glance(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdict:
-    """The verdict on a file without trigger words that somebody named; most need no rules for that."""
-    from xla_codemods.hot_lines import shows_nothing
-    from xla_codemods.source import SourceError
-
-    if found.path.endswith(".ipynb"):
-        return verdict_on(data, found, options)
+    """Return the verdict on a file without trigger words that the user named."""
     if may_launch(os.path.basename(found.path)):
         return _NOTHING
-    try:
-        return _NOTHING if shows_nothing(data) else verdict_on(data, found, options)
-    except SourceError as error:
-        return FileVerdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
+    return verdict_on(data, found, options)
 
 
 def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdict:

@@ -23,7 +23,7 @@ def named(source: str) -> list[str | None]:
 
 def calls(source: str) -> list[tuple[ast.Call, Scope]]:
     """Every call with its scope, by line."""
-    index = build(ast.parse(source), source, hot=lambda first, last: True)
+    index = build(ast.parse(source), source)
     return sorted(index.of(ast.Call), key=lambda item: (item[0].end_lineno, item[0].end_col_offset))
 
 
@@ -98,7 +98,7 @@ def test_agrees_with_libcst(path: Path) -> None:
     module = cst.parse_module(data)
     wrapper = libcst.metadata.MetadataWrapper(module, unsafe_skip_copy=True)
     theirs = wrapper.resolve(libcst.metadata.QualifiedNameProvider)
-    index = build(tree, data.decode(), hot=lambda first, last: True)
+    index = build(tree, data.decode())
     nodes = pair([tree], module, [call for call, _ in index.of(ast.Call)])
     compared = 0
     for call, scope in index.of(ast.Call):

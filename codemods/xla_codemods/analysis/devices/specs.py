@@ -44,15 +44,6 @@ _CURRENT = frozenset(
 )
 
 
-# `device=` with what may be an index or come from the settings, as `mentions` of rules that look at such arguments.
-GIVEN_BY_SETTINGS_OR_INDEX = tuple(
-    f"device{equals}{before}{name}"
-    for equals in ("=", " = ")
-    for before in ("", "self.")
-    for name in "0 1 2 3 4 5 6 7 args cfg conf flags gpu hparams idx index local_ opt ordinal rank".split()
-)
-
-
 class Spec(NamedTuple):
     """A CUDA device as a string says it. `ordinal` is None for the current one; `digits`: it is a string of digits."""
 

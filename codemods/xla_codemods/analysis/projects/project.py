@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ...catalog.families import may_lead_to_one
-from ...hot_lines import LISTENED
+from ...listened import LISTENED
 from ...patterns import Pattern
 from ...source import Source, SourceError
 from ..accelerators import speaks_of_an_accelerator
@@ -175,21 +175,20 @@ class Modules(ProjectFiles):
             return Inference(scope, lambda name: [], {}, EXPRESSIONS).instance(node, scope)
         if not isinstance(node, ast.FunctionDef):
             return UNKNOWN
-        start, end = node.lineno, node.end_lineno or node.lineno
-        index = self._indexed(path, lambda first, last: first <= end and last >= start)
+        index = self.whole(path)
         return index.inference.returned(node, index.module) if index is not None else UNKNOWN
 
     def whole(self, path: str) -> Index | None:
         """All of the module at `path`, indexed; None where it cannot be parsed."""
         if path not in self._whole:
-            self._whole[path] = self._indexed(path, lambda first, last: True)
+            self._whole[path] = self._indexed(path)
         return self._whole[path]
 
-    def _indexed(self, path: str, hot: Callable[[int, int], bool]) -> Index | None:
+    def _indexed(self, path: str) -> Index | None:
         scope = self.scope(path)
         if scope is None or not isinstance(scope.node, ast.Module):
             return None
-        index = build(scope.node, scope.text, hot)
+        index = build(scope.node, scope.text)
         index.module.elsewhere = project = Project(self, path)
         index.inference.elsewhere = project.returned
         return index

@@ -75,7 +75,7 @@ _COUNTS = {
 }
 
 
-@RULE.reference("os.environ", mentions=("environ", "getenv", "putenv", "unsetenv"))
+@RULE.reference("os.environ")
 def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`os.environ["X"]`, set or read."""
     match script.parent(node):
@@ -93,7 +93,7 @@ def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
             yield from _put_later(script, copied, scope)
 
 
-@RULE.call("os.environ.copy", "os.environ.update", mentions=("environ",))
+@RULE.call("os.environ.copy", "os.environ.update")
 def variables(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`os.environ.update(X=...)`; `env = os.environ.copy()`, which is what a process is given."""
     for given in (call, *call.args):
@@ -140,7 +140,6 @@ def _put_later(script: Script, copied: ast.expr, scope: Scope) -> Iterator[Findi
     "os.environ.setdefault",
     "os.putenv",
     "os.unsetenv",
-    mentions=("environ", "getenv", "putenv", "unsetenv"),
 )
 def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:

@@ -72,7 +72,7 @@ from ...analysis.frameworks.attention import chosen_attention
 from ...edits import Edit, Replace, remove
 from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
-from ...rule import IN_TRAINING, Rule, Unhandled
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -180,7 +180,7 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flash_attention_2"`, wherever it is written."""
     if not script.source.mentions("flash"):

@@ -57,7 +57,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message, effort=HIGH)
 
 
-@RULE.file(mentions=(_NAME,))
+@RULE.file
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flex_attention"`, wherever it is written."""
     message = 'transformers\' flex_attention raises on XLA: use "sdpa"'

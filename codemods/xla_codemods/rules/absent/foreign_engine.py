@@ -89,12 +89,9 @@ _ENGINES = {
     "torchtitan.train": _PARALLEL,
     "torchtitan.trainer": _PARALLEL,
 }
-_ROOTS = frozenset(name.partition(".")[0] for name in _ENGINES)
 
 
-@RULE.file(
-    mentions=[f"import {root}".lower() for root in _ROOTS] + [f"from {r}".lower() for r in _ROOTS]
-)
+@RULE.file
 def engines(script: Script) -> Iterator[Finding]:
     said: set[str] = set()
     imports: list[ast.Import | ast.ImportFrom] = [s for s, _ in script.index.of(ast.Import)]

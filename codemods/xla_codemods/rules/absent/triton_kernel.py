@@ -69,14 +69,14 @@ RULE = Rule("XLA903", "triton-kernel", effort=HIGH)
 _JIT = "triton.jit"
 
 
-@RULE.reference(_JIT, "triton.runtime.jit.jit", "helion.kernel", mentions=("triton", "helion"))
+@RULE.reference(_JIT, "triton.runtime.jit.jit", "helion.kernel")
 def kernel(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
     if isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
         yield from _kernel(script, parent, node)
 
 
-@RULE.call(_JIT, "triton.runtime.jit.jit", "helion.kernel", mentions=("triton", "helion"))
+@RULE.call(_JIT, "triton.runtime.jit.jit", "helion.kernel")
 def kernel_with_options(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from kernel(script, call, scope)
 

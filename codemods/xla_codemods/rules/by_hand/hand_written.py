@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO)
 
 
-@RULE.file(mentions=("torch_xla",))
+@RULE.file
 def hand_written(script: Script) -> Iterator[Finding]:
     if script.origin or not is_written_by_hand(script):
         return

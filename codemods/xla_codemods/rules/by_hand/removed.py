@@ -64,7 +64,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, VARIABLES, removed, unread
+from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, removed, unread
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -87,14 +87,14 @@ def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     yield from _finding(script, node, script.dotted(node, scope))
 
 
-@RULE.node(ast.Import, mentions=("torch_xla",))
+@RULE.node(ast.Import)
 def imported(script: Script, statement: ast.Import, scope: Scope) -> Iterator[Finding]:
     for alias in statement.names:
         if alias.name.startswith("torch_xla."):
             yield from _finding(script, statement, alias.name)
 
 
-@RULE.node(ast.ImportFrom, mentions=("torch_xla",))
+@RULE.node(ast.ImportFrom)
 def imported_from(script: Script, statement: ast.ImportFrom, scope: Scope) -> Iterator[Finding]:
     if statement.level or not (statement.module or "").startswith("torch_xla"):
         return
@@ -126,7 +126,7 @@ def processes(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield _refused(script, count, f"`xmp.spawn(nprocs={ast.unparse(count)})`", instead)
 
 
-@RULE.node(ast.Subscript, mentions=tuple(VARIABLES))
+@RULE.node(ast.Subscript)
 def variable(script: Script, place: ast.Subscript, scope: Scope) -> Iterator[Finding]:
     if isinstance(place.ctx, ast.Store) and script.dotted(place.value, scope) == "os.environ":
         yield from _variable(
@@ -134,13 +134,13 @@ def variable(script: Script, place: ast.Subscript, scope: Scope) -> Iterator[Fin
         )
 
 
-@RULE.call("os.environ.setdefault", "os.putenv", mentions=tuple(VARIABLES))
+@RULE.call("os.environ.setdefault", "os.putenv")
 def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if len(call.args) == 2:
         yield from _variable(script, call, *call.args)
 
 
-@RULE.call("os.environ.update", mentions=tuple(VARIABLES))
+@RULE.call("os.environ.update")
 def variables(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for argument in call.keywords:
         if argument.arg:

@@ -76,7 +76,7 @@ from ...analysis.nodes import walk
 from ...analysis.training.tensors.moved_tensors import are_moved, is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA405", "device-in-dataset")
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def device_in_dataset(script: Script) -> Iterator[Finding]:
     taken = script.training.moves_left_to_loops
     for call in script.training.feeding.moves_in_loading:

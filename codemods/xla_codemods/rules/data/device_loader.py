@@ -109,7 +109,7 @@ from ...analysis.training.training import Loop
 from ...analysis.training.transfer_flags import flag_of_moves
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import REMOTE
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ RULE = Rule(
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def device_loader(script: Script) -> Iterator[Finding]:
     fed: dict[ast.expr, list[tuple[Loop, Driver]]] = {}
     for loop in script.training.loops:

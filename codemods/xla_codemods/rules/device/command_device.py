@@ -54,7 +54,7 @@ from ...analysis.inference.library_types import RUNTIME
 from ...analysis.scopes import FunctionNode
 from ...edits import InsertBefore
 from ...finding import WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
@@ -65,7 +65,7 @@ _RUNNERS = frozenset({"fire.Fire", "typer.run", "tyro.cli", "defopt.run"})
 _MAKERS = ("typer.Option", "typer.Argument")
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def command_device(script: Script) -> Iterator[Finding]:
     if not script.source.mentions("typer", "fire", "tyro", "defopt"):
         return

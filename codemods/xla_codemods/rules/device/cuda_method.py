@@ -186,7 +186,7 @@ def _is_asked_about(script: Script, node: ast.expr) -> bool:
     return isinstance(parent, (ast.Attribute, ast.Compare, ast.Delete))
 
 
-@RULE.node(ast.Call, named=("getattr",), mentions=("cuda",))
+@RULE.node(ast.Call, named=("getattr",))
 def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(x, "cuda")()`; without the call it may be a flag of that name."""
     around = script.parent(call)

@@ -61,7 +61,7 @@ from ...analysis.inference.values import DEVICE, HOST, STRING
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -72,7 +72,7 @@ RULE = Rule("XLA104", "device-literal", of_what_runs=True)
 _MESSAGE = "a CUDA device fails on an XLA host: use `xla.xla_device()`"
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def sinks(script: Script) -> Iterator[Finding]:
     """Strings that a torch call takes for a device, and choices between devices."""
     for placed in script.device_literals.all:

@@ -79,7 +79,7 @@ def get_device_module(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     )
 
 
-@RULE.node(ast.Call, named=("getattr",), mentions=("getattr(torch",))
+@RULE.node(ast.Call, named=("getattr",))
 def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(torch, device.type)`, `getattr(x, device.type)()`."""
     match call:

@@ -147,7 +147,7 @@ def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
     yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
 
 
-@RULE.node(ast.Call, named=("hasattr",), mentions=("_cuda_",))
+@RULE.node(ast.Call, named=("hasattr",))
 def has_attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`hasattr(torch._C, "_cuda_getDeviceCount")`."""
     if asks_whether_built(script, call) and not script.device_literals.is_inside(call):

@@ -117,7 +117,7 @@ from ...analysis.inference.values import DEVICE, HOST
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, Edit, Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...rule import IN_TRAINING, Rule, Unhandled
+from ...rule import Rule, Unhandled
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -136,7 +136,7 @@ _ENGINE = (
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def device_string(script: Script) -> Iterator[Finding]:
     if script.device_literals.all and is_program_without_torch(script):
         return  # what it says is read by others
@@ -184,7 +184,7 @@ def reached(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
             yield RULE.finding(script, node, _REACHED, edit, safety=UNSAFE)
 
 
-@RULE.node(ast.keyword, named=("device", "rl_device", "sim_device"), mentions=IN_TRAINING)
+@RULE.node(ast.keyword, named=("device", "rl_device", "sim_device"))
 def handed_on(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`gym.make("Ant", sim_device=device)`: a name for torch's device."""
     call = script.parent(argument)

@@ -156,7 +156,7 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             yield from _among(script, node, left, right.elts, negated)
 
 
-@RULE.method("startswith", mentions=("cuda", "gpu"))
+@RULE.method("startswith")
 def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if len(call.args) != 1 or chooses_kernels(script, call):

@@ -121,7 +121,7 @@ def getter(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(script, call, _ATTRIBUTE, edit)
 
 
-@RULE.node(ast.Call, named=("getattr",), mentions=("is_cuda",))
+@RULE.node(ast.Call, named=("getattr",))
 def attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`getattr(x, "is_cuda")`."""
     match call.args:

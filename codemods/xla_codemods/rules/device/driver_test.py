@@ -57,24 +57,23 @@ RULE = Rule("XLA119", "driver-test", severity=WARNING)
 
 _FILES = ("/dev/nvidia", "/proc/driver/nvidia")
 _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.PurePosixPath"}
-_MENTIONS = ("nvidia",)
 
 
-@RULE.call("shutil.which", mentions=_MENTIONS)
+@RULE.call("shutil.which")
 def tool(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     asked = call.args[0] if call.args else keyword(call, "cmd")
     if isinstance(asked, ast.Constant) and asked.value == "nvidia-smi":
         yield from _found(script, call, "`nvidia-smi`")
 
 
-@RULE.call("os.path.exists", "os.path.isfile", "os.path.isdir", mentions=_MENTIONS)
+@RULE.call("os.path.exists", "os.path.isfile", "os.path.isdir")
 def file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     asked = call.args[0] if call.args else keyword(call, "path") or keyword(call, "s")
     if _is_of_the_driver(script, asked):
         yield from _found(script, call, "file of NVIDIA's driver")
 
 
-@RULE.method("exists", "is_file", "is_dir", "is_char_device", mentions=_MENTIONS)
+@RULE.method("exists", "is_file", "is_dir", "is_char_device")
 def path(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     asked = call.func.value

@@ -93,7 +93,6 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.specs import (
-    GIVEN_BY_SETTINGS_OR_INDEX,
     device_argument,
     is_device_name,
     leaves,
@@ -171,7 +170,7 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield from found
 
 
-@RULE.node(ast.keyword, named=("device",), mentions=GIVEN_BY_SETTINGS_OR_INDEX)
+@RULE.node(ast.keyword, named=("device",))
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(2, device=args.device)`."""
     call = script.parent(argument)

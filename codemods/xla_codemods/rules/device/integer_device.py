@@ -96,7 +96,6 @@ from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.non_device_calls import NO_DEVICES
 from ...analysis.devices.numbers import Numbers
 from ...analysis.devices.specs import (
-    GIVEN_BY_SETTINGS_OR_INDEX,
     Spec,
     device_argument,
     is_host,
@@ -109,7 +108,7 @@ from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
 from ...analysis.syntax import unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -169,7 +168,6 @@ def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
 @RULE.node(
     ast.keyword,
     named=("device",),
-    mentions=(*GIVEN_BY_SETTINGS_OR_INDEX, ".get_device()", ".device.index"),
 )
 def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`device=rank`."""
@@ -205,7 +203,7 @@ def _given_to_others(
         yield RULE.finding(script, index, _OF_OTHERS, severity=WARNING)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def handed(script: Script) -> Iterator[Finding]:
     """`accuracy(model, x, rank)`, of a function of the project that moves to what it is given."""
     if not _brings_torch(script):

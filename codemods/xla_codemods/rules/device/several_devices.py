@@ -50,7 +50,7 @@ from ...analysis.training.ranks.guards import mentions_rank
 from ...analysis.training.ranks.names import rank_names
 from ...finding import HIGH, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -64,7 +64,7 @@ _SETS = frozenset({"torch.cuda.set_device", f"{RUNTIME}.set_device"})
 _SECOND = "this uses a second device in one process, and an XLA process has one: put everything on one device, or use SPMD"
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def several_devices(script: Script) -> Iterator[Finding]:
     first: dict[int, ast.expr] = {}
     together: dict[ast.AST | None, dict[int, ast.expr]] = {}

@@ -171,7 +171,7 @@ def base_with_gradients(script: Script, call: ast.Call, scope: Scope) -> Iterato
         yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
-@RULE.file(mentions=("functional_collectives",))
+@RULE.file
 def functional(script: Script) -> Iterator[Finding]:
     """They go past the process group: in a rehearsal each process keeps its own value, or fails."""
     if not script.source.mentions("functional_collectives") or _is_of_the_host(script):

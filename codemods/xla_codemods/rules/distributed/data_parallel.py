@@ -151,7 +151,7 @@ def _is_in_an_exact_test(script: Script, node: ast.expr) -> bool:
     return isinstance(parent, ast.Compare) and exact_type_test(parent) is not None
 
 
-@RULE.node(ast.Compare, mentions=("dataparallel",))
+@RULE.node(ast.Compare)
 def exact_type(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Finding]:
     """`type(model) is DDP`."""
     found = exact_type_test(node)

@@ -58,7 +58,7 @@ from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -69,7 +69,7 @@ RULE = Rule("XLA613", "one-process", effort=MEDIUM)
 _ONE = "SPMD runs one process for all devices"
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def one_process(script: Script) -> Iterator[Finding]:
     if script.parallel == "spmd":
         if not is_of_replicas(script):

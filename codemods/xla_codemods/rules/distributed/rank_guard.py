@@ -97,7 +97,7 @@ from ...analysis.training.ranks.names import rank_names
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -139,7 +139,7 @@ def _is_of_a_mode(script: Script, test: ast.expr) -> bool:
     )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def before_the_step(script: Script) -> Iterator[Finding]:
     """What one replica does with averaged gradients between backward and step, in whatever form it is kept from the others."""
     if not script.trains or uses_accelerate(script) or not has_replicas(script):

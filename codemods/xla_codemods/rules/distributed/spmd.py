@@ -61,7 +61,7 @@ from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...edits import InsertBefore
 from ...finding import INFO, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA612", "spmd", severity=INFO)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def begun(script: Script) -> Iterator[Finding]:
     """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
     of_trainer = trainer_shards(script)

@@ -62,10 +62,8 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA616", "started-launcher", shows_accelerator=False)
 
-_LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "horovodrun")
 
-
-@RULE.call(*RUNNERS_OF_WORDS, mentions=_LAUNCHERS)
+@RULE.call(*RUNNERS_OF_WORDS)
 @RULE.call(*RUNNERS)
 def started(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _launchers(script, commands_of(script, call))

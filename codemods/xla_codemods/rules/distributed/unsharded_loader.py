@@ -72,7 +72,7 @@ from ...analysis.syntax import keyword
 from ...analysis.training.replication import Replication
 from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
@@ -89,7 +89,7 @@ _SHARDED = Pattern(
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def unsharded_loader(script: Script) -> Iterator[Finding]:
     if uses_accelerate(script) or not _starts_replicas(script):
         return

@@ -48,7 +48,6 @@ RULE = Rule(
     of_step="turn",
     severity=INFO,
     effort=MEDIUM,
-    in_training=True,
     shows_accelerator=False,
 )
 

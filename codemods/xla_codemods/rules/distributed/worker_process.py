@@ -138,7 +138,6 @@ def initialized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     "apply_async",
     "map_async",
     "starmap_async",
-    mentions=("processpoolexecutor", "pool(", "pool."),
 )
 def pooled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`pool.map(worker, paths)`, `executor.submit(worker, path)`."""

@@ -189,7 +189,7 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         yield RULE.finding(script, cpu, message, severity=WARNING)
 
 
-@RULE.node(ast.ClassDef, mentions=("accelerator",))
+@RULE.node(ast.ClassDef)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class Mine(Accelerator)`, whose objects and `super().__init__` are given the same."""
     if derives(script, node, _ACCELERATORS.__contains__):

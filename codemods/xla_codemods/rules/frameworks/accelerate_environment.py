@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA817", "accelerate-environment", severity=WARNING, effort=MEDIUM)
 
 
-@RULE.reference("os.environ", mentions=("ACCELERATE_",))
+@RULE.reference("os.environ")
 def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`os.environ["X"] = "y"`, and `dict(os.environ, X="y")`, `{**os.environ, "X": "y"}`."""
     parent = script.parent(node)
@@ -66,14 +66,14 @@ def variable(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
             yield from _put(script, parent)
 
 
-@RULE.call("os.environ.setdefault", "os.putenv", mentions=("ACCELERATE_",))
+@RULE.call("os.environ.setdefault", "os.putenv")
 def by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), value]:
             yield from _set(script, name, value)
 
 
-@RULE.call("os.environ.update", mentions=("ACCELERATE_",))
+@RULE.call("os.environ.update")
 def updated(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for given in (call, *call.args):
         yield from _put(script, given)

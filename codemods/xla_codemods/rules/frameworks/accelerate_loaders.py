@@ -109,8 +109,6 @@ RULE = Rule("XLA814", "accelerate-loaders")
 
 _STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
 _SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
-# What their names hold, by which classes derive from one.
-_BASES = ("trainer", "accelerator", "plugin")
 _PRINTS = (
     "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
     "`xla.patch_accelerate()` first"
@@ -129,7 +127,7 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield from _patched(script, call)
 
 
-@RULE.node(ast.ClassDef, mentions=_BASES)
+@RULE.node(ast.ClassDef)
 def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """Calls of a class that derives from one of these; the class itself, where another module makes its objects."""
     if not derives(script, node, MADE_WITH_ACCELERATE.__contains__):

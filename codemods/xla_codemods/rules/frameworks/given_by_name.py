@@ -190,9 +190,7 @@ def of_command_line(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     yield _read_elsewhere(script, call, _LIGHTNING_SAYS)
 
 
-@RULE.node(
-    ast.Call, named=("parse_yaml_file", "parse_json_file"), mentions=("parse_yaml", "parse_json")
-)
+@RULE.node(ast.Call, named=("parse_yaml_file", "parse_json_file"))
 def of_files(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`HfArgumentParser(TrainingArguments).parse_yaml_file("train.yaml")`."""
     if "HfArgumentParser" in script.source.text and isinstance(call.func, ast.Attribute):
@@ -254,7 +252,7 @@ def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield from _of_call(script, call, _OF_LOADING)
 
 
-@RULE.node(ast.ClassDef, mentions=("arguments", "config", "trainer", "fabric", "lightningcli"))
+@RULE.node(ast.ClassDef)
 def of_classes(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class CLI(LightningCLI)`, `class MyTrainer(L.Trainer)`, and the fields of arguments."""
     for made, look in ((_CLIS, of_command_line), (_LIGHTNINGS, of_lightning)):

@@ -86,10 +86,9 @@ _MIXED = (
 )
 _BACKEND = "NCCL fails on XLA: start the processes with `xla.launch`, and call `xla.patch_ignite()` in each"
 _MADE = ("ignite.engine.", "ignite.metrics.", "ignite.handlers.", "ignite.contrib.")
-_PARTS = ("engine", "create_supervised", "ignite")
 
 
-@RULE.file(mentions=_PARTS)
+@RULE.file
 def patched(script: Script) -> Iterator[Finding]:
     """Before engines, metrics and handlers, on every way that leads to them."""
     if not script.source.mentions("ignite"):

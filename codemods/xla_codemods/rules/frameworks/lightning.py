@@ -145,7 +145,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, precision, message, effort=MEDIUM)
 
 
-@RULE.node(ast.ClassDef, mentions=("trainer", "fabric"))
+@RULE.node(ast.ClassDef)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class MyTrainer(L.Trainer)`, whose objects and `super().__init__` are given the same."""
     if derives(script, node, _MADE.__contains__):

@@ -96,7 +96,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield from _patched(script, call)
 
 
-@RULE.node(ast.ClassDef, mentions=("trainer", "fabric", "lightningcli"))
+@RULE.node(ast.ClassDef)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """A class that derives from one of them may be made in another module, so that it is patched before the class."""
     if derives(script, node, _TRAINERS.__contains__):

@@ -78,7 +78,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         yield RULE.finding(script, node.value, _MESSAGE, edit, severity=severity)
 
 
-@RULE.file(mentions=("capturable",))
+@RULE.file
 def in_dictionaries(script: Script) -> Iterator[Finding]:
     """`{"capturable": True}`, `group["capturable"] = True`."""
     if script.source.mentions("capturable") and _has_optimizers(script):

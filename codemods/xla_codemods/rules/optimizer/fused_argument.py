@@ -118,7 +118,7 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
             yield from _found(script, value, home)
 
 
-@RULE.node(ast.Dict, mentions=("fused",))
+@RULE.node(ast.Dict)
 def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
     """`{"fused": device.type == "cuda"}`, which goes to whoever; and `{"params": ..., "fused": True}`."""
     for key, value in zip(node.keys, node.values):
@@ -145,7 +145,7 @@ def _is_for_an_optimizer(script: Script, node: ast.Dict) -> bool:
     return isinstance(name, str) and _OPTIMIZER_CLASS.search(name) is not None
 
 
-@RULE.node(ast.Assign, mentions=("fused",))
+@RULE.node(ast.Assign)
 def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
     """`options["fused"] = device.type == "cuda"`."""
     for target in node.targets:

@@ -83,7 +83,7 @@ from ...analysis.syntax import is_elif, keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import MEDIUM, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -265,7 +265,7 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def missed(script: Script) -> Iterator[Finding]:
     """`if not APEX_AVAILABLE: raise ...`, likewise."""
     if not script.source.mentions("apex"):
@@ -281,7 +281,7 @@ def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def scale_loss(script: Script) -> Iterator[Finding]:
     """`with amp.scale_loss(loss, optimizer) as scaled_loss:` and the branches around it."""
     if not script.source.mentions("scale_loss"):

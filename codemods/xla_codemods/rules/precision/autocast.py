@@ -121,7 +121,7 @@ def _message(call: ast.Call, order: tuple[str, ...], first: int = 0) -> str:
     return _OFF if is_off else _MESSAGE
 
 
-@RULE.call("functools.partial", mentions=("autocast",))
+@RULE.call("functools.partial")
 def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.autocast, "cuda", dtype=...)`: a call whose first argument is the callee."""
     callee = script.dotted(call.args[0], scope) if call.args else None

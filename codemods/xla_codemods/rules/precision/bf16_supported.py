@@ -64,7 +64,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{script.xla}.is_bf16_supported()"))
 
 
-@RULE.node(ast.BoolOp, mentions=("is_bf16_supported",))
+@RULE.node(ast.BoolOp)
 def with_versions(script: Script, node: ast.BoolOp, scope: Scope) -> Iterator[Finding]:
     """`torch.version.cuda and torch.cuda.is_bf16_supported() and nccl.version() >= (2, 10)`."""
     if not isinstance(node.op, ast.And) or not any(_is_bf16(script, v, scope) for v in node.values):

@@ -117,7 +117,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield _finding(script, node, scope)
 
 
-@RULE.node(ast.keyword, named=("dtype", "torch_dtype"), mentions=("float16", "half"))
+@RULE.node(ast.keyword, named=("dtype", "torch_dtype"))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
     if not is_half(script, node.value, scope):

@@ -127,7 +127,7 @@ def of_arrays(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield RULE.finding(script, call, _MESSAGE)
 
 
-@RULE.node(ast.keyword, named=("dtype",), mentions=("float64", "double"))
+@RULE.node(ast.keyword, named=("dtype",))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float64, device=device)`."""
     call = script.parent(node)

@@ -177,7 +177,7 @@ _BESIDE_ACCELERATE = (
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
-@RULE.file(mentions=("scaler",))
+@RULE.file
 def used(script: Script) -> Iterator[Finding]:
     """What is done with scalers, and the branches that have nothing left to decide."""
     if not script.source.mentions("scale") or uses_accelerate(script):

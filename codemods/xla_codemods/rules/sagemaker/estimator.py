@@ -79,9 +79,7 @@ _OF_THE_IMAGE = ("framework_version", "pytorch_version", "transformers_version",
 _OF_GPUS = ("compiler_config",)
 
 
-@RULE.call(
-    *_FRAMEWORKS, "sagemaker.estimator.Estimator", mentions=("ml.p", "ml.g", "instance_type")
-)
+@RULE.call(*_FRAMEWORKS, "sagemaker.estimator.Estimator")
 def estimator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     instance = keyword(call, "instance_type")
     found = instance_edit(script, instance, scope) if instance is not None else None

@@ -71,7 +71,6 @@ RULE = Rule(
     "XLA133",
     "channels-last",
     severity=INFO,
-    in_training=True,
     about="speed",
     shows_accelerator=False,
     behind={},

@@ -56,7 +56,7 @@ _HOME = "torch.backends.cudnn."
 _FLAGS = tuple(f"{_HOME}{name}" for name in ("benchmark", "deterministic", "enabled", "allow_tf32"))
 
 
-@RULE.reference(*_FLAGS, f"{_HOME}fastest", mentions=("cudnn",))
+@RULE.reference(*_FLAGS, f"{_HOME}fastest")
 def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`cudnn.benchmark = True`, also several at once, and beside the precision of matrix products (XLA129)."""
     node = script.statement(flag)

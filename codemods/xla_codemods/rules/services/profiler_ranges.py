@@ -123,7 +123,7 @@ def _gone(script: Script, call: ast.Call) -> Finding:
     return RULE.finding(script, call, message, Replace(call, "None"))
 
 
-@RULE.call(*_RANGES, mentions=("nvtx",))
+@RULE.call(*_RANGES)
 def spanned(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """A range as a context or decorator; of its arguments the first is its name."""
     message = f"`{ast.unparse(call.func)}` {_MESSAGE}"
@@ -198,7 +198,7 @@ def _is_activity(script: Script, node: ast.expr) -> bool:
     return script.dotted(node) in {_CUDA, "torch.profiler.ProfilerActivity.CPU"}
 
 
-@RULE.node(ast.JoinedStr, ast.BinOp, mentions=_COLUMNS)
+@RULE.node(ast.JoinedStr, ast.BinOp)
 def column(script: Script, node: ast.JoinedStr | ast.BinOp, scope: Scope) -> Iterator[Finding]:
     """`f"self_{device.type}_time_total"`, `device + "_time_total"`, `"%s_time_total" % device`."""
     match node:
@@ -213,7 +213,7 @@ def column(script: Script, node: ast.JoinedStr | ast.BinOp, scope: Scope) -> Ite
     yield from _column(script, node, end, parts)
 
 
-@RULE.method("format", mentions=_COLUMNS)
+@RULE.method("format")
 def formatted_column(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.func:
         case ast.Attribute(value=ast.Constant(value=str(end))):

@@ -114,7 +114,7 @@ _MESSAGE = "XLA has no streams and orders the work itself: remove this"
 _SAME = "without streams, which XLA does not have, both branches are the same: keep one"
 
 
-@RULE.file(mentions=("stream",))
+@RULE.file
 def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
     if not script.source.mentions("stream"):

@@ -121,7 +121,7 @@ def applied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, call, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
-@RULE.call("functools.partial", mentions=("partial(checkpoint", ".checkpoint,"))
+@RULE.call("functools.partial")
 def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and script.dotted(call.args[0], scope) == _WRAPPER:
         yield from wrapper(script, call, scope)

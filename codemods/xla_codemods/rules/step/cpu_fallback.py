@@ -61,7 +61,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={"no fallback": LIKELY, "launches": POSSIBLE},
 )
 

@@ -150,7 +150,7 @@ from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -171,7 +171,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={
         "static shapes": LIKELY,
         "bounded graph": POSSIBLE,
@@ -276,7 +275,7 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
                 yield RULE.finding(script, call, message)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def masked(script: Script) -> Iterator[Finding]:
     """`x[mask]`, read or written."""
     for node, _ in script.index.of(ast.Subscript):
@@ -393,14 +392,14 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
     return script.is_in_a_module(node) and _is_in_forward(script, node)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def growing(script: Script) -> Iterator[Finding]:
     for call in growing_tensors(script):
         message = "a tensor that grows in every iteration makes XLA compile in every iteration: allocate the whole length, and write into it"
         yield RULE.finding(script, call, message)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def sized_by_a_counter(script: Script) -> Iterator[Finding]:
     """`torch.zeros(4, 8 + step)`, also by names, lists of stages and functions of this file."""
     for size in changing_sizes(script):
@@ -444,7 +443,7 @@ def _is_in_forward(script: Script, node: ast.AST) -> bool:
     return function is not None and function.name in {"forward", "training_step"}
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def last_batch(script: Script) -> Iterator[Finding]:
     if not (script.accelerated or uses_accelerate(script)):
         return
@@ -454,7 +453,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
         yield RULE.finding(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def padded(script: Script) -> Iterator[Finding]:
     trained = script.is_trained or script.accelerated
     if not (trained or "TrainingArguments" in script.source.text or has_a_trainer(script)):
@@ -466,7 +465,7 @@ def padded(script: Script) -> Iterator[Finding]:
         yield RULE.finding(script, node, _CUT)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def graphs(script: Script) -> Iterator[Finding]:
     if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return

@@ -47,12 +47,12 @@ from ...analysis.nodes import walk
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
 from ...finding import Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA517", "early-slice", of_what_runs=True, in_training=True)
+RULE = Rule("XLA517", "early-slice", of_what_runs=True)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MESSAGE = (
@@ -60,7 +60,7 @@ _MESSAGE = (
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def early_slice(script: Script) -> Iterator[Finding]:
     """Of tensors that grow in a loop, and may be short at first."""
     for call in growing_tensors(script):

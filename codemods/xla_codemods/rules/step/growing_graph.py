@@ -74,7 +74,7 @@ from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losse
 from ...analysis.training.turns import turns
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY
 
 if TYPE_CHECKING:
@@ -85,14 +85,13 @@ RULE = Rule(
     "growing-graph",
     of_what_runs=True,
     severity=WARNING,
-    in_training=True,
     behind={"bounded graph": LIKELY},
 )
 
 _MESSAGE = "this keeps the autograd graph of every step in memory: add `loss.detach()`"
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def growing_graph(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return

@@ -238,7 +238,7 @@ from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -253,7 +253,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
@@ -270,7 +269,7 @@ _SIZED = frozenset(
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def host_sync(script: Script) -> Iterator[Finding]:
     for node, said, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle

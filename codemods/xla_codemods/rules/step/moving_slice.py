@@ -91,7 +91,7 @@ from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
 )
 
@@ -114,7 +113,7 @@ _MESSAGE = "a slice at a Python number that changes makes XLA compile again for 
 _WRITTEN = "a slice at a Python number that changes makes XLA compile again for each number, and is written to: use `xla.put`"
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def moving_slice(script: Script) -> Iterator[Finding]:
     if not script.is_trained:
         return

@@ -85,7 +85,7 @@ from ...analysis.training.shapes.slices import is_on_device, length_of, moving_p
 from ...analysis.training.tensors.computed import is_state
 from ...edits import ReplaceStatement
 from ...finding import MEDIUM, WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
 )
 
@@ -107,7 +106,7 @@ _MESSAGE = (
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def moving_store(script: Script) -> Iterator[Finding]:
     if not script.is_trained:
         return

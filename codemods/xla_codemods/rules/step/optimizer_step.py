@@ -128,7 +128,7 @@ from ...analysis.syntax import handed_through
 from ...analysis.training.replication import Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
@@ -139,7 +139,6 @@ RULE = Rule(
     of_what_runs=True,
     of_step="step",
     severity=WARNING,
-    in_training=True,
     shows_accelerator=False,
 )
 
@@ -149,7 +148,7 @@ _OWN = (
 )
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def optimizer_step(script: Script) -> Iterator[Finding]:
     if uses_accelerate(script):
         return

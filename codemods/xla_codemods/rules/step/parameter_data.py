@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule(
-    "XLA516", "parameter-data", of_what_runs=True, severity=WARNING, effort=MEDIUM, in_training=True
-)
+RULE = Rule("XLA516", "parameter-data", of_what_runs=True, severity=WARNING, effort=MEDIUM)
 
 
 _TENSORS = Pattern(r"Tensor|Parameter")

@@ -49,7 +49,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
-from ...rule import IN_TRAINING, Rule
+from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ RULE = Rule(
     severity=WARNING,
     effort=MEDIUM,
     about="speed",
-    in_training=True,
     behind={"static shapes": LIKELY, "bounded graph": POSSIBLE},
 )
 
@@ -88,7 +87,7 @@ _SIZED = FACTORIES - {
 _LAST_NAMES = _FIXED | _SIZED | {"arange", *(name.rpartition(".")[2] for name in _RESIZING)}
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def python_scalar(script: Script) -> Iterator[Finding]:
     if not script.trains:
         return
@@ -138,7 +137,7 @@ def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: C
     return any(counters.changes(size) for size in sizes)
 
 
-@RULE.file(mentions=IN_TRAINING)
+@RULE.file
 def by_chance(script: Script) -> Iterator[Finding]:
     """`if random.random() < ratio:` in a step, which then computes one thing or another."""
     if not (script.trains and script.runs_accelerated and script.source.mentions("random", "rand")):

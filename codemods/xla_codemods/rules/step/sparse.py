@@ -124,7 +124,7 @@ def embedding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield RULE.finding(script, call, _MESSAGE, DropArgument(call, argument), safety=safety)
 
 
-@RULE.call(*_MAKERS, mentions=("sparse",))
+@RULE.call(*_MAKERS)
 def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and not _is_settled(script, call, call.args):
         severity = INFO if _is_of_sparse_ones(script, call) else None
@@ -154,7 +154,7 @@ def _is_of_sparse_ones(script: Script, call: ast.Call) -> bool:
     return False
 
 
-@RULE.method("cuda", "to", mentions=("sparse",))
+@RULE.method("cuda", "to")
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`adj.cuda()`, wherever in the project it is made."""
     assert isinstance(call.func, ast.Attribute)

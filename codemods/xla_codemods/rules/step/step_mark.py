@@ -142,7 +142,6 @@ RULE = Rule(
     "step-mark",
     of_what_runs=True,
     of_step="mark",
-    in_training=True,
     shows_accelerator=False,
     behind={"bounded graph": LIKELY, "static shapes": REMOTE, "launches": REMOTE},
 )
@@ -161,7 +160,7 @@ _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 _CALLERS = 3  # functions that a loop is followed out of, to the step
 
 
-@RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
+@RULE.file
 def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
     if uses_accelerate(script):
@@ -296,7 +295,7 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
     return list(last.values())
 
 
-@RULE.file(mentions=("no_grad", "inference_mode", "set_grad_enabled"))
+@RULE.file
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
     if uses_accelerate(script):

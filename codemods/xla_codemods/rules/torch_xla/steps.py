@@ -223,7 +223,7 @@ def wait(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield _found(script, call, "synchronize(mark=False)", edit)
 
 
-@RULE.file(mentions=("torch_xla",))
+@RULE.file
 def own_step(script: Script) -> Iterator[Finding]:
     """`optimizer.step()`: whoever has written that in a script for torch_xla wants no averages there."""
     if not is_written_by_hand(script):

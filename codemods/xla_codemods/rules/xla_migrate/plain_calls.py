@@ -95,7 +95,7 @@ _ACCELERATORS = ("cuda", "cuda:0", "gpu", "xla")
 _LOWER = ("torch.bfloat16", "torch.float16", "torch.half")
 
 
-@RULE.node(ast.ImportFrom, mentions=("xla_migrate",))
+@RULE.node(ast.ImportFrom)
 def imported(script: Script, statement: ast.ImportFrom, scope: Scope) -> Iterator[Finding]:
     home, _, name = RUNTIME.rpartition(".")
     if statement.level or statement.module != home or [a.name for a in statement.names] != [name]:

@@ -43,7 +43,6 @@ _ASKING = frozenset(
     for name in names.split()
 )
 _MATCHING = frozenset({"match", "search", "fullmatch", "findall", "finditer"})  # of `re.compile`
-_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Starred)
 
 
 class Question(NamedTuple):

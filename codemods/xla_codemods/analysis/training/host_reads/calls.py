@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....edits import Edit, Replace, ReplaceStatement
-from ....hot_lines import LISTENED
+from ....listened import LISTENED
 from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, walk
 from ...optimizers import is_scaler

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ...scopes import FunctionNode
     from ...script import Script
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REPEATING = (
     *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
