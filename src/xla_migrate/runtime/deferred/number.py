@@ -90,6 +90,18 @@ class Number:
 
         return np.asarray(self.wait(), dtype)
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Let functions of torch take the number as an argument: their parser accepts only Python's own numbers."""
+        named = {name: _known(value) for name, value in (kwargs or {}).items()}
+        return function(*map(_known, args), **named)
+
+    def __conform__(self, protocol: Any) -> Any:
+        """Return the value, for a parameter of sqlite3."""
+        return self.wait()
+
     def __divmod__(self, other: Any) -> Any:
         return divmod(self.wait(), _known(other))
 

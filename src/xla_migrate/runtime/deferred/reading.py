@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
+from . import libraries as _libraries  # noqa: F401 - it registers what happens at the first use
 from .leaving import leaving
 from .number import Number, compute
 from .objects import watch_object

@@ -75,6 +75,23 @@ def _copied(value: Any) -> Any:
     return copied
 
 
+def resolved(value: Any) -> Any:
+    """Return `value` with the value of each deferred number in it; new lists, tuples and dicts only where one is inside."""
+    if type(value) is Number:
+        return value.wait()
+    if type(value) in (list, tuple):
+        parts = [resolved(part) for part in value]
+        is_same = all(new is old for new, old in zip(parts, value, strict=True))
+        return value if is_same else type(value)(parts)
+    if type(value) in _DICTS:
+        found = {key: resolved(part) for key, part in value.items()}
+        changed = {key: part for key, part in found.items() if part is not value[key]}
+        if changed:
+            value = copy.copy(value)
+            value.update(changed)
+    return value
+
+
 def here(value: Any) -> Any:
     """`value` as it is on the host. Lists, deques and dicts are filled in."""
     if type(value) is Number:
