@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..source import Source
 from . import flow
-from .accelerators import speaks_of_an_accelerator
+from .accelerators import speaks_of_an_accelerator, trains
 from .index import Index, build
 from .inference import library_types
 from .inference.bases import derives_from_unknown
@@ -30,7 +30,6 @@ from .nodes import walk
 from .projects.callers import Callers
 from .scopes import Binding, FunctionNode, Scope, resolve
 from .syntax import is_pure
-from .training_text import trains
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
