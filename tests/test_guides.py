@@ -15,6 +15,7 @@ from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 from xla_migrate.cli import main
 
+from . import warm
 from .runtime.rehearsal import QUICK_COMPILES
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
@@ -61,14 +62,17 @@ def test_there_is_a_page_for_each_style() -> None:
 
 
 def results(folder: Path, processes: int, **env: str) -> list[float]:
-    command = [sys.executable, "train.py"]
+    python = warm.for_side("reference" if env.get("USE_TORCH_XLA") == "0" else "target")
+    command = [python, "train.py"]
     if processes > 1:
+        command[0] = warm.for_side("reference")
         command[1:1] = ["-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
     done = subprocess.run(
         command,
         cwd=folder,
         env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
-        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES, **env},
+        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES, **env}
+        | {"PYTHON_EXEC": python},
         capture_output=True,
         text=True,
         timeout=400,

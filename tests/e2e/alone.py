@@ -11,9 +11,12 @@ from ..runtime.rehearsal import QUICK_COMPILES
 
 
 def run_alone(
-    text: bytes, kind: str, folder: Path, **more: str
+    text: bytes, kind: str, folder: Path, python: str = sys.executable, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """What `python train.py kind` left; `more` is added to the environment."""
+    """Run `python train.py kind` to its end; `more` is added to the environment.
+
+    `python` may be a warm interpreter, except in tests of how a process ends.
+    """
     folder.mkdir()
     (folder / "train.py").write_bytes(text)
     env = {
@@ -23,7 +26,7 @@ def run_alone(
         "XLA_FLAGS": QUICK_COMPILES,
         **more,
     }
-    command = [sys.executable, "train.py", kind]
+    command = [python, "train.py", kind]
     return subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )

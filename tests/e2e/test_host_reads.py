@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
+from .. import warm
 from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture
 
@@ -55,7 +55,7 @@ def _run(fixture: Fixture, options: Options, place: Path) -> tuple[list[str], li
         (place / name).write_bytes(data)
     done = subprocess.run(
         [
-            sys.executable,
+            warm.for_side("target"),
             "-c",
             _RUN,
             str(place / "train.py"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from xla_migrate.cli import main
 from xla_migrate.ports import free_port
 
+from .. import warm
 from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, Fixture
 
@@ -60,7 +60,13 @@ def train(fixture: Fixture, folder: Path, native: bool) -> list[dict[str, object
         env |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
         env |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
         ranks = [{"RANK": str(k), "LOCAL_RANK": str(k)} for k in range(count)]
-    words = [sys.executable, "-c", RUN, str(folder / "train.py"), *fixture.args("float32", out)]
+    words = [
+        warm.for_side("target"),
+        "-c",
+        RUN,
+        str(folder / "train.py"),
+        *fixture.args("float32", out),
+    ]
     started = [
         subprocess.Popen(
             words,

@@ -8,6 +8,7 @@ import pytest
 
 from xla_codemods.engine import migrate
 
+from .. import warm
 from .alone import run_alone
 
 pytestmark = pytest.mark.e2e
@@ -17,7 +18,8 @@ SCRIPT = Path(__file__).parent / "scripts" / "skips.py"
 
 
 def _printed(text: bytes, kind: str, folder: Path, **more: str) -> list[str]:
-    done = run_alone(text, kind, folder, **more)
+    python = warm.for_side("target" if b"xla_migrate" in text else "reference")
+    done = run_alone(text, kind, folder, python, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

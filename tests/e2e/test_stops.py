@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from xla_codemods.engine import migrate
 
+from .. import warm
 from .alone import run_alone
 
 pytestmark = pytest.mark.e2e
@@ -18,7 +20,9 @@ SCRIPT = Path(__file__).parent / "scripts" / "stops.py"
 
 def _run(text: bytes, kind: str, folder: Path) -> tuple[int, str, list[str], list[str]]:
     """Its exit code, what it printed, what was logged and the error's last line, and the files that it wrote."""
-    done = run_alone(text, kind, folder)
+    side = "target" if b"xla_migrate" in text else "reference"
+    python = sys.executable if kind == "fed" else warm.for_side(side)
+    done = run_alone(text, kind, folder, python)
     lines = done.stderr.splitlines()
     told = [line for line in lines if line.startswith(("step", "nan"))] + lines[-1:]
     return done.returncode, done.stdout, told, sorted(p.name for p in folder.glob("*.pt"))

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.deferred.waiting import queue
 
+from ... import warm
 from .steps import steps_of
 
 
@@ -59,7 +60,11 @@ def test_lines_are_not_written_twice_by_a_copy_of_the_process(tmp_path: Path) ->
         "print('end', flush=True)\n"
     )
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=300, check=True
+        [warm.for_side("target"), str(script)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     assert done.stdout.splitlines() == ["line 0 0.0", "line 1 1.0", "line 2 2.0", "end"]
 

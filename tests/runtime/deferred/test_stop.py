@@ -12,6 +12,7 @@ import torch
 
 from xla_migrate import runtime as xla
 
+from ... import warm
 from .steps import steps_of
 
 
@@ -104,7 +105,8 @@ def test_the_code_of_a_process_whose_end_makes_it(
         "    xla.mark_step()\n"
     )
     env = {**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(script)]
+    python = sys.executable if end == "sys.exit(7)" else warm.for_side("target")
+    command = [python, str(script)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert done.stdout == "bye\n"
