@@ -56,7 +56,7 @@ def test_the_end_of_a_name_is_enough_where_only_one_has_it(run: Runner) -> None:
 
 def test_names_that_are_not_cuda_only_name_the_rules_that_look_at_them(run: Runner) -> None:
     out = run("explain", "torch.unique").out
-    assert "has no row of its own; rules look at its uses:\n\n    XLA504 " in out
+    assert "is not in the catalog; these rules check its uses:\n\n    XLA504 " in out
 
 
 def test_unknown_things_suggest_the_nearest(run: Runner) -> None:
@@ -88,12 +88,12 @@ def test_a_users_own_name(run: Runner, here: Path) -> None:
         ("XLA10", "XLA101  cuda-method "),  # the beginning of codes
         (".cuda", "torch.Tensor.cuda\n"),
         ("model.cuda()", "torch.Tensor.cuda\n"),
-        ("x.half", "x.half\n\nhas no row of its own; rules look at its uses:\n\n    XLA208 "),
+        ("x.half", "x.half\n\nis not in the catalog; these rules check its uses:\n\n    XLA208 "),
         ("torch.cuda.Stream.wait_stream", "torch.cuda.Stream\n"),
         ("torch.cuda._lazy_new", "torch.cuda\n"),
         ("cupy.linalg.norm", "cupy\n"),
-        ("torch.utils.checkpoint", "torch.utils.checkpoint\n\nhas no row of its own; rules look at what"),
-        ("unique", "torch.unique\n\nhas no row"),
+        ("torch.utils.checkpoint", "torch.utils.checkpoint\n\nis not in the catalog; these rules check its"),
+        ("unique", "torch.unique\n\nis not in the catalog"),
     ],
 )  # fmt: skip
 def test_other_ways_to_ask(run: Runner, asked: str, said: str) -> None:

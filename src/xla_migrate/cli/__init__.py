@@ -1,4 +1,4 @@
-"""The command `xla-migrate`. Every import that a run may not need is made where it is needed."""
+"""The command `xla-migrate`. Modules that a run may not need are imported when they are used."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Prints a script. To use it in every new shell:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the script for the shell that is named; the exit code.
+    """Print the completion script for a shell, and return the exit code.
 
     Raises:
         SystemExit: there is none for it.

@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 _USAGE = """\
 usage: xla-migrate doctor [--output-format text|json] [--timeout SECONDS] [--devices [--nproc N]]
 
-Checks this machine: versions, which backend is taken and why, device, a training step against a known answer, collectives where there are several
-devices, the compile cache. With --devices, before a job: a product with a known answer on every device, all-reduce,
-all-gather and reduce-scatter between all replicas (--nproc N of them; on a CPU that is a rehearsal). exit codes: 0 ready, 1 a fault was found, 2 wrong usage
+Check whether this machine can train on XLA: versions, backend and device, a training step with a known result,
+collectives if there are several devices, and the compile cache.
+
+  --output-format FORMAT      text (default) or json
+  --timeout SECONDS           maximum time for each check
+  --devices                   also test every device with a product of known result, and all-reduce, all-gather
+                              and reduce-scatter between all replicas
+  --nproc N                   with --devices: the number of replicas (on a CPU: a rehearsal)
+
+examples:
+  xla-migrate doctor
+  PJRT_DEVICE=TPU xla-migrate doctor --devices
+
+exit codes: 0 ready, 1 a fault was found, 2 wrong usage
 """
 
-TIMEOUT = 300.0  # seconds; a TPU that waits for its other hosts hangs for ever
+TIMEOUT = 300.0  # seconds; a TPU that waits for its other hosts hangs forever
 
 
 def main(words: Sequence[str]) -> int:
@@ -122,7 +133,7 @@ def _devices(timeout: float, nproc: int | None) -> DoctorCheck:
 
 
 def lines(checks: Sequence[DoctorCheck]) -> list[str]:
-    """The checks for people."""
+    """Return the checks as text."""
     return [*(line for check in checks for line in _shown(check)), _verdict(checks)]
 
 
@@ -211,7 +222,7 @@ def _probe(
     """What fresh processes found: a device that is not well may abort or hang."""
     waiting = waiting or ProgressNotes()
     found = _ask([], env, timeout, heard, waiting)
-    # XLA:CPU has no collectives between processes: they would wait for ever.
+    # XLA:CPU has no collectives between processes: they would wait forever.
     by_torch_xla = not found.get("backend", {}).get("native") and found.get("device_type") != "CPU"
     if found.get("local_devices", 1) > 1 and by_torch_xla and "step" in found:
         together = _ask(["--collectives"], env, timeout, lambda found: None, waiting)

@@ -52,7 +52,7 @@ def _backend(taken: dict[str, Any]) -> DoctorCheck:
             name,
             FAULT,
             f"eager on the CPU ({taken['why']}): {taken['absent']}",
-            "run this on a host that has the device; where the CPU is meant, uninstall that package",
+            "run doctor on a host that has the device; to use the CPU, uninstall that package",
         )
     if taken["backend"] == "torch_xla":
         return DoctorCheck(name, OK, f"torch_xla: {taken['why']}")
@@ -312,7 +312,7 @@ def _shared(kind: str) -> str:
 
 
 def _cache_of_neuron(env: dict[str, str]) -> DoctorCheck:
-    """Neuron's compiler has a cache of its own, which is on unless it is turned off."""
+    """Return the check of the Neuron compiler's cache, which is on by default."""
     from ..compiler.environment import flags
     from ..target.precompile import NEURON_CACHE, size_of
 

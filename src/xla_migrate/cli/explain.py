@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> int:
     """Print what there is to say of one code or name; the exit code.
 
     Raises:
-        SystemExit: there is nothing of that name; what it may have meant is told.
+        SystemExit: the name is unknown; the message suggests similar names.
     """
     if words and words[0] in ("-h", "--help"):
         print(_USAGE, end="")
@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _of_code(code: str) -> str:
-    """The manual of the rule with this code or name; nothing where it is neither."""
+    """Return the manual of the rule with this code or name, or nothing."""
     for number, ours in OURS.items():
         if code in (number, ours.name.upper()):
             return f"{number} {ours.name}\n\n{ours.text}"
@@ -124,7 +124,7 @@ def _listening(name: str) -> str:
     if not rules:
         return _below(name)
     lines = [f"    {rule.code:<11} {manual(rule).summary}" for rule in rules]
-    text = "\n".join([f"{name}\n\nhas no row of its own; rules look at its uses:\n", *lines])
+    text = "\n".join([f"{name}\n\nis not in the catalog; these rules check its uses:\n", *lines])
     return f"{text}\n\n`xla-migrate explain {rules[0].code}` shows the rule."
 
 
@@ -140,7 +140,7 @@ def _below(name: str) -> str:
     if not heard or "." not in name:
         return ""
     lines = [f"    {rule.code:<11} {dotted}" for dotted, rule in sorted(heard.items())]
-    return "\n".join([f"{name}\n\nhas no row of its own; rules look at what is in it:\n", *lines])
+    return "\n".join([f"{name}\n\nis not in the catalog; these rules check its members:\n", *lines])
 
 
 def _fate(row: Row) -> str:

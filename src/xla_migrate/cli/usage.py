@@ -1,4 +1,4 @@
-"""Values of options, and how wrong ones are told."""
+"""Values of options, and messages for wrong values."""
 
 from __future__ import annotations
 

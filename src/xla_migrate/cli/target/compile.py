@@ -26,7 +26,7 @@ Traces the script's training steps, evaluation and checkpoints without running t
 that need not be there. A CUDA script is migrated first, in a copy. Says of each graph which line cuts it, what memory
 it takes of the chip's, FLOPs, bytes and collectives. Compiled is not run.
 """
-_CODES = "exit codes: 0 all graphs fit; 1 one does not, or is refused; 2 that could not be told"
+_CODES = "exit codes: 0 all graphs fit; 1 a graph does not fit or is refused; 2 unknown"
 
 
 def main(words: Sequence[str]) -> int:

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="where they are: 'out/*.pt'",
+        help="pattern of the checkpoints: 'out/*.pt'",
     )
     add(
         "--resume-option",
