@@ -16,6 +16,14 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 data = [torch.randn(3, 4) for _ in range(3)]
 """
 PROGRAMS = {
+    "facts of the GPU that are displayed": """
+import torch
+facts = torch.cuda.get_device_properties(0)
+print(facts.name, facts.multi_processor_count)
+print(f"{torch.cuda.temperature()} degrees")
+major, minor = torch.cuda.get_device_capability(0)
+print(f"{major}.{minor}")
+""",
     "devices": """
 import torch
 def f(x, rank=0):
