@@ -272,7 +272,7 @@ def device_properties(spec: DeviceSpec = None) -> DeviceProperties:
     Example:
         >>> properties = xla.device_properties()
         >>> print(f"{properties.name}, capability {properties.major}.{properties.minor}")
-        ...
+        XLA:CPU, capability n/a.n/a
     """
     return DeviceProperties(xla_device(spec))
 

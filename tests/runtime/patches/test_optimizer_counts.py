@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -114,8 +115,8 @@ def test_torch_reads_the_step_counts_of_a_default_device(
     default_device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     xla.mark_step()  # the patch is applied with the first use of the device
-    torchs: Any = torch.optim.Adam._init_group
-    monkeypatch.setattr(torch.optim.Adam, "_init_group", torchs.__wrapped__)
+    torchs = inspect.unwrap(torch.optim.Adam._init_group)  # type: ignore[attr-defined]
+    monkeypatch.setattr(torch.optim.Adam, "_init_group", torchs)
     model = nn.Linear(4, 2)
     optimizer = torch.optim.Adam(model.parameters())
     assert _steps(optimizer, model, torch.ones(2, 4)) >= 6

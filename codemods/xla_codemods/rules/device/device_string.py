@@ -19,6 +19,7 @@ What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so t
  import argparse
  import os
  from dataclasses import dataclass
++
 +from xla_migrate import runtime as xla
 
  parser = argparse.ArgumentParser()

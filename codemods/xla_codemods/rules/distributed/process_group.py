@@ -22,6 +22,7 @@ A backend that the user chooses is handed on; the runtime reads "nccl" as the de
 ```diff
  import os
 -from torch.distributed import init_process_group
++
 +from xla_migrate import runtime as xla
 
  def setup(args):

@@ -8,6 +8,7 @@ it, and hands the function the number that torch_xla does: among the processes o
  import sys
 -import torch_xla
 -import torch_xla.distributed.xla_multiprocessing as xmp
++
 +from xla_migrate import runtime as xla
 
  def _mp_fn(index, flags):
