@@ -8,6 +8,7 @@ import copy
 import csv
 import dataclasses
 import fractions
+import inspect
 import io
 import itertools
 import json
@@ -29,8 +30,10 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from torch.utils import _device as default_device
 
 from xla_migrate import runtime as xla
+from xla_migrate.runtime.deferred import libraries
 from xla_migrate.runtime.deferred.number import Number
 
 from ...each import each
@@ -188,6 +191,15 @@ def test_errors_of_torch_stay_what_they_are(marked: torch.device) -> None:
         torch.tensor([[1.0], [1.0, 2.0]])
     with pytest.raises(TypeError, match="not JSON serializable"):
         json.dumps({"a": {1}})
+
+
+def test_a_default_device_holds_for_constructors_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tensor", "as_tensor", "asarray", "save"):
+        monkeypatch.setattr(torch, name, inspect.unwrap(getattr(torch, name)))
+    default_device._device_constructors.cache_clear()  # as before the first default device
+    libraries._teach_torch()
+    with torch.device("meta"):
+        assert all(f([1.0]).is_meta for f in (torch.tensor, torch.as_tensor, torch.asarray))
 
 
 def test_a_saved_object_is_not_changed(marked: torch.device) -> None:

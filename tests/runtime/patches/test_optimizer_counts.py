@@ -19,6 +19,7 @@ def default_device(device: torch.device) -> Iterator[torch.device]:
     torch.set_default_device(device)
     yield device
     torch.set_default_device(None)  # type: ignore[arg-type]
+    del torch._GLOBAL_DEVICE_CONTEXT.device_context  # else `torch.get_default_device` fails
 
 
 def _steps(optimizer: torch.optim.Optimizer, model: nn.Module, x: torch.Tensor, n: int = 3) -> int:

@@ -96,17 +96,17 @@ def _is_called_by_its_class_alone(script: ParsedFile, function: FunctionNode) ->
 
 
 def is_of_an_optimizer(script: ParsedFile, node: ast.AST) -> bool:
-    """True if `node` stands in a method of an optimizer's class: it is part of a step that others take."""
+    """Return True if `node` is in a method of a class of optimizers or scalers: part of a step that others take."""
     function = script.function(node)
     home = script.parent(function) if function is not None else None
     return isinstance(home, ast.ClassDef) and derives(script, home, _is_optimizer_class)
 
 
 def _is_optimizer_class(dotted: str) -> bool:
-    """One of torch's, or what another package calls so: `accelerate.optimizer.AcceleratedOptimizer`."""
+    """Return True for torch's optimizers and scalers, and for other packages' classes with such a name."""
     if dotted.startswith("torch.optim."):
         return "lr_sched" not in dotted
-    return "." in dotted.strip(".") and dotted.endswith("Optimizer")
+    return "." in dotted.strip(".") and dotted.endswith(("Optimizer", "GradScaler"))
 
 
 def steps_its_elements(

@@ -177,17 +177,19 @@ class Training:
             return Step(call, optimizer, migrated=True) if dotted in _RUNTIME_STEPS else None
         if is_lightnings(self.script, call):
             return None  # `self.optimizers()` gives Lightning's own, which reduce and mark
+        if func.attr != "step":
+            return None
         owner = func.value
-        if func.attr == "step" and is_scaler(self.script, owner):
-            return Step(
-                call, call.args[0] if call.args else keyword(call, "optimizer"), scaled=True
-            )
-        if func.attr == "step" and is_optimizer(self.script, owner):
-            if is_marked_elsewhere(self.script, call, owner):
-                return None
-            is_torchs = takes_only_a_closure(self.script, call, owner, scope)
-            return Step(call, owner if is_torchs else None)
-        return None
+        scaled = is_scaler(self.script, owner)
+        if not scaled and not is_optimizer(self.script, owner):
+            return None
+        if is_marked_elsewhere(self.script, call, owner):
+            return None
+        if scaled:
+            optimizer = call.args[0] if call.args else keyword(call, "optimizer")
+            return Step(call, optimizer, scaled=True)
+        is_torchs = takes_only_a_closure(self.script, call, owner, scope)
+        return Step(call, owner if is_torchs else None)
 
     # Loops around a place.
 

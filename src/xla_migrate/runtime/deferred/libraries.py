@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils import _device as default_device
 
 from .number import Number
 from .values import resolved
@@ -92,6 +93,8 @@ def _teach_yaml() -> None:
 
 def _teach_torch() -> None:
     """`torch.tensor` and its like ask no `__torch_function__`; a file of `torch.save` must load with `weights_only`."""
+    # A default device knows constructors by identity: torch lists them before they are replaced.
+    default_device._device_constructors()
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, _resolving_after_failure(getattr(torch, name)))
     save = torch.save

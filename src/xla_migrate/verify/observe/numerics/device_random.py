@@ -80,10 +80,17 @@ def loading() -> bool:
 def device_of(spec: Any) -> str:
     """The type of the device that a `device=` argument names."""
     if spec is None:
-        return torch.get_default_device().type
+        return _default_device().type
     if isinstance(spec, torch.device):
         return spec.type
     return "cuda" if type(spec) is int else str(spec).split(":")[0]
+
+
+def _default_device() -> torch.device:
+    try:
+        return torch.get_default_device()
+    except AttributeError:  # of torch 2.9 after `set_default_device(None)`
+        return torch.device("cpu")
 
 
 def on_device(spec: Any) -> bool:
@@ -95,9 +102,7 @@ def moved(tensor: torch.Tensor, spec: Any, requires_grad: bool = False) -> torch
     """A draw, on the device that asked for it."""
     global draws
     draws += 1
-    out = tensor.to(
-        "cuda" if type(spec) is int else torch.get_default_device() if spec is None else spec
-    )
+    out = tensor.to("cuda" if type(spec) is int else _default_device() if spec is None else spec)
     return out.requires_grad_() if requires_grad else out
 
 
