@@ -101,6 +101,17 @@ def test_what_is_verified_is_what_a_run_over_the_folder_writes(run: Runner, here
     assert b"with xla.autocast():" in verified["tools/train.py"]
 
 
+def test_modules_that_a_run_loads_unexpectedly_are_migrated_then(here: Path) -> None:
+    for name in ("train.py", "model.py", "plugin.py"):
+        (here / name).write_text("import torch\nx = torch.zeros(2).cuda()\n")
+    (here / "train.py").write_text("import model\n")
+    found = migrated_project(Path("train.py"), unsafe=False, as_needed=True)
+    assert found.files.keys() == {"model.py"}
+    found.complete(["train.py", "model.py", "plugin.py"])
+    assert found.files.keys() == {"model.py", "plugin.py"}
+    assert {finding.path for finding in found.findings} == {"model.py", "plugin.py"}
+
+
 def test_what_was_found_of_a_part_says_nothing_of_the_whole(run: Runner, here: Path) -> None:
     """Alone, the folder is all there is; within the whole, the module that it imports is there."""
     (here / "compat.py").write_text(COMPAT)

@@ -12,6 +12,7 @@ from ..files.read import ReadError, read
 from ..results import FileVerdict
 from ..settings import Finder, SettingsError
 from ..verify.experiments import migration
+from ..verify.experiments.imported import modules
 from ..verify.experiments.migration import MigrationError, ProjectMigration, Reasons
 from ..verify.experiments.workspace import project_of
 from ..verify.judge.source_lines import SourceLines
@@ -31,6 +32,7 @@ def migrated_project(
     given: Arguments | None = None,
     style: str = "",
     originals: Mapping[str, bytes | None] | None = None,
+    as_needed: bool = False,
 ) -> ProjectMigration:
     """What becomes of `script` and its project; with `only`, of these files and folders.
 
@@ -41,6 +43,7 @@ def migrated_project(
         given: what the command line of the command itself says.
         style: what is written without that: "runtime", "native", or "" as the settings say.
         originals: contents that are migrated in place of those on the disk, by path in the project.
+        as_needed: migrate the modules that the script imports; `complete` of the result migrates more.
 
     Raises:
         SettingsError: the settings of the project cannot be used.
@@ -55,13 +58,23 @@ def migrated_project(
 
         options, finder = options_of(given), Finder(everywhere(given))
     files = Walk(finder).files(roots)
+    project = project_of(script, None)
+    reached = modules(script, project) if as_needed else ()
     out = migration.of_project(
         script,
         files,
         lambda found: _migrated_file(found, options, _known(found.path, script, originals or {})),
         _reasons(),
+        {os.path.relpath(file, project) for file in reached} if as_needed else None,
     )
-    _add_copies(out, project_of(script, None))
+    _add_copies(out, project)
+    migrate_more = out.complete
+
+    def complete(names: Iterable[str]) -> None:
+        migrate_more(names)
+        _add_copies(out, project)
+
+    out.complete = complete
     return out
 
 

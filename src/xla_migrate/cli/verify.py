@@ -95,23 +95,26 @@ def _sides(asked: Asked) -> ProjectMigration:
     if asked.against or not (asked.migrated or asked.reference):
         found = originals.find(script, project, asked.against)
     before = found.files if found is not None else {}
-    proposed = migrated_project(script, asked.unsafe, style=asked.style, originals=before)
+    is_migrated = bool(originals.migrated_modules(script, project))
+    proposed = migrated_project(
+        script,
+        asked.unsafe,
+        style=asked.style,
+        originals=before,
+        as_needed=asked.migrated is None and (found is None or is_migrated),
+    )
     version = found.version if found is not None else ""
     if asked.migrated is not None:
         files = {**_as_bytes(proposed.files), **migration.given_files(script, Path(asked.migrated))}
         proposed = migration.finished(script, proposed, before, files)
-    elif found is not None and _is_migrated_on_disk(project):
+    elif found is not None and is_migrated:
         proposed = migration.finished(script, proposed, before, {})
     elif found is not None:
         proposed = migration.finished(script, proposed, before, _as_bytes(proposed.files))
-    elif asked.reference and _is_migrated_on_disk(project):
+    elif asked.reference and is_migrated:
         proposed = migration.finished(script, proposed, {}, {})
-    return replace(proposed, version=version)
-
-
-def _is_migrated_on_disk(project: Path) -> bool:
-    """Return True if a file of the project is migrated, so that the files on the disk are the migrated side."""
-    return any(originals.is_migrated(data) for _, data in originals.sources(project))
+    proposed.version = version
+    return proposed
 
 
 def _as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:

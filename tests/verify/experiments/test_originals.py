@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.verify.experiments.originals import NoOriginalError, find, is_migrated
+from xla_migrate.verify.experiments.originals import (
+    NoOriginalError,
+    find,
+    is_migrated,
+    migrated_modules,
+)
 
-OLD, NEW = b"import torch\n", b"import torch\nfrom xla_migrate import runtime as xla\n"
+OLD, NEW = (
+    b"import torch\nimport config, lib.model\n",
+    b"import config, lib.model, helpers\nfrom xla_migrate import runtime as xla\n",
+)
 
 
 def git(folder: Path, *words: str) -> None:
@@ -145,6 +153,22 @@ def test_a_new_module_of_the_migration_needs_no_original(repository: Path) -> No
     assert "helpers.py" not in found.files
 
 
+def test_files_that_the_script_does_not_import_need_no_original(repository: Path) -> None:
+    (repository / "tests").mkdir()
+    (repository / "tests" / "test_model.py").write_bytes(NEW)
+    commit(repository, "tests that use the runtime")
+    assert find(repository / "train.py", repository) is None
+    migrate(repository)
+    found = find(repository / "train.py", repository)
+    assert found is not None
+    assert found.files == {"train.py": OLD, "lib/model.py": OLD}
+
+
+def test_an_imported_module_that_always_used_the_runtime_is_no_migration(project: Path) -> None:
+    (project / "config.py").write_bytes(NEW)
+    assert find(project / "train.py", project) is None
+
+
 def test_a_revision_is_chosen(repository: Path) -> None:
     migrate(repository)
     commit(repository, "migrated")
@@ -178,3 +202,10 @@ def test_what_does_not_exist_is_refused(tmp_path: Path, project: Path, against: 
     name = str(tmp_path) if against == "." else against
     with pytest.raises(NoOriginalError, match="--against"):
         find(project / "train.py", project, name)
+
+
+def test_the_fixtures_of_this_checkout_are_not_migrated() -> None:
+    root = Path(__file__).parents[3]
+    scripts = sorted((root / "fixtures" / "train").glob("*/train.py"))
+    assert len(scripts) > 10
+    assert all(migrated_modules(script, root) == [] for script in scripts)

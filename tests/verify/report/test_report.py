@@ -299,6 +299,8 @@ def test_files_that_were_not_loaded_are_behind_nothing() -> None:
     assert [finding.path for _, finding in made.suspects()] == ["train.py"]  # nothing known
     made.comparison.reference.traces[0].loaded = ["other.py"]
     assert made.suspects() == []
+    made.comparison.reference.traces[0].loaded = ["examples/train.py"]
+    assert replace(made, script="examples/train.py").suspects() == []  # another train.py
     made.comparison.target.traces[0].loaded = ["train.py"]
     assert [finding.path for _, finding in made.suspects()] == ["train.py"]
 

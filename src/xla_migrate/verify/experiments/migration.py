@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class ProjectMigration:
         findings: dealt with or left, in the whole project; lines of the originals.
         left: those in the script itself that a person has to deal with.
         version: where the original is from, if it is not what is on the disk: "train.py.orig", "git 1a2b3c4d".
+        complete: migrates files of the project that turn out to be loaded, by path, unless it is done.
     """
 
     files: dict[str, str | bytes] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class ProjectMigration:
     findings: list[MigrationFinding] = field(default_factory=list)
     left: list[MigrationFinding] = field(default_factory=list)
     version: str = ""
+    complete: Callable[[Iterable[str]], None] = lambda names: None
 
     def drives_all_devices(self, script: Path) -> bool:
         """True if the migrated script is started once for all devices (`use_spmd`), not once for each."""
@@ -52,7 +54,11 @@ class ProjectMigration:
 
 
 def of_project(
-    script: Path, files: Iterable[FoundFile], migrate: MigrateFile, reasons: Reasons
+    script: Path,
+    files: Iterable[FoundFile],
+    migrate: MigrateFile,
+    reasons: Reasons,
+    only: Container[str] | None = None,
 ) -> ProjectMigration:
     """The migration of the script and of the modules of its project.
 
@@ -61,12 +67,32 @@ def of_project(
         files: all that may be migrated; those outside of the script's project are left out.
         migrate: migrates one of them, without writing it.
         reasons: what the findings of each rule may be behind.
+        only: paths in the project of the files that are migrated at once; `complete` migrates others. None: all.
 
     Raises:
         MigrationError: the script itself cannot be migrated.
     """
     project = project_of(script, None)
-    out = ProjectMigration()
+    out, later = ProjectMigration(), dict[str, FoundFile]()
+
+    def add(found: FoundFile, name: str, is_script: bool) -> None:
+        verdict, data = migrate(found)
+        if verdict.failed and is_script:
+            raise MigrationError(_why_not(verdict, found))
+        if is_script and found.path.endswith(".ipynb"):
+            _add_notebook(out, verdict, name, data, found.shown)
+        else:
+            _add(out, verdict, name, data, is_script)
+
+    def with_reasons(findings: Iterable[MigrationFinding]) -> list[MigrationFinding]:
+        return [replace(f, behind=reasons.get(f.code, {})) for f in findings]
+
+    def complete(names: Iterable[str]) -> None:
+        for name in names:
+            if name in later:
+                add(later.pop(name), name, False)
+        out.findings = with_reasons(out.findings)
+
     for found in files:
         name = os.path.relpath(os.path.realpath(found.path), project)
         is_script = os.path.samefile(found.path, script)
@@ -74,21 +100,25 @@ def of_project(
             continue
         if found.path.startswith(f"{project}{os.sep}"):
             found.base = str(project)  # of the script, too, which is named
-        verdict, data = migrate(found)
-        if verdict.failed and is_script:
-            raise MigrationError(_why_not(verdict, found))
-        if is_script and found.path.endswith(".ipynb"):
-            _add_notebook(out, verdict, name, data, found.shown)
-            continue
-        findings = list(_findings(verdict, name, data))
-        out.findings += findings
-        if is_script:
-            out.left = [f for f in findings if f.left and _fails(f, verdict)]
-        if verdict.data is not None:
-            out.files[name] = verdict.data
-            out.texts[name] = (_text(data), _text(verdict.data))
-    out.findings = [replace(f, behind=reasons.get(f.code, {})) for f in out.findings]
+        if is_script or only is None or name in only:
+            add(found, name, is_script)
+        else:
+            later[name] = found
+    out.findings = with_reasons(out.findings)
+    out.complete = complete
     return out
+
+
+def _add(
+    out: ProjectMigration, verdict: FileVerdict, name: str, data: bytes, is_script: bool
+) -> None:
+    findings = list(_findings(verdict, name, data))
+    out.findings += findings
+    if is_script:
+        out.left = [f for f in findings if f.left and _fails(f, verdict)]
+    if verdict.data is not None:
+        out.files[name] = verdict.data
+        out.texts[name] = (_text(data), _text(verdict.data))
 
 
 def _add_notebook(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .imported import modules
 from .workspace import LARGE_FILE, SKIPPED
 
 # A file that imports the runtime, or the copy of it that `--style native` writes.
@@ -44,7 +45,7 @@ def is_migrated(data: bytes) -> bool:
 
 
 def find(script: Path, project: Path, against: str = "") -> Originals | None:
-    """Return the original of a project that was migrated in place, or None if nothing in it was migrated.
+    """Return the original of a project that was migrated in place, or None if nothing that the script imports was migrated.
 
     Args:
         script: the script that is run.
@@ -62,8 +63,14 @@ def find(script: Path, project: Path, against: str = "") -> Originals | None:
                 f"{against}: {name} is migrated there too: choose an earlier version"
             )
         return found
-    migrated = [each for each, data in sources(project) if is_migrated(data)]
+    migrated = migrated_modules(script, project)
     return _looked_for(project, name, migrated) if migrated else None
+
+
+def migrated_modules(script: Path, project: Path) -> list[str]:
+    """Return the paths in the project of the migrated files among the script and the modules that it imports."""
+    files = [file for file in modules(script, project) if is_migrated(file.read_bytes())]
+    return sorted(os.path.relpath(file, project.resolve()) for file in files)
 
 
 def sources(project: Path) -> Iterator[tuple[str, bytes]]:
@@ -82,7 +89,7 @@ def sources(project: Path) -> Iterator[tuple[str, bytes]]:
                 yield os.path.relpath(path, project), Path(path).read_bytes()
 
 
-def _looked_for(project: Path, script: str, migrated: list[str]) -> Originals:
+def _looked_for(project: Path, script: str, migrated: list[str]) -> Originals | None:
     copies = {name: data for name in migrated if (data := _copy_of(project / name)) is not None}
     git = _Git.of(project)
     others = [name for name in migrated if name not in copies]
@@ -94,7 +101,7 @@ def _looked_for(project: Path, script: str, migrated: list[str]) -> Originals:
     without = [name for name in others if name not in files]
     if script in without or (without and _are_needed(without, files)):
         raise NoOriginalError(_advice(script if script in without else without[0], script))
-    return Originals(_version(script, copies, revision), files)
+    return Originals(_version(script, copies, revision), files) if files else None
 
 
 def _version(script: str, copies: Mapping[str, bytes], revision: str) -> str:

@@ -136,6 +136,7 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     not_run.failure = Failure(Fault.NOT_RUN, "the original could not be run")
     if reference.failure is not None:
         return compare(reference, not_run)
+    run.proposed.complete(name for trace in reference.traces for name in trace.loaded)
     fp32 = None
     if request.precision == "bfloat16":
         fp32 = run("original in float32", precision="float32")

@@ -146,6 +146,7 @@ def compared(
     Raises:
         NotComparable: the recording has no run of this precision, or of as many processes.
     """
+    proposed.complete(recording.about.sources)
     steps = min(request.steps, recording.about.steps)
     references = [_first_steps(one, steps) for one in _references(request, recording)]
     reference, fp32 = references[0], references[1] if len(references) > 1 else None

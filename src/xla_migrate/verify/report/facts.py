@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from ..judge.blame import MigrationFinding, of_verdict
 from ..judge.compare import Comparison
@@ -105,12 +104,13 @@ class Report:
         return [v for v in self.verdicts if v.status is Status.FAILED]
 
     def loaded(self) -> dict[str, tuple[str, str]]:
-        """Of `files`, the script and those that it imported, as far as is known."""
+        """Return those of `files` that a run loaded; all, if that is not known."""
         return {name: texts for name, texts in self.files.items() if self._is_loaded(name)}
 
     def _is_loaded(self, name: str) -> bool:
         traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
-        return Path(name).name == Path(self.script).name or any(name in t.loaded for t in traces)
+        known = {name for trace in traces for name in trace.loaded}
+        return not known or name in known  # a process that was killed tells none
 
     @property
     def exit_code(self) -> int:
@@ -155,9 +155,7 @@ class Report:
     def suspects(self) -> list[tuple[Judgement, MigrationFinding]]:
         """The finding most likely behind each failed verdict."""
         lines = SourceLines(self.files)
-        traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
-        told = any(trace.loaded for trace in traces)  # a process that was killed tells none
-        ran = [f for f in self.findings if not told or self._is_loaded(f.path)]
+        ran = [f for f in self.findings if self._is_loaded(f.path)]
         found = []
         for verdict in self.failed:
             behind = of_verdict(verdict, self.comparison.divergence, ran, lines)
