@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...patterns import Pattern
 from ..nodes import walk
 from .availability import whole_choice
 from .literal_context import KEPT, NAME, SINK, place
@@ -14,6 +15,8 @@ from .specs import Devices, Spec
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
+
+_LAUNCHES = Pattern(r"\b(?:spawn|launch)\(")
 
 
 class DeviceLiteral(NamedTuple):
@@ -54,15 +57,18 @@ class DeviceLiterals:
     def is_early(self, node: ast.AST) -> bool:
         """True if `node` is evaluated when the module is imported, and other processes may import it too.
 
-        That is so for defaults, class bodies, and modules that launch processes: the device must not be touched
-        before these run (fact 1.9).
+        That is so for defaults, class bodies, and modules that launch processes or that such a module loads:
+        the device must not be touched before the processes run (fact 1.9).
         """
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.arguments, ast.ClassDef)):
                 return True
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 return False
-        return any(self.script.index.calls_of(name) for name in ("spawn", "launch"))
+        if any(self.script.index.calls_of(name) for name in ("spawn", "launch")):
+            return True
+        project = self.script.project
+        return project is not None and project.is_loaded_by(_LAUNCHES)
 
     def _found(self) -> Iterator[DeviceLiteral]:
         script, index = self.script, self.script.index

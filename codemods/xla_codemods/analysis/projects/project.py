@@ -274,6 +274,13 @@ class Project:
         self.asked = True
         return bool(self.modules.matching(pattern))
 
+    def is_loaded_by(self, pattern: Pattern) -> bool:
+        """Return True if another module whose text has `pattern` loads this module."""
+        self.asked = True
+        modules = self.modules
+        found = modules.matching(pattern) - {self.path}
+        return bool(found) and not found.isdisjoint(modules.graph.loading(self.path))
+
     def has(self, dotted: str) -> bool:
         """True if `dotted` begins with a module of the project. Even the answer no is one of the project."""
         root = dotted.partition(".")[0]

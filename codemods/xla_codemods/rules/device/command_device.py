@@ -49,6 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.late_defaults import defaults, first_statement
 from ...analysis.devices.specs import is_device_name
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.scopes import FunctionNode
@@ -70,13 +71,15 @@ def command_device(script: Script) -> Iterator[Finding]:
     if not script.source.mentions("typer", "fire", "tyro", "defopt"):
         return
     for function in _commands(script):
-        for parameter, default in _defaults(function):
+        for parameter, default in defaults(function):
             if not is_device_name(parameter.arg) or not _names_the_accelerator(script, default):
                 continue
             text = f"{parameter.arg} = {script.xla}.device_type({parameter.arg})"
             if not any(ast.unparse(statement) == text for statement in function.body):
                 message = "a device that is given on the command line as CUDA fails on XLA: convert it with `xla.xla_device`"
-                yield RULE.finding(script, parameter, message, InsertBefore(_first(function), text))
+                yield RULE.finding(
+                    script, parameter, message, InsertBefore(first_statement(function), text)
+                )
 
 
 def _commands(script: Script) -> Iterator[FunctionNode]:
@@ -96,16 +99,6 @@ def _commands(script: Script) -> Iterator[FunctionNode]:
                     yield definition
 
 
-def _defaults(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr]]:
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    first = len(positional) - len(arguments.defaults)
-    yield from zip(positional[first:], arguments.defaults)
-    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        if default is not None:
-            yield parameter, default
-
-
 def _names_the_accelerator(script: Script, default: ast.expr) -> bool:
     """`"cuda"`, `typer.Option("cuda")`, and what they become."""
     if isinstance(default, ast.Call):
@@ -115,11 +108,3 @@ def _names_the_accelerator(script: Script, default: ast.expr) -> bool:
         if dotted in _MAKERS and default.args:
             return _names_the_accelerator(script, default.args[0])
     return script.device_literals.spec(default) is not None
-
-
-def _first(function: FunctionNode) -> ast.stmt:
-    """The first statement behind the docstring; of a function with nothing else, that."""
-    body = function.body
-    if ast.get_docstring(function, clean=False) is not None and len(body) > 1:
-        return body[1]
-    return body[0]

@@ -27,7 +27,22 @@ Any other condition stays, and an index is handed on: it means something on mach
      return first, second
 ```
 
-A default is evaluated when the module is imported, when the device must not be touched yet:
+Python evaluates a default when it imports the module, possibly before `xla.launch` starts the processes, which must
+find the device unused. The function chooses the device when it is called:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-def zeros(n, device=torch.device("cuda")):
++def zeros(n, device=None):
++    if device is None:
++        device = xla.xla_device()
+     return torch.zeros(n, device=device)
+```
+
+If `None` may already have a meaning, the default only names the kind of device. The same holds for class attributes
+and for modules of a program that launches processes:
 
 ```diff
  import torch
@@ -35,7 +50,7 @@ A default is evaluated when the module is imported, when the device must not be 
 
 -def zeros(n, device=torch.device("cuda")):
 +def zeros(n, device=torch.device(xla.device_type())):
-     return torch.zeros(n, device=device)
+     return torch.zeros(n, device=device or "cpu")
 ```
 
 Other devices, and what is only called "cuda", stay.
@@ -55,6 +70,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import SINK
 from ...analysis.devices.specs import Spec, leaves
 from ...analysis.inference.values import DEVICE, HOST, STRING
@@ -79,7 +95,11 @@ def sinks(script: Script) -> Iterator[Finding]:
         if placed.of_devices or placed.place == SINK:
             text, holes = script.devices.device(placed.spec)
             node = placed.spec.node
-            yield RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
+            late = () if holes else late_default(script, node, text)
+            if placed.of_devices and not holes and script.device_literals.is_early(node):
+                torch = script.spell("torch", script.index.scope(node))
+                text = f"{torch}.device({script.devices.string(placed.spec)[0]})"
+            yield RULE.finding(script, node, _MESSAGE, *(late or (Replace(node, text, holes),)))
 
 
 @RULE.call("torch.device")
@@ -89,7 +109,7 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     spec = _with_index(script, call, first)
     if spec is not None:
-        yield RULE.finding(script, call, _MESSAGE, _whole(script, call, first, spec))
+        yield RULE.finding(script, call, _MESSAGE, *_whole(script, call, first, spec))
         return
     parts = list(leaves(first))
     specs = [spec for part in parts if (spec := script.devices.spec(part)) is not None]
@@ -162,11 +182,15 @@ def _with_index(script: Script, call: ast.Call, first: ast.expr) -> Spec | None:
     return spec._replace(ordinal=index)
 
 
-def _whole(script: Script, call: ast.Call, first: ast.expr, spec: Spec) -> Edit:
+def _whole(script: Script, call: ast.Call, first: ast.expr, spec: Spec) -> tuple[Edit, ...]:
     """The device instead of the call; where it is too early for a device, its name instead of the string."""
+    text, holes = script.devices.device(spec)
+    late = () if holes else late_default(script, call, text)
+    if late:
+        return late
     if spec.ordinal in (None, 0) and script.device_literals.is_early(call):
-        return Replace(first, *script.devices.string(spec))
-    return Replace(call, *script.devices.device(spec))
+        return (Replace(first, *script.devices.string(spec)),)
+    return (Replace(call, text, holes),)
 
 
 def _is_plain(script: Script, part: ast.expr) -> bool:

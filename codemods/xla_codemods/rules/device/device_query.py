@@ -57,6 +57,7 @@ from ...analysis.devices.availability import (
     is_one_of_many,
 )
 from ...analysis.devices.cuda_only.kernels import chooses_kernels
+from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
@@ -286,7 +287,8 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
     if is_default_of_an_option(script, call):
         text = f"{script.xla}.device_type()"  # as what a user writes there: a text
     message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
-    yield RULE.finding(script, call, message, Replace(call, text))
+    edits = late_default(script, call, text) or (Replace(call, text),)
+    yield RULE.finding(script, call, message, *edits)
 
 
 @RULE.reference("torch.cuda.current_device")

@@ -11,9 +11,15 @@ What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so t
 +device = xla.device_type()
 
 -def move(x, device="cuda:0"):
-+def move(x, device=xla.device_type()):
++def move(x, device=None):
++    if device is None:
++        device = xla.device_type()
      return x.to(device)
 ```
+
+The default of a parameter becomes `None`, and the function chooses the device when it is called: Python evaluates
+defaults at import, which chooses the backend too early. If `None` may already have a meaning, the default is
+`xla.device_type()`, which does not start the device.
 
 ```diff
  import argparse
@@ -110,6 +116,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
+from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
 from ...analysis.devices.non_device_calls import is_of_an_engine
 from ...analysis.devices.reached import reaching
@@ -154,9 +161,11 @@ def device_string(script: Script) -> Iterator[Finding]:
             if not (isinstance(choice, ast.IfExp) and is_for_an_engine(script, choice.test)):
                 yield _of_an_engine(script, spec.node)
             continue
-        edit = Replace(spec.node, *script.devices.string(spec))
+        text, holes = script.devices.string(spec)
+        edit = Replace(spec.node, text, holes)
         if placed.place == NAME:
-            edits = (edit, *_of_option(script, spec.node))
+            late = () if holes else late_default(script, spec.node, text)
+            edits = late or (edit, *_of_option(script, spec.node))
             yield RULE.finding(
                 script,
                 spec.node,

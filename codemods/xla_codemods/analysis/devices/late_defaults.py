@@ -1,0 +1,178 @@
+"""Device defaults of parameters, which a function can choose when it is called instead of when its module is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...edits import Edit, InsertBefore, Replace
+from ..nodes import walk
+from ..scopes import FunctionNode
+from ..syntax import argument_for
+
+if TYPE_CHECKING:
+    from ..script import Script
+
+# Decorators that neither read a signature nor check what a parameter is.
+_TRANSPARENT = frozenset(
+    {
+        "classmethod",
+        "staticmethod",
+        "contextlib.contextmanager",
+        "functools.cache",
+        "functools.lru_cache",
+        "functools.wraps",
+        "torch.enable_grad",
+        "torch.inference_mode",
+        "torch.no_grad",
+    }
+)
+# What makes options, or checks, of the parameters of a function.
+_READERS = ("fire", "typer", "tyro", "defopt", "jsonargparse", "signature", "beartype", "typeguard")
+
+
+class _Default(NamedTuple):
+    """A parameter with its default, and the function that has it."""
+
+    function: FunctionNode
+    parameter: ast.arg
+    default: ast.expr
+
+
+def late_default(script: Script, node: ast.expr, text: str) -> tuple[Edit, ...]:
+    """Return the edits that make the default `node` None, for which the function takes `text`.
+
+    Nothing is returned if `node` is no default, or if None is not sure to mean "not given".
+    """
+    found = _default(script, node)
+    if found is None or not _may_be_none(script, found):
+        return ()
+    name = found.parameter.arg
+    lines = f"if {name} is None:\n    {name} = {text}"
+    return (
+        Replace(node, "None"),
+        *_annotated(found.parameter),
+        InsertBefore(first_statement(found.function), lines),
+    )
+
+
+def _default(script: Script, node: ast.expr) -> _Default | None:
+    arguments = script.parent(node)
+    function = script.parent(arguments) if isinstance(arguments, ast.arguments) else None
+    if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        for parameter, default in defaults(function):
+            if default is node:
+                return _Default(function, parameter, default)
+    return None
+
+
+def defaults(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """Yield the parameters of `function` that have a default, with their defaults."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first = len(positional) - len(arguments.defaults)
+    yield from zip(positional[first:], arguments.defaults)
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+        if default is not None:
+            yield parameter, default
+
+
+def _may_be_none(script: Script, found: _Default) -> bool:
+    function, name = found.function, found.parameter.arg
+    return (
+        not script.source.mentions(*_READERS)
+        and all(_is_transparent(script, decorator) for decorator in function.decorator_list)
+        and first_statement(function).lineno > function.lineno
+        and not _is_stub(function)
+        and not any(_asks_for_none(node, name) for node in walk(function))
+        and not _is_passed_none(script, found)
+    )
+
+
+def _is_transparent(script: Script, decorator: ast.expr) -> bool:
+    func = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = script.dotted(func) or (func.id if isinstance(func, ast.Name) else "")
+    return name in _TRANSPARENT
+
+
+def _is_stub(function: FunctionNode) -> bool:
+    """Return True if the body does nothing: a protocol's, an overload's or an abstract method's."""
+    return all(
+        isinstance(statement, (ast.Pass, ast.Raise))
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for statement in function.body
+    )
+
+
+def _asks_for_none(node: ast.AST, name: str) -> bool:
+    """Return True if `node` compares `name` with None, or asks whether it is empty."""
+    match node:
+        case ast.Compare(left=left, comparators=[right]):
+            pair = (left, right)
+            return any(_is_name(part, name) for part in pair) and any(
+                isinstance(part, ast.Constant) and part.value is None for part in pair
+            )
+        case ast.BoolOp(values=values):
+            return any(_is_name(value, name) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            return _is_name(asked, name)
+        case ast.If(test=asked) | ast.IfExp(test=asked) | ast.While(test=asked):
+            return _is_name(asked, name)
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            return name in names
+    return False
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_passed_none(script: Script, found: _Default) -> bool:
+    """Return True if a call in this file passes None, or a parameter whose own default is None."""
+    function, name = found.function, found.parameter.arg
+    called = {function.name}
+    owner = script.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        called |= {owner.name, *(c.name for c, _ in script.index.of(ast.ClassDef))}
+    is_method = isinstance(owner, ast.ClassDef)
+    for called_name in called:
+        for call, _ in script.index.calls_of(called_name):
+            given = argument_for(name, function, call, skip_self=is_method)
+            if given is not None and any(_is_none(script, part) for part in walk(given)):
+                return True
+    return False
+
+
+def _is_none(script: Script, node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    if not isinstance(node, ast.Name):
+        return False
+    around = script.function(node)
+    return around is not None and any(
+        parameter.arg == node.id and isinstance(default, ast.Constant) and default.value is None
+        for parameter, default in defaults(around)
+    )
+
+
+def _annotated(parameter: ast.arg) -> Iterator[Edit]:
+    """Yield the edit that makes the annotation of `parameter` accept None."""
+    annotation = parameter.annotation
+    if annotation is None:
+        return
+    text = ast.unparse(annotation)
+    if any(word in text for word in ("Any", "None", "Optional", "object")):
+        return
+    if isinstance(annotation, ast.Constant):
+        yield Replace(annotation, f'"{annotation.value!s} | None"')
+    else:
+        yield Replace(annotation, "{0} | None", (annotation,))
+
+
+def first_statement(function: FunctionNode) -> ast.stmt:
+    """Return the first statement after the docstring; of a function with nothing else, the docstring."""
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None and len(body) > 1:
+        return body[1]
+    return body[0]
