@@ -61,6 +61,16 @@ def error(
         ),
         (error("Unsupported", "graphs", ["Unsupported", "RuntimeError"]), "redirect", "graphs"),
         (
+            error(
+                "NeedsCudaError",
+                "bitsandbytes.nn",
+                ["NeedsCudaError", "NotImplementedError"],
+                f"{HARNESS}/stubs/bitsandbytes/__init__.py",
+            ),
+            "redirect",
+            "bitsandbytes.nn",
+        ),
+        (
             error("TypeError", "bad", innermost=f"{HARNESS}/observe/training/steps.py"),
             "harness",
             "the verifier's fault",

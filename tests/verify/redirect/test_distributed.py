@@ -31,6 +31,17 @@ def test_tensors_of_several_numbers_are_reduced_and_averaged() -> None:
 
 
 @pytest.mark.usefixtures("group")
+def test_gathering_leaves_autograd_out() -> None:
+    """As NCCL does; gloo alone refuses tensors that require gradients."""
+    weight = torch.ones(2, requires_grad=True)
+    gathered = weight * 0
+    dist.all_gather_into_tensor(gathered, weight * 2)
+    assert gathered.tolist() == [2, 2]
+    dist.all_gather_into_tensor(output_tensor=gathered, input_tensor=weight * 3)
+    assert gathered.tolist() == [3, 3]
+
+
+@pytest.mark.usefixtures("group")
 def test_groups_outlive_their_destruction() -> None:
     """DDP, dropped later, would else wait for gloo's threads, which may wait for Python's lock."""
     made: list[Any] = [dist.group.WORLD, dist.new_group([0], backend="nccl")]

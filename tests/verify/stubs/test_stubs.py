@@ -6,9 +6,12 @@ import importlib
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+from xla_migrate.verify.observe.process import where
 
 pytestmark = pytest.mark.usefixtures("cuda")
 
@@ -253,7 +256,8 @@ def test_bitsandbytes_others() -> None:
     with pytest.raises(NotImplementedError, match="momentum"):
         bnb.optim.SGD([w], lr=0.1)
     with pytest.raises(NotImplementedError, match="needs CUDA"):
-        _ = bnb.nn
+        _ = bnb.functional
+    assert not hasattr(bnb.nn, "Linear4bit")  # what libraries ask
 
 
 def test_deepspeed_optimizers() -> None:
@@ -318,6 +322,25 @@ def test_only_the_users_code_finds_stand_ins() -> None:
     from timm.layers import fast_norm
 
     assert not fast_norm.has_apex
+
+
+@pytest.mark.parametrize("is_project", [True, False])
+def test_an_optional_import_outside_the_project_finds_no_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_project: bool
+) -> None:
+    """A library may be installed in any folder: `pip install --target`, PYTHONPATH."""
+    for name, text in {
+        "optional_user": "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n",
+        "certain_user": "if True:\n    import flash_attn\n",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(where, "_project", (f"{tmp_path}/",) if is_project else ())
+    optional = importlib.import_module("optional_user")
+    assert (optional.flash_attn is not None) == is_project
+    assert importlib.import_module("certain_user").flash_attn is not None
 
 
 def test_nothing_is_found_without_the_redirection() -> None:

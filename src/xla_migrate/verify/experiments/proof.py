@@ -20,6 +20,7 @@ from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision
 from ..recordings.located import located
 from ..recordings.ordered import is_to_locate
+from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
 from .one_process import comparable
 from .process import Progress
@@ -54,6 +55,8 @@ class RunAgain:
         roughness: float = 0.0,
         shake: int = 0,
         details: int = 0,
+        watch: bool = True,
+        timeout: float | None = None,
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         show = self.shower(name)
@@ -71,7 +74,8 @@ class RunAgain:
             nproc=1 if drives_all else request.nproc,
             devices=request.nproc,
             data_shim=request.data_shim,
-            timeout=request.timeout,
+            timeout=timeout or request.timeout,
+            watch=watch,
             explain=explain,
             keep=keep,
             follow=follow,
@@ -135,6 +139,9 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     not_run = ObservedRun("target", request.script, list(request.args), request.precision, base)
     not_run.failure = Failure(Fault.NOT_RUN, "the original could not be run")
     if reference.failure is not None:
+        blame_hooks(
+            reference, lambda most: run("original without hooks", watch=False, timeout=most)
+        )
         return compare(reference, not_run)
     run.proposed.complete(name for trace in reference.traces for name in trace.loaded)
     fp32 = None

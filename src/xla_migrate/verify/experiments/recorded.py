@@ -20,6 +20,7 @@ from ..observe.plan import Precision
 from ..recordings import ordered
 from ..recordings.located import located
 from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save
+from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
 from .one_process import comparable
 from .proof import DETAILS, Shower
@@ -77,6 +78,21 @@ def record(
     return Recorded(about, file.stat().st_size)
 
 
+def _without_hooks(
+    request: Request, folder: Path, precision: Precision, timeout: float
+) -> ObservedRun:
+    return run(
+        request.script,
+        request.args,
+        precision=precision,
+        nproc=request.nproc,
+        data_shim=request.data_shim,
+        timeout=timeout,
+        folder=folder.with_name("without-hooks"),
+        watch=False,
+    )
+
+
 def _run(
     request: Request, folder: Path, precision: Precision, shower: Shower, details: int
 ) -> ObservedRun:
@@ -97,6 +113,7 @@ def _run(
         details=details,
     )
     show(None)
+    blame_hooks(found, lambda most: _without_hooks(request, folder, precision, most))
     return found
 
 

@@ -128,6 +128,8 @@ def _fault(error: ErrorRecord, harness: str) -> Fault:
     if {"MemoryError", "OutOfMemoryError"} & {*chain} or _NO_MEMORY.search(message):
         return Fault.MEMORY
     innermost = error["frames"][-1][0] if error["frames"] else ""
+    if innermost.startswith(f"{harness}/stubs/") and "NotImplementedError" in chain:
+        return Fault.REDIRECT
     if innermost.startswith(harness) and error["type"] in ("AttributeError", "TypeError"):
         return Fault.HARNESS
     return Fault.SCRIPT

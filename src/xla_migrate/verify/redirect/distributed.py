@@ -72,6 +72,20 @@ def _averaging(collective: Callable[..., Any], tensor: str) -> Callable[..., Any
     return wrapped
 
 
+def _gathering(collective: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave autograd out, as NCCL does: gloo refuses to fill views of tensors that require gradients."""
+
+    @functools.wraps(collective)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return collective(*map(_detached, args), **{k: _detached(v) for k, v in kwargs.items()})
+
+    return wrapped
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
 def _reduce_scatter(
     output: torch.Tensor,
     input_list: list[torch.Tensor],
@@ -154,6 +168,9 @@ def _collectives(patches: Patches) -> None:
         wrapped = _averaging(getattr(dist, name), tensor)
         patches.put(dist, name, wrapped)
         patches.put(dist.distributed_c10d, name, wrapped)
+    gather = _gathering(dist.all_gather_into_tensor)
+    for module in (dist, dist.distributed_c10d):
+        patches.put(module, "all_gather_into_tensor", gather)
     patches.put(dist, "reduce_scatter", _reduce_scatter)
     patches.put(dist, "all_to_all", _all_to_all)
 

@@ -7,6 +7,7 @@ finding none, or it would change its path.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..observe.process import where
 from ..observe.process.imports import after
 from ..observe.process.patching import Patches
 
@@ -49,16 +51,33 @@ class StubFinder:
 
 
 def _asked_by_user() -> bool:
+    """Return True if the import is in the project, or in other code that cannot do without the package."""
     frame = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
         if file.endswith(("importlib/util.py", "importlib.util>")):  # the second where frozen
             return False  # probing
         if "importlib" not in file:
-            return "site-packages" not in file and "dist-packages" not in file
+            if "site-packages" in file or "dist-packages" in file:
+                return False
+            return where.is_in_project(file) or not _is_optional(file, frame.f_lineno)
         assert frame.f_back is not None
         frame = frame.f_back
     return False
+
+
+def _is_optional(file: str, line: int) -> bool:
+    """Return True if a failing import on this line is caught."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.Try)
+        and node.handlers
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+        for node in ast.walk(tree)
+    )
 
 
 def install(patches: Patches) -> None:

@@ -17,6 +17,11 @@ def set_project(folder: str) -> None:
     _project = (folder.rstrip("/") + "/",)
 
 
+def is_in_project(file: str) -> bool:
+    """Return True for a file of the user's project."""
+    return file.startswith(_project) and "site-packages" not in file
+
+
 def caller() -> str:
     """`file:line` of the innermost frame in the user's project (relative to it).
 
@@ -27,7 +32,7 @@ def caller() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(_project) and "site-packages" not in name:
+        if is_in_project(name):
             return f"{name[len(_project[0]) :]}:{frame.f_lineno}"
         if not fallback and not any(part in name for part in _NEVER):
             fallback = f"{name}:{frame.f_lineno}"
@@ -41,7 +46,7 @@ def stack() -> tuple[str, ...]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(_project) and "site-packages" not in name:
+        if is_in_project(name):
             found.append(f"{name[len(_project[0]) :]}:{frame.f_lineno}")
         frame = frame.f_back
     return tuple(found)
@@ -52,6 +57,6 @@ def loaded() -> list[str]:
     found = set()
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None) or ""
-        if isinstance(name, str) and name.startswith(_project) and "site-packages" not in name:
+        if isinstance(name, str) and is_in_project(name):
             found.add(name[len(_project[0]) :])
     return sorted(found)
