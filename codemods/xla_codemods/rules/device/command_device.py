@@ -32,6 +32,19 @@ default, the function takes what CUDA scripts are given for the accelerator, and
  fire.Fire(train)
 ```
 
+A script that executes a file of settings takes its devices from that file, or from the command line:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+-device = "cuda"
++device = xla.device_type()
+ exec(open("configurator.py").read())
++device = xla.device_type(device)
+ model = torch.nn.Linear(2, 2).to(device)
+```
+
 Functions that are no commands are called by the script itself, and need none of it:
 
 ```python
@@ -53,7 +66,7 @@ from ...analysis.devices.late_defaults import defaults, first_statement
 from ...analysis.devices.specs import is_device_name
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.scopes import FunctionNode
-from ...edits import InsertBefore
+from ...edits import InsertAfter, InsertBefore
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -80,6 +93,35 @@ def command_device(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(
                     script, parameter, message, InsertBefore(first_statement(function), text)
                 )
+
+
+@RULE.file
+def overridden(script: Script) -> Iterator[Finding]:
+    """Convert the devices of the module after `exec(open("configurator.py").read())`, which may assign them again."""
+    for call, _ in script.index.calls_of("exec"):
+        statement = script.statement(call)
+        body = script.tree.body
+        if not (
+            isinstance(call.func, ast.Name) and script.is_statement(call) and statement in body
+        ):
+            continue
+        at = body.index(statement)
+        following = {ast.unparse(later) for later in body[at + 1 :]}
+        for name in _devices_named(script, body[:at]):
+            text = f"{name} = {script.xla}.device_type({name})"
+            if len(call.args) == 1 and text not in following:
+                message = f"`exec` may assign a CUDA device to `{name}`, which fails on XLA: convert it with `xla.device_type`"
+                yield RULE.finding(script, call, message, InsertAfter(statement, text))
+
+
+def _devices_named(script: Script, statements: list[ast.stmt]) -> Iterator[str]:
+    for statement in statements:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if is_device_name(name) and _names_the_accelerator(script, value):
+                yield name
 
 
 def _commands(script: Script) -> Iterator[FunctionNode]:

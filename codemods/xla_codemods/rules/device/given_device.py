@@ -92,6 +92,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.given.elsewhere import (
+    is_filled,
+    is_from_elsewhere,
+    is_made_device,
+    is_member,
+    is_settings,
+)
 from ...analysis.devices.specs import (
     device_argument,
     is_device_name,
@@ -110,7 +117,7 @@ from ...analysis.inference.values import (
     STRING,
     TENSOR,
 )
-from ...analysis.syntax import is_cuda_string, keyword
+from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -180,18 +187,37 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
             yield from _handed(script, argument.value)
 
 
+@RULE.node(ast.Call)
+def passed_on(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`train(model, cfg.device)`, of a function of the file: what is a text stays one."""
+    for given in (*call.args, *(argument.value for argument in call.keywords)):
+        if (
+            isinstance(given, (ast.Attribute, ast.Subscript))
+            and named_like_a_device(given)
+            and _is_text_from_outside(script, given)
+            and script.value(call.func, scope).definition is not None
+        ):
+            edit = Replace(given, f"{script.xla}.device_type({{0}})", (given,))
+            yield RULE.finding(script, given, _MESSAGE, edit)
+
+
+def _is_text_from_outside(script: Script, given: ast.expr) -> bool:
+    value = script.value(given)
+    return is_filled(script, given) or (
+        value.has(GIVEN) and value.has(SETTINGS) and not is_made_device(script, given)
+    )
+
+
 def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
     if not isinstance(given, (ast.Attribute, ast.Subscript)):
         return
     value = script.value(given)
-    if _is_member(script, given):
+    if is_member(script, given) or is_from_elsewhere(script, given) or is_filled(script, given):
         yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
         return
-    if _is_from_elsewhere(script, given):
-        yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
     if not value.has(GIVEN) or not script.devices.is_device(given):
         return
-    if not value.has(DEVICE) and not _is_made_device(script, given):
+    if not value.has(DEVICE) and not is_made_device(script, given):
         yield RULE.finding(script, given, _MESSAGE, _as_device(script, given))
 
 
@@ -216,7 +242,9 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
                 text = "xla_device" if _falls_back_to_a_device(script, part) else "device_type"
                 edit = Replace(whole, f"{script.xla}.{text}({{0}})", (whole,))
                 yield RULE.finding(script, part, _MESSAGE, edit)
-        elif _is_from_elsewhere(script, part) and not isinstance(assign.value, ast.BoolOp):
+        elif (is_from_elsewhere(script, part) or is_filled(script, part)) and not isinstance(
+            assign.value, ast.BoolOp
+        ):
             is_name = chosen or _is_used_as_a_name(script, assign.targets[0])
             text = "device_type" if is_name else "xla_device"
             edit = Replace(part, f"{script.xla}.{text}({{0}})", (part,))
@@ -277,55 +305,8 @@ def _is_of_environment(script: Script, part: ast.expr) -> bool:
     return script.dotted(place) in {"os.environ", "os.environ.get", "os.getenv"}
 
 
-def _is_from_elsewhere(script: Script, part: ast.expr) -> bool:
-    """`cfg.device`, where the file trains and does not say where `cfg` comes from."""
-    match part:
-        case (
-            ast.Attribute(value=owner, attr=name)
-            | ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
-        ):
-            pass
-        case _:
-            return False
-    if name.lower() != "device" or not _is_settings(owner) or not script.trains:
-        return False
-    if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
-        return False
-    known = script.value(part).kinds or script.value(owner).kinds
-    return not known and script.dotted(owner) is None and not _is_made_device(script, part)
-
-
-def _is_member(script: Script, given: ast.expr) -> bool:
-    """`Kind.CUDA.value`, of an enumeration of this file whose member is `CUDA = "cuda"`."""
-    if isinstance(given, ast.Attribute) and given.attr == "value":
-        given = given.value
-    if not isinstance(given, ast.Attribute):
-        return False
-    owner = script.value(given.value).definition
-    return isinstance(owner, ast.ClassDef) and any(
-        isinstance(member, ast.Assign)
-        and ast.unparse(member.targets[0]) == given.attr
-        and isinstance(member.value, ast.Constant)
-        and is_cuda_string(str(member.value.value))
-        and any("Enum" in ast.unparse(base) for base in owner.bases)
-        for member in owner.body
-    )
-
-
 def _as_device(script: Script, given: ast.expr) -> Edit:
     return Replace(given, f"{script.xla}.xla_device({{0}})", (given,))
-
-
-def _is_made_device(script: Script, given: ast.expr) -> bool:
-    """True if the file puts a torch.device in its place: `args.device = torch.device(...)`."""
-    text = ast.unparse(given)
-    short = ".".join(text.split(".")[-2:])  # `args.device` and `self.args.device` are one
-    for spelling in (text, short):
-        for statement, scope in script.index.assignments(spelling):
-            value = script.value(statement.value, scope)
-            if value.has(DEVICE) and not value.has(STRING):
-                return True
-    return False
 
 
 def _is_open(script: Script, node: ast.expr) -> bool:
@@ -338,6 +319,8 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
         return False
     if script.devices.is_index(part):
         return False  # XLA106's
+    if is_filled(script, part):
+        return True
     value = script.value(part)
     if value.has(GIVEN) or _is_parameter(script, part):
         return not (value.has(DEVICE) and not value.has(STRING))
@@ -348,7 +331,7 @@ def _is_unknown(script: Script, part: ast.expr) -> bool:
     if isinstance(part, ast.Attribute) and part.attr == "device":
         owner = script.value(part.value)
         return owner.has(ARGUMENTS) or (
-            not owner.kinds & {TENSOR, MODULE} and not value.kinds and _is_settings(part.value)
+            not owner.kinds & {TENSOR, MODULE} and not value.kinds and is_settings(part.value)
         )
     if isinstance(part, ast.JoinedStr):  # f"{kind}:{n}", but not f"mps:{n}"
         return isinstance(part.values[0], ast.FormattedValue) if part.values else False
@@ -366,17 +349,6 @@ def _is_field(script: Script, part: ast.Attribute) -> bool:
                 for field in ancestor.body
             )
     return False
-
-
-def _is_settings(node: ast.expr) -> bool:
-    """True if `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name.lower().lstrip("_") in _SETTINGS
-
-
-_SETTINGS = frozenset(
-    "self cls args arg opt opts options option cfg conf config configs hparams hps hp params settings flags exp_config".split()
-)
 
 
 def _is_parameter(script: Script, part: ast.expr) -> bool:

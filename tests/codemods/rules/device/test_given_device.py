@@ -194,3 +194,78 @@ def test_what_is_used_as_a_name_stays_one(name: str, more: str, function: str) -
         f"        {more or 'pass'}\n        model(torch.ones(2).to({name})).backward()\n"
     )
     assert f"{name} = xla.{function}(cfg.device)" in migrated(source)
+
+
+FIELD = """\
+import json
+from dataclasses import dataclass
+import torch
+
+@dataclass
+class Config:
+    lr: float = 0.1
+    device: str = "cuda"
+
+def train(cfg: Config):
+    x = torch.ones(2).to(cfg.device)
+
+"""
+CONVERTED = "torch.ones(2).to(xla.xla_device(cfg.device))"
+
+
+@pytest.mark.parametrize(
+    "filling",
+    [
+        'train(Config(**json.load(open("a.json"))))',
+        "import tyro\ntrain(tyro.cli(Config))",
+        "import pyrallis\n@pyrallis.wrap()\ndef main(cfg: Config):\n    train(cfg)",
+        "from transformers import HfArgumentParser\ncfg, = HfArgumentParser(Config).parse_args_into_dataclasses()",
+        'import sys\ntrain(Config(device=sys.argv[1]))',
+    ],
+)  # fmt: skip
+def test_a_field_that_is_filled_from_outside(filling: str) -> None:
+    result = migrated(FIELD + filling + "\n")
+    assert CONVERTED in result
+    assert "device: str = xla.device_type()" in result
+
+
+@pytest.mark.parametrize(
+    ("header", "filling"),
+    [
+        (FIELD, "train(Config(lr=0.2))"),
+        (FIELD, 'train(Config(device="cuda"))'),
+        (
+            FIELD.replace(
+                "def train",
+                "    def __post_init__(self):\n        self.device = torch.device(self.device)\n\ndef train",
+            ),
+            'train(Config(**json.load(open("a.json"))))',
+        ),
+    ],
+)
+def test_a_field_that_only_the_code_fills(header: str, filling: str) -> None:
+    assert "torch.ones(2).to(cfg.device)" in migrated(header + filling + "\n")
+
+
+def test_a_field_that_is_passed_on_stays_a_text() -> None:
+    result = migrated(
+        FIELD + "def build(device):\n    return torch.ones(2).to(device)\n\n"
+        'cfg = Config(**json.load(open("a.json")))\nbuild(cfg.device)\n'
+    )
+    assert "build(xla.device_type(cfg.device))" in result
+
+
+def test_an_entry_of_a_file_that_is_passed_on_stays_a_text() -> None:
+    result = migrated(
+        "import torch\nimport yaml\n\ndef build(n, device):\n    return torch.ones(n).to(device)\n\n"
+        'cfg = yaml.safe_load(open("a.yaml"))\nbuild(2, device=cfg["device"])\n'
+    )
+    assert 'build(2, device=xla.device_type(cfg["device"]))' in result
+
+
+def test_settings_of_yacs() -> None:
+    result = migrated(
+        "import torch\n\ndef train(cfg):\n    model = torch.nn.Linear(2, 2).to(cfg.MODEL.DEVICE)\n"
+        "    model(torch.ones(2)).sum().backward()\n"
+    )
+    assert ".to(xla.xla_device(cfg.MODEL.DEVICE))" in result
