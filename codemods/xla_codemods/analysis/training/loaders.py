@@ -18,6 +18,7 @@ from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffec
 from ..nodes import walk
 from ..syntax import keyword
 from .collating import LoadingNode, moves_all
+from .shapes.single_samples import gives_samples
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -151,9 +152,11 @@ class Feeding:
             return False
         if value != UNKNOWN:
             return False  # a list or dict of this file's
-        if loop.effects & {BACKWARD, STEP, FORWARD}:
+        if self.is_called_a_loader(driver):
             return True
-        return self.is_called_a_loader(driver)
+        return bool(loop.effects & {BACKWARD, STEP, FORWARD}) and not gives_samples(
+            loop.node, driver.node
+        )
 
     def wraps(self, loop: LoopEffects, driver: Driver) -> bool:
         """True if a device loader is to be put around `driver`: its batches are moved to the device in the loop,
