@@ -25,7 +25,7 @@ LEFT = {
     "hf_trainer": {"XLA504": 1},
     "lstm_tbptt": {"XLA918": 1},
     "no_cuda_flag": {},
-    "noam_transformer": {"XLA503": 1},
+    "noam_transformer": {},
     "prefetcher_class": {"XLA133": 1},
     "trainer_class": {},
     "unet_metrics": {"XLA131": 1, "XLA133": 3},

@@ -37,8 +37,8 @@ from .lasting import (
     is_stable,
     may_be_changed,
 )
+from .loggers.trackers import told
 from .sinks import file_of, is_tracked
-from .told.trackers import told
 
 if TYPE_CHECKING:
     from ...script import Script

@@ -13,11 +13,19 @@ from ...inference.unpacking import part
 from ...inference.values import TENSOR
 from ...syntax import keyword
 from .blocked import Blocked
-from .names.bound import Owner, home, is_owner, loads, stores_and_loads
+from .readers.cells import (
+    Owner,
+    class_of,
+    home,
+    is_owner,
+    loads,
+    stores_and_loads,
+    uses_in_other_modules,
+)
 
 if TYPE_CHECKING:
     from ...script import Script
-    from .trail import Trail
+    from .deferral import Deferral
 
 _MAKES = frozenset(
     f"{name}{like}" for name in ("empty", "full", "ones", "zeros") for like in ("", "_like")
@@ -38,45 +46,49 @@ _SIMPLE = (
 )
 
 
-def fill(trail: Trail, target: ast.Subscript) -> None:
-    """An element of an array is set to a number on its way."""
-    script, array = trail.script, target.value
+def fill(deferral: Deferral, target: ast.Subscript) -> None:
+    """An element of a local array is set to a deferred number; raises `Blocked` if others may see the array."""
+    script, array = deferral.script, target.value
     statement = script.parent(target)
+    name = ast.unparse(array)
     if not is_owner(array, script) or not isinstance(statement, ast.Assign):
         kind = "tensor" if script.value(array).has(TENSOR) else "array"
-        raise Blocked(f"it goes into the {kind} `{ast.unparse(array)}`")
-    _index(script, target)
-    key, stored, read = _stores_and_loads(trail, array)
-    said = ast.unparse(array)
+        raise Blocked(f"it goes into the {kind} `{name}`")
+    index = _index(script, target)
+    key, stored, read = _stores_and_loads(script, array)
     if not all(_is_made(script, made) for made in stored):
-        raise Blocked(f"`{said}` is not known to be an array of its own")
-    if not trail.is_new((key, "filled")):
-        return
+        raise Blocked(f"`{name}` is not known to be an array of its own")
+    deferral.shared.add(key)
+    deferral.filled[statement] = index
     is_name = isinstance(array, ast.Name)
-    loop = _outermost(script, target) if is_name else None
+    loop = _outermost(script, target)
+    if is_name and loop is None:
+        raise Blocked("the array is filled outside of a loop")
+    loop = loop if is_name else None
     for load in read:
-        if (element := _element(script, load)) is not None and load in trail.always:
-            trail.filled[element[0]] = _index(script, element[1])
+        if (element := _element(script, load)) is not None and load in deferral.always:
+            deferral.filled[element[0]] = _index(script, element[1])
         elif not _is_a_fact(script, load):
-            if load in trail.always:
-                raise Blocked(f"`{said}`, which it goes into, is asked for in every step")
+            if load in deferral.always:
+                raise Blocked(f"`{name}`, which it goes into, is asked for in every step")
             is_behind = loop is not None and load.lineno > (loop.end_lineno or 0)
             is_before = loop is not None and load.lineno < loop.lineno
             if is_before or not (is_behind or _is_used_up(script, load)):
-                raise Blocked(f"`{said}`, an array, has other names")
-            if not (is_name or _keeps_none(script, load)):
-                raise Blocked(f"`{said}`, an array, is handed on")
-            trail.wrapped.add(load)
+                raise Blocked(f"`{name}`, an array, has other names")
+            if not is_name and _may_be_kept(script, load):
+                raise Blocked(f"`{name}`, an array, is handed on")
+            deferral.arrived.add(load)
 
 
 def _stores_and_loads(
-    trail: Trail, array: Owner
+    script: Script, array: Owner
 ) -> tuple[object, Sequence[ast.expr | None], Sequence[Owner]]:
-    """Of a name of this function alone, or of an attribute of a class of this file."""
-    script = trail.script
+    """Return a key, the values and the reads of a name of this function alone, or an attribute of this file alone."""
     if isinstance(array, ast.Attribute):
-        _refuse_caught(script, array)
-        return stores_and_loads(script, array, is_known=trail.importers_known)
+        definition = class_of(script, array)
+        if definition and any(uses_in_other_modules(script, script, definition, array.attr)):
+            raise Blocked(f"other modules use `{array.attr}` of `{definition.name}`, too")
+        return stores_and_loads(script, array)
     scope, bindings, is_shared = home(script, array)
     if is_shared or script.index.scope(array) is not scope:
         raise Blocked(f"`{array.id}`, an array, is filled by another function")
@@ -84,12 +96,18 @@ def _stores_and_loads(
     return (scope, array.id), stored, loads(script, scope, array.id)
 
 
-def _refuse_caught(script: Script, node: ast.AST) -> None:
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return
-        if isinstance(ancestor, ast.Try):
-            raise Blocked("what an array raises is caught")
+def _may_be_kept(script: Script, load: Owner) -> bool:
+    """Return True if a function that is not numpy's or Python's own takes the array."""
+    parent = script.parent(load)
+    while isinstance(parent, ast.keyword):
+        parent = script.parent(parent)
+    if not isinstance(parent, ast.Call):
+        return False
+    library, _, name = (script.dotted(parent.func) or "").partition(".")
+    if library == "numpy":
+        return name in _VIEWS or name.startswith(("as", "atleast", "broadcast"))
+    names = {"float", "list", "max", "min", "print", "sum"}
+    return getattr(parent.func, "id", "") not in names
 
 
 def _index(script: Script, target: ast.Subscript) -> str:
@@ -111,7 +129,7 @@ def _is_made(script: Script, made: ast.expr | None) -> bool:
     return library in _LIBRARIES and name in _MAKES
 
 
-def _outermost(script: Script, node: ast.AST) -> ast.stmt:
+def _outermost(script: Script, node: ast.AST) -> ast.stmt | None:
     """The outermost loop of the function around `node`."""
     found = None
     for ancestor in script.ancestors(node):
@@ -121,8 +139,6 @@ def _outermost(script: Script, node: ast.AST) -> ast.stmt:
             break
         if isinstance(ancestor, _LOOPS):
             found = ancestor
-    if found is None:
-        raise Blocked("the array is filled outside of a loop")
     return found
 
 
@@ -144,20 +160,6 @@ def _is_a_fact(script: Script, load: Owner) -> bool:
         case ast.Call(func=ast.Name(id="len")):
             return True
     return False
-
-
-def _keeps_none(script: Script, load: Owner) -> bool:
-    """True if no function gets the array that may keep it: `np.save(path, self.curve)`, `print(self.curve)`."""
-    parent = script.parent(load)
-    while isinstance(parent, ast.keyword):
-        parent = script.parent(parent)
-    if not isinstance(parent, ast.Call):
-        return True
-    func = parent.func
-    library, _, name = (script.dotted(func) or "").partition(".")
-    if library == "numpy":
-        return name not in _VIEWS and not name.startswith(("as", "atleast", "broadcast"))
-    return isinstance(func, ast.Name) and func.id in {"float", "list", "max", "min", "print", "sum"}
 
 
 def _is_used_up(script: Script, node: ast.expr) -> bool:

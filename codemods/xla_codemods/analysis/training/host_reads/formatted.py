@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...inference.unpacking import part
 from ...nodes import walk
 from ..tensors.device_tensors import losses
-from .told.elsewhere import class_elsewhere, method_of
+from .readers.modules import class_elsewhere, method_of
 
 if TYPE_CHECKING:
     from ...script import Script

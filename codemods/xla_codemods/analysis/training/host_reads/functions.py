@@ -128,14 +128,6 @@ def is_property(function: FunctionNode) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
 
 
-def is_setter(node: ast.AST) -> bool:
-    """`@loss.setter`, `__setattr__`: what is set goes elsewhere."""
-    return isinstance(node, ast.FunctionDef) and (
-        node.name == "__setattr__"
-        or any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
-    )
-
-
 class Extreme(NamedTuple):
     """`if value > best: best = value`, which is `best = max(best, value)`, also for values that are not numbers (nan)."""
 
@@ -322,8 +314,6 @@ def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | 
     if any(isinstance(a, ast.Starred) for a in call.args):
         return None
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
-        return None
-    if may_be_another(script, call.func, definition):
         return None
     names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
     is_bound = method is not None or (

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
-from .names.bound import OPTIONS
 from .sinks import STREAMS
 
 if TYPE_CHECKING:
     from ...script import Script
 
+# Names of the options of a command line.
+OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _LOOKING = frozenset({"get", "items", "keys", "values"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")

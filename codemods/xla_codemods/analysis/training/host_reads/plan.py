@@ -23,11 +23,11 @@ from .calls import (
 )
 from .decisions.clipping import decided_on_the_device
 from .decisions.skipping import Skip, skipped_on_the_device, skips_a_step
-from .flow import follow_number, follow_tensors
+from .deferral import Deferral
+from .following import Followed
 from .functions import Extreme, is_property
-from .names.bound import loads
 from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_numpy
-from .trail import Trail
+from .readers.cells import loads
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -56,12 +56,12 @@ def plan(
     """What becomes of each of `reads`. Those that go into the same sums or calls have the same edits."""
     reads = list(reads)
     numbers = {read: number for read in reads if (number := number_of(script, read)) is not None}
-    trails: dict[ast.AST, Trail] = {}
+    trails: dict[ast.AST, Deferral] = {}
     outcome: dict[ast.AST, Outcome] = {}
     for read, number in numbers.items():
-        trail = Trail(script, always)
+        trail = Deferral(script, always)
         try:
-            follow_number(trail, number)
+            Followed(trail).number(number)
             _is_marked(script, number)
             trails[read] = trail
         except Blocked as blocked:
@@ -73,8 +73,8 @@ def plan(
             outcome[read] = Outcome(decided)
             continue
         try:
-            trail = Trail(script, always)
-            follow_tensors(trail, read, list(_tensors(script, read)))
+            trail = Deferral(script, always)
+            Followed(trail).tensors(read, list(_tensors(script, read)))
             _is_marked(script, read)
             trails[read] = trail
         except Blocked as blocked:
@@ -140,15 +140,15 @@ def _follow_array(
     read: ast.AST,
     always: Collection[ast.AST],
     numbers: dict[ast.AST, ast.Call],
-    trails: dict[ast.AST, Trail],
+    trails: dict[ast.AST, Deferral],
 ) -> bool:
     """True if `read` gives an array of one number that can be followed as one: `total += loss.cpu().numpy()`."""
     array = number_of_numpy(script, read)
     if array is None:
         return False
-    trail = Trail(script, always)
+    trail = Deferral(script, always)
     try:
-        follow_number(trail, array)
+        Followed(trail).number(array)
         _is_marked(script, array)
     except Blocked:
         return False
@@ -232,7 +232,7 @@ def _runs_once(script: Script, node: ast.AST, around: tuple[FunctionNode, ...]) 
     )
 
 
-def _together_with_conditions(script: Script, trails: Collection[Trail]) -> None:
+def _together_with_conditions(script: Script, trails: Collection[Deferral]) -> None:
     """What is shown where a condition holds that is asked later is shown with it."""
     conditions = {shown for trail in trails for shown in trail.later if isinstance(shown, ast.If)}
     for trail in trails:
@@ -242,12 +242,14 @@ def _together_with_conditions(script: Script, trails: Collection[Trail]) -> None
                 trail.later.setdefault(condition, set()).update(trail.later.pop(shown))
 
 
-def _groups(trails: dict[ast.AST, Trail], numbers: dict[ast.AST, ast.Call]) -> list[list[ast.AST]]:
+def _groups(
+    trails: dict[ast.AST, Deferral], numbers: dict[ast.AST, ast.Call]
+) -> list[list[ast.AST]]:
     """The reads that end up in the same names or calls, together."""
     groups: list[tuple[set[object], list[ast.AST]]] = []
     for read, trail in trails.items():
         things: set[object] = {
-            *trail.names,
+            *trail.shared,
             *trail.later,
             *trail.texts,
             numbers.get(read, read),
@@ -267,26 +269,26 @@ def _groups(trails: dict[ast.AST, Trail], numbers: dict[ast.AST, ast.Call]) -> l
 def _edits(
     script: Script,
     group: list[ast.AST],
-    trails: dict[ast.AST, Trail],
+    trails: dict[ast.AST, Deferral],
     numbers: dict[ast.AST, ast.Call],
 ) -> Iterable[Edit]:
     shown: dict[Shown, set[ast.AST]] = {}
-    wrapped: dict[ast.expr, None] = {}
+    arrived: dict[ast.expr, None] = {}
     computed: dict[ast.Call, None] = {}
     extremes: dict[ast.If, Extreme] = {}
     filled: dict[ast.Assign, str] = {}
-    handed: dict[ast.expr, ast.expr] = {}
+    passed: dict[ast.expr, ast.expr] = {}
     texts: dict[ast.expr, set[ast.AST]] = {}
     for read in group:
         for text, nodes in trails[read].texts.items():
             texts.setdefault(text, set()).update(nodes)
         for call, nodes in trails[read].later.items():
             shown.setdefault(call, set()).update(nodes)
-        wrapped.update(dict.fromkeys(sorted(trails[read].wrapped, key=_place)))
+        arrived.update(dict.fromkeys(sorted(trails[read].arrived, key=_place)))
         computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
         extremes.update(trails[read].extremes)
         filled.update(trails[read].filled)
-        handed.update(trails[read].handed)
+        passed.update(trails[read].passed)
     if not set().union(*(trails[read].together for read in group)) <= shown.keys():
         raise Blocked("something else is added to the same list at once")
     reads = {numbers[read] for read in group if read in numbers}
@@ -294,9 +296,9 @@ def _edits(
     in_calls = reads & {node for nodes in (*shown.values(), *texts.values()) for node in nodes}
     on_device = set().union(*(trails[read].on_device for read in group))
     asked = {node for statement in extremes for node in walk(statement.test)}
-    for number in sorted(reads - in_calls - on_device - asked - handed.keys(), key=_place):
+    for number in sorted(reads - in_calls - on_device - asked - passed.keys(), key=_place):
         yield _item(script, number)
-    for given, tensor in handed.items():
+    for given, tensor in passed.items():
         if isinstance(given, ast.Name):  # a name for what was read
             yield Replace(given, f"{script.segment(tensor)}.detach()")
         else:
@@ -327,7 +329,7 @@ def _edits(
         yield ReplaceStatement(element, spelled, (element.value,))
     for loop in set().union(*(trails[read].waited for read in group)):
         yield InsertAfter(loop, f"{script.xla}.flush()")
-    for load in wrapped:
+    for load in arrived:
         if _is_there_already(script, load):
             continue
         refuse_shown_as_written(script, load)

@@ -6,66 +6,53 @@ import ast
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...inference.values import TENSOR
 from ..tensors.device_tensors import may_be_read
 from .blocked import Blocked
 from .collecting import collecting, is_detached
 from .decisions.conditions import asked, asked_later
 from .decisions.ending import waited_behind
+from .deferral import Deferral
 from .formatted import is_a_number, leads_to
+from .loggers.printers import is_shown_elsewhere
+from .loggers.trackers import is_a_librarys, told, told_in_each_step
 from .read_numbers import is_of_one
 from .sinks import (
     is_shown_on_a_console,
     is_tracked,
     is_written_to_a_file,
 )
-from .told.trackers import is_a_librarys, told, told_in_each_step
-from .trail import Trail
 
 if TYPE_CHECKING:
     from ...script import Script
 
 
-def shown_as_it_is(trail: Trail, load: ast.expr) -> bool:
-    """True if a list or dict is shown, which is done later then."""
-    script = trail.script
-    statement = script.statement(load)
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not leads_to(script, load, call):
-        return False
-    fields = script.value(load).fields or {}
-    if any(field.has(TENSOR) for field in fields.values()):
-        raise Blocked(f"`{ast.unparse(load)}` holds tensors, too")
-    if not (
+def is_shown(script: Script, call: ast.Call) -> bool:
+    """Return True if `call` prints, logs or writes what it is given, and may run later."""
+    return (
         is_shown_on_a_console(script, call)
         or is_tracked(script, call)
+        or is_shown_elsewhere(script, call)
         or is_written_to_a_file(script, call)
-    ):
-        if telling_call(trail, load) is None:
-            return False
-        tell_later(trail, call, [load])
-        return True
-    trail.later.setdefault(call, set()).add(load)
-    return True
+    )
 
 
-def telling_call(trail: Trail, node: ast.AST) -> ast.Call | None:
+def telling_call(deferral: Deferral, node: ast.AST) -> ast.Call | None:
     """The call around `node`, in every step, that tells a logger or tracker something."""
-    statement = trail.script.statement(node)
+    statement = deferral.script.statement(node)
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if node not in trail.always or not isinstance(call, ast.Call):
+    if node not in deferral.always or not isinstance(call, ast.Call):
         return None
-    return call if leads_to(trail.script, node, call) and told(trail.script, call) else None
+    return call if leads_to(deferral.script, node, call) and told(deferral.script, call) else None
 
 
-def tell_later(trail: Trail, call: ast.Call, shown: Iterable[ast.AST]) -> None:
+def tell_later(deferral: Deferral, call: ast.Call, shown: Iterable[ast.AST]) -> None:
     """`call`, and all else that the same object is told in every step, is made later, in order."""
-    owner = told(trail.script, call)
+    owner = told(deferral.script, call)
     assert owner is not None
-    trail.names.add(("told", owner))
-    for other in told_in_each_step(trail.script, owner, trail.always):
-        trail.later.setdefault(other, set())
-    trail.later.setdefault(call, set()).update(shown)
+    deferral.shared.add(("told", owner))
+    for other in told_in_each_step(deferral.script, owner, deferral.always):
+        deferral.later.setdefault(other, set())
+    deferral.later.setdefault(call, set()).update(shown)
 
 
 def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -76,37 +63,37 @@ def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
     return False
 
 
-def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
+def show_tensors(deferral: Deferral, read: ast.AST, tensors: list[ast.expr]) -> bool:
     """True if `read` shows `tensors` themselves in a call. Copies on the host look the same where one number is formatted."""
-    script = trail.script
+    script = deferral.script
     statement = script.statement(read)
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(read, ast.Call) and (kept := collecting(script, read)):
-        trail.later.setdefault(kept.added, set()).add(read)
-        trail.read.add(read)
-        trail.names.add((kept.scope, kept.name))
-        trail.together |= kept.others
+        deferral.later.setdefault(kept.added, set()).add(read)
+        deferral.read.add(read)
+        deferral.shared.add((kept.scope, kept.name))
+        deferral.together |= kept.others
         if kept.loop is not None:
-            trail.waited.add(kept.loop)
-            trail.names.add(kept.loop)  # of which one waits for all
+            deferral.waited.add(kept.loop)
+            deferral.shared.add(kept.loop)  # of which one waits for all
         return True
-    if ask_later(trail, read, tensors):
+    if ask_later(deferral, read, tensors):
         return True
     if not isinstance(call, ast.Call) or not leads_to(script, read, call):
         return False
     if is_host_value(read, script):
         if is_shown_on_a_console(script, call) or is_tracked(script, call):
-            trail.later.setdefault(call, set()).add(read)
-        elif telling_call(trail, read) is not None:
-            tell_later(trail, call, [read])
+            deferral.later.setdefault(call, set()).add(read)
+        elif telling_call(deferral, read) is not None:
+            tell_later(deferral, call, [read])
         else:
             return False
-        trail.read.add(read)
+        deferral.read.add(read)
         return True
     if not tensors:
         return False
-    if read is call and _is_told_numbers(trail, call, tensors):
-        tell_later(trail, call, tensors)
+    if read is call and _is_told_numbers(deferral, call, tensors):
+        tell_later(deferral, call, tensors)
         return True
     if is_tracked(script, call):
         known = read is call
@@ -118,28 +105,28 @@ def show_tensors(trail: Trail, read: ast.AST, tensors: list[ast.expr]) -> bool:
         raise Blocked(f"what `{ast.unparse(call.func)}` does with it is not known")
     if not known:
         raise Blocked("a tensor is shown as it is: give its `.item()`")
-    trail.later.setdefault(call, set()).update(tensors)
+    deferral.later.setdefault(call, set()).update(tensors)
     return True
 
 
-def _is_told_numbers(trail: Trail, call: ast.Call, tensors: list[ast.expr]) -> bool:
+def _is_told_numbers(deferral: Deferral, call: ast.Call, tensors: list[ast.expr]) -> bool:
     """`accelerator.log({"loss": loss})`, of tensors with one number: others would fill the device's memory until they are told."""
-    script = trail.script
-    if is_tracked(script, call) or telling_call(trail, call) is None:
+    script = deferral.script
+    if is_tracked(script, call) or telling_call(deferral, call) is None:
         return False
     return is_a_librarys(script, call) and all(is_of_one(script, tensor) for tensor in tensors)
 
 
-def ask_later(trail: Trail, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
+def ask_later(deferral: Deferral, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
     """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
-    condition = asked_later(trail.script, statement)
+    condition = asked_later(deferral.script, statement)
     if condition is None:
         return False
     assert isinstance(statement, (ast.If, ast.Assert))
-    loops = waited_behind(trail.script, statement) if condition.how else []
-    trail.waited.update(loops)
-    trail.names.update(loops)  # of which one waits for all
-    kept = trail.later.setdefault(statement, set())
+    loops = waited_behind(deferral.script, statement) if condition.how else []
+    deferral.waited.update(loops)
+    deferral.shared.update(loops)  # of which one waits for all
+    kept = deferral.later.setdefault(statement, set())
     kept.update(reads)
     named = {read.id for read in reads if isinstance(read, ast.Name)}
     for node in asked(condition):
@@ -147,7 +134,7 @@ def ask_later(trail: Trail, statement: ast.AST, reads: Collection[ast.expr]) -> 
             case ast.Name(id=name) if name in named:
                 kept.add(node)
             case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
-                if may_be_read(trail.script, owner):
+                if may_be_read(deferral.script, owner):
                     kept.add(node)
-                    trail.read.add(node)
+                    deferral.read.add(node)
     return True

@@ -88,8 +88,6 @@ def test_methods_of_other_classes(others: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("others", "bases", "imports"),
     [
-        # of whatever it is handed
-        ({"main.py": MAIN, "other.py": "class Other:\n    def run(self, trainer):\n        return [trainer.train_step(3)]\n"}, "", ""),
         # of what it derives from, or of what derives from it, also under another name
         ({"main.py": MAIN, "other.py": OTHER, "base.py": "class Base:\n    def fit(self):\n        return [self.train_step(3)]\n"}, "(Base)", "from base import Base"),
         ({"main.py": MAIN, "other.py": OTHER + "\nfrom trainer import Trainer as First\nclass Second(First):\n    def fit(self):\n        return [self.train_step(3)]\n"}, "", ""),
@@ -125,7 +123,7 @@ KEPT = "self.losses.append(xla.item(loss))"
         ("class Other:\n    def run(self, trainer=None):\n        trainer.losses.append(3)\n", True),
         ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] = 3\n", True),
         ("class Other:\n    def run(self, trainer=None):\n        return trainer.losses.append\n", False),
-        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] += 3\n", False),
+        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] += 3\n", True),
     ],
 )  # fmt: skip
 def test_attributes_of_other_classes(other: str, is_kept: bool) -> None:

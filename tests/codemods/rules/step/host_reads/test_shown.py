@@ -134,7 +134,7 @@ ROW = "row = {'step': step, 'loss': loss.item()}"
         ("history.append(loss.item())\nprint(np.mean(history))", "xla.later(lambda history=history: print(np.mean(history)))"),
         ("history.append(loss.item())\nprint(sum(history[-9:]))", "xla.later(lambda history=history[-9:]: print(sum(history)))"),
         ("history.append((step, loss.item()))\nprint(history[-1])", "xla.later(lambda history=history[-1]: print(history))"),
-        ("history.append({'loss': loss.item()})\nif step % 9 == 0: print(history)", "if step % 9 == 0: print(xla.arrived(history))"),
+        ("history.append({'loss': loss.item()})\nif step % 9 == 0: print(history)", "if step % 9 == 0: print(history)"),
         ("recent = deque(maxlen=9)\nrecent.append(loss.item())\nprint(np.mean(recent))", "xla.later(lambda recent=recent: print(np.mean(recent)))"),
         ("row = {k: v.item() for k, v in {'a': loss, 'b': output.mean()}.items()}\nprint(row)", "xla.later(lambda row=row: print(row))"),
         ("row = [v.item() for v in accuracy(output, y)]\nprint(row)", "xla.later(lambda row=row: print(row))"),

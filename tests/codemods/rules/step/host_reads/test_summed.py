@@ -53,7 +53,7 @@ from .scripts import SCRIPT, after_migration
         ("history.append(loss.item())", "history.append(xla.item(loss))"),
         ("history = history + [loss.item()]", "history = history + [xla.item(loss)]"),
         ("history = [loss.item() / 2] + history", "history = [xla.item(loss) / 2] + history"),
-        ("history = args.all + [loss.item()]", "history = args.all + [loss.item()]"),
+        ("history = args.all + [loss.item()]", "history = args.all + [xla.item(loss)]"),
         ("stats['loss'] = loss.item()", "stats['loss'] = xla.item(loss)"),
         ("meter.update(loss.item(), x.size(0))", "meter.update(xla.item(loss), x.size(0))"),
     ],

@@ -13,12 +13,10 @@ from ....loops import STEP
 from ....nodes import walk
 from ....syntax import walk_body
 from ..blocked import Blocked
-from ..names.callers import callers_of
+from ..readers.callers import callers_of
 from ..sinks import runs_to_its_end
-from ..told.elsewhere import call_at, script_of
 
 if TYPE_CHECKING:
-    from ....projects.attribute_uses import AttributeUse
     from ....scopes import FunctionNode
     from ....script import Script
     from ...training import Loop
@@ -55,12 +53,9 @@ def _goes_through(script: Script, node: ast.AST, around: tuple[ast.AST, ...]) ->
         return [script]
     if len(around) > _MOST_CALLERS:
         raise Blocked(f"{_ENDS} its callers are not followed further")
-    calls, elsewhere = _callers(script, function)
-    others = [(script_of(script, use.path), use) for use in elsewhere]
-    places = [(script, call) for call in calls]
-    places += [(other, call_at(other, use)) for other, use in others]
     inside = (*around, function)
-    return [script, *(s for other, call in places for s in _goes_through(other, call, inside))]
+    calls = _callers(script, function)
+    return [script, *(s for other, call in calls for s in _goes_through(other, call, inside))]
 
 
 def _may_catch(script: Script, raised: str) -> int:
@@ -107,16 +102,16 @@ def _stepping_loops(script: Script, node: ast.AST, around: tuple[ast.AST, ...]) 
         raise Blocked(f"{_ENDS} no loop that steps is seen around it")
     if _is_tried(script, node, function):
         raise Blocked(f"{_ENDS} it stands in `try:`")
-    calls, elsewhere = _callers(script, function)
-    if elsewhere:
+    calls = _callers(script, function)
+    if any(other is not script for other, _ in calls):
         raise Blocked(f"{_ENDS} other modules call `{function.name}`")
     inside = (*around, function)
-    return [loop for call in calls for loop in _stepping_loops(script, call, inside)]
+    return [loop for _, call in calls for loop in _stepping_loops(script, call, inside)]
 
 
-def _callers(script: Script, function: FunctionNode) -> tuple[list[ast.Call], list[AttributeUse]]:
+def _callers(script: Script, function: FunctionNode) -> list[tuple[Script, ast.Call]]:
     try:
-        return callers_of(script, function)
+        return callers_of(script, script, function)
     except Blocked:
         text = f"{_ENDS} callers of `{function.name}` that are not known here may go on"
         raise Blocked(text) from None

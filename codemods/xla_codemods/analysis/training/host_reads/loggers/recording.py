@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from ....inference.makers import library_of, makers
 from ....inference.values import INSTANCE
 from ....nodes import walk
 from ..formatted import is_container
-from ..names.bound import OPTIONS, attribute_stores, attributes_read, refuse_listed_attributes
-from ..names.handed_on import is_handed_on
-from .elsewhere import may_change, no_others_use
+from ..lasting import OPTIONS
+from ..readers.cells import attribute_stores, attributes_read
+from .printers import may_change
 
 if TYPE_CHECKING:
     from ....script import Script
@@ -40,8 +41,6 @@ _METHODS = frozenset(
 def only_records(script: Script, other: Script, definition: ast.ClassDef, method: str) -> bool:
     """True if `method` of the class, which stands in `other`, changes what belongs to its object alone, and nobody looks
     at that but through its methods.
-
-    Raises `Blocked` where another module may.
     """
     lineage = list(other.inference.lineage(definition))
     for owner in lineage:
@@ -55,7 +54,6 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
         return False
     if any(name in seen for name in ("__getattr__", "__setattr__", "__getattribute__")):
         return False
-    refuse_listed_attributes(other, definition)
     changed = sorted(name for name in seen if other.inference.method(definition, name) is None)
     for name in changed:
         if any(map(is_container, attribute_stores(other, name, definition))) and _is_given_away(
@@ -67,19 +65,49 @@ def only_records(script: Script, other: Script, definition: ast.ClassDef, method
                 return False
         if other is not script and attributes_read(script, name):
             return False
-    if changed and script.project is not None:
-        no_others_use(script, other.path, changed)
-    return True
+    if any(_is_listed(each, lineage) for each in {other, script}):
+        return False
+    return not changed or script.project is None or _no_others_use(script, other.path, changed)
+
+
+def _is_listed(script: Script, lineage: list[ast.ClassDef]) -> bool:
+    """Return True if `vars(log)`, `log.__dict__` and the like may read attributes of an object of these classes."""
+    listed = [node.value for node, _ in script.index.of(ast.Attribute) if node.attr == "__dict__"]
+    for name in ("asdict", "astuple", "getattr", "vars"):
+        listed += [call.args[0] for call, _ in script.index.calls_of(name) if call.args]
+    return any(_may_be(script, node, lineage) for node in listed)
+
+
+def _may_be(script: Script, node: ast.expr, lineage: list[ast.ClassDef]) -> bool:
+    if isinstance(node, ast.Name) and node.id == "self":
+        return any(owner in script.ancestors(node) for owner in lineage)
+    value = script.value(node)
+    if value.kinds:
+        return value.definition in lineage
+    return script.dotted(node) is None and not OPTIONS.search(ast.unparse(node))
 
 
 def _is_given_away(other: Script, name: str) -> bool:
-    """`self.plot = Plot(self.rows)`, where the object is made."""
-    read = [
-        n
-        for n in attributes_read(other, name)
-        if getattr(other.function(n), "name", "") == "__init__"
-    ]
-    return any(is_handed_on(other, node) for node in read)
+    """Return True for `self.plot = Plot(self.rows)` in a constructor: another object has the list."""
+    for node in attributes_read(other, name):
+        call = other.parent(node)
+        call = other.parent(call) if isinstance(call, ast.keyword) else call
+        if isinstance(call, ast.Call) and getattr(other.function(node), "name", "") == "__init__":
+            if not (isinstance(call.func, ast.Name) and call.func.id in _FUNCTIONS):
+                return True
+    return False
+
+
+def _no_others_use(script: Script, path: str, names: list[str]) -> bool:
+    """Return True if no third module of the programs has one of these attributes of anything."""
+    assert script.project is not None
+    modules = script.project.modules
+    loads = re.compile(rf"\.(?:{'|'.join(map(re.escape, names))})\b(?!\s*\()")
+    having = frozenset().union(*map(modules.with_word, names))
+    return not any(
+        other not in (path, script.project.path) and loads.search(modules.text(other))
+        for other in having & modules.graph.connected(script.project.path)
+    )
 
 
 def _records(other: Script, definition: ast.ClassDef, name: str, seen: set[str]) -> bool:

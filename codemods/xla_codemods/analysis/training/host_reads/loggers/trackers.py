@@ -14,8 +14,8 @@ from ....nodes import walk
 from ....syntax import unparsed
 from ..blocked import Blocked
 from ..functions import may_be_another
+from ..readers.modules import class_elsewhere
 from ..sinks import may_read_files
-from .elsewhere import class_elsewhere
 from .recording import TRACKERS, only_records
 
 if TYPE_CHECKING:

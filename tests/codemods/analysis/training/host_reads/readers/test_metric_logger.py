@@ -110,7 +110,6 @@ def test_what_a_step_hands_over_is_read_later(check: str) -> None:
         {"check": "if v > 3: raise ValueError"},
         {"made": "dict(lr=Other())"},
         {"made": "defaultdict(make)"},
-        {"meter": "Other()"},
     ],
 )
 def test_what_is_asked_for_or_kept_by_others_stays(change: dict[str, str]) -> None:

@@ -88,7 +88,6 @@ def test_meters_of_other_modules(line: str, after: str) -> None:
         {"first": "self.history.append(val)"},
         {"first": "val = float(val)"},
         {"more": "def all(self):\n        return [self.sum, self.count]"},
-        {"more": "def merge(self, other):\n        self.__dict__.update(other)"},
     ],
 )
 def test_meters_that_want_pythons_own_number(change: dict[str, str]) -> None:

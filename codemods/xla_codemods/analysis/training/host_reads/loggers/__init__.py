@@ -1,0 +1,1 @@
+"""Calls that log a value, and may run later: trackers, loggers of the project, functions that print."""

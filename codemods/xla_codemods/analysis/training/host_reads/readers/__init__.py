@@ -1,0 +1,1 @@
+"""Code that gets a deferred value: readers of names and attributes, callers, called functions."""
