@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .analysis.cuda_names import Import, Use, is_missing_package
+from .analysis.devices.cuda_only.sys_modules import SysModules
 from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
@@ -82,10 +83,13 @@ def _without(script: Script, use: Use) -> list[Edit]:
     if use.dotted.partition(".")[0] in _FOR_EFFECT:
         return []
     used = used_names(script.tree)
+    asked = SysModules(script.tree, script)
     gone = [
         a
         for a in statement.names
-        if _is_idle(statement, a, used) and not script.is_imported_elsewhere(a.asname or a.name)
+        if _is_idle(statement, a, used)
+        and not script.is_imported_elsewhere(a.asname or a.name)
+        and not asked.looks_for(statement, a)
     ]
     if len(gone) == len(statement.names):
         return [remove(statement)]

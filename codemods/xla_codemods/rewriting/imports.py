@@ -8,13 +8,15 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
+from ..analysis.devices.cuda_only.sys_modules import SysModules
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
 from ..analysis.syntax import is_pure, used_names
-from ..edits import DropAlias, Edit, remove
+from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line
+from .presence_flags import imported_as, only_complains, settled_flags, tells
 from .rewrite import rewrite
 
 _HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
@@ -228,15 +230,22 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     yield from _idle_stars(tree, script, before - after, after)
     yield from _idle_submodules(tree, script)
     of_origin = _of_origin(tree, script)
-    gone = before - after | {_bound(alias) for node in of_origin for alias in node.names} - after
+    gone = (
+        before - after | {imported_as(alias) for node in of_origin for alias in node.names} - after
+    )
     gone = {name for name in gone if not script.is_imported_elsewhere(name)}
     if not gone:
         return
     dropped: dict[ast.stmt, list[ast.alias]] = {}
-    telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in _tells(node)}
+    asked = SysModules(tree, script)
+    answered = dict(settled_flags(tree, script, gone, after))
+    yield from (ReplaceStatement(guard, text) for guard, text in answered.items())
+    telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in tells(node)}
     for node in ast.walk(tree):
         if isinstance(node, _IMPORTS) and node not in telling:
-            going = [a for a in node.names if _bound(a) in gone]
+            going = [
+                a for a in node.names if imported_as(a) in gone and not asked.looks_for(node, a)
+            ]
             aliases = [a for a in going if node in of_origin or _may_go(node, a)]
             if aliases:
                 dropped[node] = aliases
@@ -250,7 +259,7 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
         if (isinstance(node, ast.Try) and _is_idle(node, whole, gone))
         or (isinstance(node, ast.If) and node not in chained and _only_imports(node, whole))
     }
-    guarded = {statement for guard in guards for statement in guard.body}
+    guarded = {statement for guard in (*guards, *answered) for statement in guard.body}
     yield from (remove(guard) for guard in guards)
     for node, aliases in dropped.items():
         if node in guarded:
@@ -259,10 +268,6 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
             yield remove(node)
         else:
             yield from (DropAlias(node, alias) for alias in aliases)  # type: ignore[arg-type]
-
-
-def _bound(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.ImportFrom]:
@@ -290,7 +295,7 @@ def _needs_stars(tree: ast.Module) -> bool:
     bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)} | set(dir(builtins))
     for node in ast.walk(tree):
         if isinstance(node, _IMPORTS):
-            bound |= {_bound(alias) for alias in node.names}
+            bound |= {imported_as(alias) for alias in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(node.name)
         elif isinstance(node, ast.arg):
@@ -330,7 +335,9 @@ def _idle_submodules(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     imports = [node for node in tree.body if isinstance(node, ast.Import)]
     named = [(node, a) for node in imports for a in node.names if not a.asname]
     of_cuda = [(node, a) for node, a in named if a.name.startswith("torch.cuda")]
-    others = [a for _, a in named if _bound(a) == "torch" and not a.name.startswith("torch.cuda")]
+    others = [
+        a for _, a in named if imported_as(a) == "torch" and not a.name.startswith("torch.cuda")
+    ]
     if not of_cuda or not others:
         return
     before, after = _chains(script.tree), _chains(tree)
@@ -378,42 +385,9 @@ def _is_idle(guard: ast.Try, whole: set[ast.stmt], gone: set[str]) -> bool:
     """True if `try: import ...` has nothing left to do: all of it goes, and the handlers only complain."""
     if guard.orelse or guard.finalbody or not all(s in whole for s in guard.body):
         return False
-    return all(_only_complains(s, gone) for handler in guard.handlers for s in handler.body)
+    return all(only_complains(s, gone) for handler in guard.handlers for s in handler.body)
 
 
 def _only_imports(guard: ast.If, whole: set[ast.stmt]) -> bool:
     """True if `if is_apex_available(): import ...` has nothing left to do: all of it goes."""
     return not guard.orelse and is_pure(guard.test) and all(s in whole for s in guard.body)
-
-
-def _only_complains(statement: ast.stmt, gone: set[str]) -> bool:
-    match statement:
-        case ast.Pass() | ast.Raise() | ast.Expr(value=ast.Constant()):
-            return True
-        case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
-            return True
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="warn" | "warning" | "info" | "error" | "exit"))
-        ):
-            return True
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
-            return name in gone
-        case (
-            ast.ClassDef(name=name) | ast.FunctionDef(name=name)
-        ):  # a stand-in for what was missing
-            return name in gone
-    return False
-
-
-def _tells(guard: ast.Try) -> Iterator[ast.stmt]:
-    """The imports of `try: import apex; HAS_APEX = True`: they stay, for what they tell."""
-    if any(isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in guard.body):
-        for statement in guard.body:
-            if isinstance(statement, _IMPORTS) and not _brings_torch_itself(statement):
-                yield statement
-
-
-def _brings_torch_itself(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return (node.module or "").partition(".")[0] == "torch"
-    return all(a.name.partition(".")[0] == "torch" for a in node.names)

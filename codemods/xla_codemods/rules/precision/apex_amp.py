@@ -77,12 +77,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.guards import complaints
+from ...analysis.devices.cuda_only.presence import complaints, decides, tests
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_elif, keyword
+from ...analysis.syntax import keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
-from ...finding import MEDIUM, Finding
+from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -249,30 +249,32 @@ def disable_casts(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 
 @RULE.reference("apex.amp")
 def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """`assert amp is not None`, `if amp is None: raise ...`: nothing is missing without it."""
+    """Other uses of the module; `missed` reports `if amp is None: raise ...`."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
         return  # what takes its place where it cannot be imported
-    test = script.parent(node)
-    statement = script.parent(test) if isinstance(test, ast.Compare) else None
-    if isinstance(statement, ast.Assert) or (
-        isinstance(statement, ast.If)
-        and not statement.orelse
-        and not is_elif(statement, script.parents)
-        and isinstance(statement.body[-1], ast.Raise)
-    ):
-        yield RULE.finding(script, node, _MESSAGE, remove(statement))
-    else:
-        yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
+    if script.parent(node) in {test.node for _, test in complaints(script.index, "apex")}:
+        return
+    yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
 
 
 @RULE.file
 def missed(script: Script) -> Iterator[Finding]:
-    """`if not APEX_AVAILABLE: raise ...`, likewise."""
-    if not script.source.mentions("apex"):
+    """`if not HAVE_APEX: raise ...`, and other tests whether there is apex."""
+    if not script.source.mentions("apex") or (script.project and script.project.has("apex")):
         return
-    for statement in complaints(script, "apex"):
-        message = "apex is not on XLA hosts, and this raises: remove it"
+    refused = {}
+    for statement, test in complaints(script.index, "apex"):
+        refused[test.node] = statement
+        message = "apex is not installed on XLA hosts, and this raises: remove it"
         yield RULE.finding(script, statement.test, message, remove(statement))
+    for test in tests(script.index, "apex"):
+        if test.node not in refused and decides(script, test, "apex"):
+            answer = "False" if test.answer else "True"
+            message = (
+                f"this test for apex is {answer} on XLA hosts, and the migrated code needs no apex:"
+                " remove the test"
+            )
+            yield RULE.finding(script, test.node, message, severity=WARNING, effort=MEDIUM)
 
 
 @RULE.call("apex.amp.init")

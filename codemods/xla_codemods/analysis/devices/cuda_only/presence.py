@@ -1,0 +1,317 @@
+"""Tests whether a package is installed or imported: `"apex" in sys.modules`, `HAVE_APEX`, `amp is None`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...nodes import walk
+from ...scopes import resolve
+from ...syntax import is_elif, is_pure
+
+if TYPE_CHECKING:
+    from ...index import Index
+    from ...parsed_file import ParsedFile
+    from ...scopes import Binding, Scope
+
+_QUESTION = re.compile(r"^(?:is|has)_\w+_(?:available|installed)$")
+_FLAG = re.compile(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)
+_EXITS = frozenset({"exit", "quit", "_exit", "error"})
+_LOGS = frozenset({"print", "warn", "warning", "info", "error", "critical", "log"})
+_MODULES = "sys.modules"
+_HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+class Presence(NamedTuple):
+    """A test for a package. `answer`: its result where the package is installed."""
+
+    node: ast.expr
+    answer: bool
+    is_of_modules: bool = False
+
+
+def tests(index: Index, package: str) -> Iterator[Presence]:
+    """Yield the tests for `package` in one module."""
+    for node, scope in index.of(ast.Compare):
+        found = _compared(node, scope, index, package)
+        if found is not None:
+            yield found
+    for call, scope in index.of(ast.Call):
+        if _asks_for_package(call, package) and not _is_compared(call, index):
+            yield Presence(call, True)
+        elif _is_lookup(call, scope, package):
+            yield Presence(call, True, is_of_modules=True)
+    for name, scope in index.of(ast.Name):
+        if isinstance(name.ctx, ast.Load):
+            asked = _named(name, scope, index, package)
+            if asked is not None:
+                yield Presence(asked, True)
+
+
+def complaints(index: Index, package: str) -> Iterator[tuple[ast.If | ast.Assert, Presence]]:
+    """Yield the statements that only raise, or end the program, if `package` is missing: `if not HAS_APEX: raise ...`."""
+    for test in tests(index, package):
+        statement: ast.AST = test.node
+        while not isinstance(statement, ast.stmt):
+            statement = index.parents[statement]
+        match statement:
+            case ast.Assert(test=condition) if _asks_for(condition, test):
+                yield statement, test
+            case ast.If(test=condition, body=body, orelse=[]) if _asks_whether_not(condition, test):
+                if _only_refuses(body) and not is_elif(statement, index.parents):
+                    yield statement, test
+
+
+def decides(script: ParsedFile, test: Presence, package: str) -> bool:
+    """Return True if a test chooses code that does not use `package`, so a missing package changes what runs.
+
+    A flag that the import in this file sets does not count: it is True once nothing needs the import.
+    """
+    if isinstance(test.node, ast.Name) and not _is_imported(script, test.node):
+        found = script.index.scope(test.node).find(test.node.id)
+        if _is_flag(script.index, found, package):
+            return False
+    child: ast.AST = test.node
+    for ancestor in script.ancestors(test.node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
+            parts = _branches(ancestor)
+            only_prints = all(isinstance(part, ast.stmt) and _logs(part) for part in parts)
+            return not only_prints and not any(_uses(script, part, package) for part in parts)
+        if not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
+            return False
+        child = ancestor
+    return False
+
+
+def _is_imported(script: ParsedFile, name: ast.Name) -> bool:
+    found = script.index.scope(name).find(name.id)
+    return found is None or all(binding.how == "import" for binding in found[1])
+
+
+def _branches(choice: ast.If | ast.IfExp) -> list[ast.AST]:
+    if isinstance(choice, ast.IfExp):
+        return [choice.body, choice.orelse]
+    return [*choice.body, *choice.orelse]
+
+
+def _uses(script: ParsedFile, part: ast.AST, package: str) -> bool:
+    """Return True if `part` imports or uses `package`."""
+    if isinstance(part, ast.stmt) and _imports(part, package):
+        return True
+    names = (node for node in walk(part) if isinstance(node, (ast.Name, ast.Attribute)))
+    return any((script.dotted(name) or "").partition(".")[0] == package for name in names)
+
+
+def reads_modules(index: Index, package: str) -> bool:
+    """Return True if the module looks for `package` in `sys.modules`, and does more than to refuse if it is missing."""
+    refused = {test.node for _, test in complaints(index, package)}
+    return any(test.is_of_modules and test.node not in refused for test in tests(index, package))
+
+
+def _compared(node: ast.Compare, scope: Scope, index: Index, package: str) -> Presence | None:
+    match node:
+        case ast.Compare(
+            left=ast.Constant(value=str(name)),
+            ops=[ast.In() | ast.NotIn() as op],
+            comparators=[table],
+        ) if name.partition(".")[0] == package and _is_modules(table, scope):
+            return Presence(node, isinstance(op, ast.In), is_of_modules=True)
+        case ast.Compare(
+            left=left,
+            ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq() as op],
+            comparators=[ast.Constant(value=None)],
+        ):
+            answer = isinstance(op, (ast.IsNot, ast.NotEq))
+            if isinstance(left, ast.Call):
+                if _is_lookup(left, scope, package):
+                    return Presence(node, answer, is_of_modules=True)
+                return Presence(node, answer) if _asks_for_package(left, package) else None
+            if (resolve(left, scope) or "").partition(".")[0] == package:
+                return Presence(node, answer)
+    return None
+
+
+def _is_modules(table: ast.expr, scope: Scope) -> bool:
+    match table:
+        case ast.Call(func=ast.Attribute(value=inner, attr="keys")):
+            table = inner
+    return resolve(table, scope) == _MODULES
+
+
+def _is_compared(call: ast.Call, index: Index) -> bool:
+    match index.parents.get(call):
+        case ast.Compare(comparators=[ast.Constant(value=None)]):
+            return True
+        case ast.Call() as outer:
+            return getattr(outer.func, "id", "") == "bool"
+    return False
+
+
+def _is_lookup(call: ast.Call, scope: Scope, package: str) -> bool:
+    """Return True for `sys.modules.get("apex")`."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(value=table, attr="get"), args=[ast.Constant(value=str(name)), *_]
+        ):
+            return name.partition(".")[0] == package and _is_modules(table, scope)
+    return False
+
+
+def _named(name: ast.Name, scope: Scope, index: Index, package: str) -> ast.expr | None:
+    """Return the test that a flag is, or a call of a function of another module: `is_apex_available()`, `has_apex`."""
+    found = scope.find(name.id)
+    if _is_flag(index, found, package):
+        return name
+    values = [b.value for b in found[1]] if found is not None else []
+    asks = [v is not None and _asks_by_value(v, package) for v in values]
+    if asks and all(asks):
+        return name
+    if package not in name.id.lower():
+        return None
+    elsewhere = found is None or all(b.how == "import" for b in found[1])
+    call = index.parents.get(name)
+    if isinstance(call, ast.Call) and call.func is name:
+        return None  # `_asks_for_package` finds the call
+    return name if elsewhere and _FLAG.search(name.id) else None
+
+
+def _asks_by_value(value: ast.AST, package: str) -> bool:
+    """Return True for `bool(find_spec("apex"))` and `find_spec("apex") is not None`."""
+    match value:
+        case ast.Compare(
+            left=ast.Call() as call,
+            ops=[ast.IsNot() | ast.NotEq()],
+            comparators=[ast.Constant(value=None)],
+        ):
+            return _asks_for_package(call, package)
+        case ast.Call():
+            return _asks_for_package(value, package)
+    return False
+
+
+def _asks_for_package(call: ast.Call, package: str) -> bool:
+    """Return True for `is_apex_available()` and `bool(importlib.util.find_spec("apex"))`."""
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if not call.args:
+        return package in last and _QUESTION.search(last) is not None
+    match call.args:
+        case [ast.Constant(value=str(value))]:
+            return last == "find_spec" and value.partition(".")[0] == package
+        case [ast.Call() as inner]:
+            return last == "bool" and _asks_for_package(inner, package)
+    return False
+
+
+def _is_flag(index: Index, found: tuple[Scope, list[Binding]] | None, package: str) -> bool:
+    """Return True if the name is True after an import of `package` that may fail, and False or None otherwise."""
+    if found is None:
+        return False
+    given: list[object] = []
+    for binding in found[1]:
+        if not isinstance(binding.value, ast.Constant) or binding.path:
+            return False
+        if binding.value.value is True and not _follows_import(index, binding.node, package):
+            return False
+        given.append(binding.value.value)
+    return given.count(True) == 1 and all(value in {True, False, None} for value in given)
+
+
+def _follows_import(index: Index, node: ast.AST, package: str) -> bool:
+    while not isinstance(node, ast.stmt):
+        node = index.parents[node]
+    attempt = index.parents.get(node)
+    return (
+        isinstance(attempt, ast.Try)
+        and node in (*attempt.body, *attempt.orelse)
+        and any(_catches(handler) for handler in attempt.handlers)
+        and any(_imports(part, package) for part in attempt.body)
+    )
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    """Return True if `handler` catches a failed import and goes on."""
+    kinds = [n.id for n in walk(handler.type) if isinstance(n, ast.Name)] if handler.type else []
+    is_caught = not kinds or not _HANDLED.isdisjoint(kinds)
+    return is_caught and not any(isinstance(part, ast.Raise) for part in handler.body)
+
+
+def _imports(statement: ast.stmt, package: str) -> bool:
+    match statement:
+        case ast.Import(names=names):
+            return any(alias.name.partition(".")[0] == package for alias in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return module.partition(".")[0] == package
+    return False
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    """Return True if a block prints or logs, and then raises or ends the program."""
+    match body:
+        case [*before, ast.Raise() | ast.Expr(value=ast.Call())] if all(map(_logs, before)):
+            return isinstance(body[-1], ast.Raise) or _calls(body[-1], _EXITS)
+    return False
+
+
+def _logs(statement: ast.stmt) -> bool:
+    return _calls(statement, _LOGS)
+
+
+def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name in names
+    return False
+
+
+def _is_yes(part: ast.expr, test: Presence) -> bool:
+    """Return True if `part` is the test, and True where the package is installed."""
+    match part:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_no(operand, test)
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=True)]
+        ):
+            return left is test.node
+    return part is test.node and test.answer
+
+
+def _is_no(part: ast.expr, test: Presence) -> bool:
+    """Return True if `part` is the test, and False where the package is installed."""
+    match part:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_yes(operand, test)
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=False)]
+        ):
+            return left is test.node
+    return part is test.node and not test.answer
+
+
+def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = frozenset()) -> bool:
+    """Return True if `condition` holds wherever the package is installed: `not fp16 or HAS_APEX`.
+
+    `denied`: what other parts of an `or` deny, as in `not fp16 or fp16 and HAS_APEX`.
+    """
+    if _is_yes(condition, test):
+        return True
+    match condition:
+        case ast.BoolOp(op=ast.Or(), values=values) if is_pure(condition):
+            noes = [v.operand for v in values if isinstance(v, ast.UnaryOp)]
+            denied |= {ast.unparse(no) for no in noes}
+            return any(_asks_for(value, test, denied) for value in values)
+        case ast.BoolOp(op=ast.And(), values=values) if is_pure(condition):
+            return all(ast.unparse(v) in denied or _asks_for(v, test, denied) for v in values)
+    return False
+
+
+def _asks_whether_not(condition: ast.expr, test: Presence) -> bool:
+    """Return True if `condition` holds only where the package is missing: `not HAS_APEX`, also joined by `and`."""
+    if _is_no(condition, test):
+        return True
+    match condition:
+        case ast.BoolOp(op=ast.And(), values=values):
+            others = [value for value in values if test.node not in walk(value)]
+            return all(map(is_pure, others)) and any(_asks_whether_not(v, test) for v in values)
+    return False
