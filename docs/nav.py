@@ -8,6 +8,7 @@ from typing import Any
 ORDER = {
     "index.md": "Home",
     "get-started.md": "Get started",
+    "gallery.md": "Gallery",
     "Guides": {
         "guides/plain.md": "A plain script",
         "guides/several-modules.md": "Several modules",
