@@ -27,6 +27,7 @@ from xla_codemods.finding import SAFE, UNSAFE  # noqa: E402
 from xla_codemods.manual import Manual, manual  # noqa: E402
 from xla_codemods.rule import Rule  # noqa: E402
 from xla_codemods.rules import every_rule  # noqa: E402
+from xla_migrate.known_errors import compilation, environment, processes, tensors  # noqa: E402
 from xla_migrate.manuals import OURS, Ours, rule_of  # noqa: E402
 
 MARK = "<!-- Written by docs/generate.py: edit the rule or the catalog, not this page. -->\n"
@@ -53,7 +54,29 @@ def pages() -> dict[str, str]:
     found["catalog.md"] = _catalog()
     found["rule-helpers.md"] = rule_helpers.page(MARK_OF_SOURCES)
     found["rooms.md"] = rooms.page(MARK_OF_SOURCES)
+    found["known-errors.md"] = _known_errors()
     return found
+
+
+def _known_errors() -> str:
+    parts = [
+        f"{MARK_OF_SOURCES}\n# Known errors\n",
+        "`xla-migrate explain --log FILE` finds these errors in a traceback or log (`-` reads standard input) and explains\n"
+        "them. It matches each line with the regular expression below. `verify` explains the error of a failed run.\n",
+    ]
+    for module in (environment, processes, tensors, compilation):
+        parts.append(
+            f"## {(module.__doc__ or '').partition(':')[0].removeprefix('Known errors of ').rstrip('.').capitalize()}\n"
+        )
+        for error in module.ERRORS:
+            see = ", ".join(map(_see, error.see.split()))
+            lines = [f"### {error.name}", f"`{error.pattern}`", error.cause, error.fix]
+            parts.append("\n\n".join([*lines, f"See {see}."] if see else lines) + "\n")
+    return "\n".join(parts)
+
+
+def _see(word: str) -> str:
+    return f"[{word}](rules/{word}.md)" if word.startswith("XLA") else f"[{word}]({word})"
 
 
 def _rule_page(rule: Rule, text: Manual) -> str:

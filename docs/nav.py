@@ -50,6 +50,7 @@ ORDER = {
         "target-options.md": "Compiler options of a target",
         "native-backends.md": "Native backends",
         "frameworks.md": "Results by framework",  # written by bench/frameworks.py
+        "known-errors.md": "Known errors",
         "limitations.md": "Known limitations",
         "glossary.md": "Glossary",
     },

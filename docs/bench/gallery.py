@@ -206,7 +206,16 @@ def verdict_of(project: Project, script: Script, checkout: Path) -> tuple[str, s
         options += ["--data-shim", str(HERE / script.shim), "--output-format", "json"]
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "xla_migrate", "verify", script.path, *options, "--", *words],
+                [
+                    sys.executable,
+                    "-m",
+                    "xla_migrate",
+                    "verify",
+                    script.path,
+                    *options,
+                    "--",
+                    *words,
+                ],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(HERE / "stand_ins")},
                 capture_output=True,

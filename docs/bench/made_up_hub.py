@@ -16,10 +16,14 @@ from transformers import BatchEncoding, BertConfig, LlamaConfig, T5Config
 
 made = np.random.RandomState(0)
 WORDS = 64
-_BERT = dict(
-    vocab_size=WORDS, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=64,
-)  # fmt: skip
+_BERT = {
+    "vocab_size": WORDS,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 64,
+}
 CONFIGS = {
     "AutoModelForSequenceClassification": BertConfig(**_BERT),
     "AutoModelForCausalLM": LlamaConfig(
@@ -80,7 +84,9 @@ def hash_of(word: str) -> int:
 
 def sentences(count: int) -> list[str]:
     """Return texts of 4 to 9 words."""
-    return [" ".join(f"w{k}" for k in made.randint(0, 50, made.randint(4, 10))) for _ in range(count)]
+    return [
+        " ".join(f"w{k}" for k in made.randint(0, 50, made.randint(4, 10))) for _ in range(count)
+    ]
 
 
 def load_dataset(*names: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,9 @@ class Metric:
         self.right: list[float] = []
 
     def add_batch(self, predictions: Any, references: Any) -> None:
-        self.right += [float(a == b) for a, b in zip(list(predictions), list(references), strict=True)]
+        self.right += [
+            float(a == b) for a, b in zip(list(predictions), list(references), strict=True)
+        ]
 
     def compute(self, predictions: Any = None, references: Any = None) -> dict[str, float]:
         if predictions is not None:

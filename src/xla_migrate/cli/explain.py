@@ -1,9 +1,10 @@
-"""`xla-migrate explain`: a rule's manual by its code or name, or what becomes of a CUDA name."""
+"""`xla-migrate explain`: a rule's manual, the replacement of a CUDA name, or the errors in a log."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 
 from xla_codemods import catalog
 from xla_codemods.analysis.wrappers import Wrapper, lookup
@@ -12,6 +13,7 @@ from xla_codemods.catalog.families import ROOTS, is_cuda_only
 from xla_codemods.manual import manual
 from xla_codemods.rules import every_rule
 
+from ..known_errors.explain import find, text_of
 from ..manuals import OURS, rule_of
 from ..settings import Finder, SettingsError, nearest
 from .checks import known_codes
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
 
 _USAGE = """\
 usage: xla-migrate explain CODE | NAME
+       xla-migrate explain --log FILE
        xla-migrate explain --all
 
 CODE is a code (XLA101), its beginning (XLA1: a list) or a rule's name (cuda-method); NAME a name of CUDA's
 (torch.cuda.Stream) or one that the settings map. --all prints every manual.
+
+--log explains the known errors in a traceback or log: cause, fix and further reading. FILE may be - for standard
+input. The exit code is 1 if the log contains no known error.
 """
 
 
@@ -43,11 +49,31 @@ def main(words: Sequence[str]) -> int:
     if list(words) == ["--all"]:
         print("\n\n\n".join(_of_code(code) for code in known_codes()))
         return 0
+    if words and words[0] == "--log":
+        return _of_log(words[1:])
     if len(words) != 1:
         fail("explain takes one code or name, like XLA101 or torch.cuda.Stream")
     what = words[0].strip()
     print(_of_code(what.upper()) or _of_name(what))
     return 0
+
+
+def _of_log(words: Sequence[str]) -> int:
+    """Explain the known errors in a log; the exit code."""
+    if len(words) != 1:
+        fail("explain --log takes one file, or - for standard input")
+    name = words[0]
+    try:
+        with open(sys.stdin.fileno() if name == "-" else name, "rb", closefd=name != "-") as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        fail(f"{name}: {error.strerror}")
+    found = find(lines)
+    for one in found:
+        print(text_of(one, "" if name == "-" else name), end="\n\n")
+    count = f"{len(found)} known error{'' if len(found) == 1 else 's'}"
+    print(f"{count} in {len(lines)} lines." if found else f"No known error in {len(lines)} lines.")
+    return 0 if found else 1
 
 
 def _of_code(code: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...known_errors.explain import explanation
 from ..judge.compare import StepComparison
 from ..judge.judgement import Status
 from .facts import Conclusion, Report
@@ -16,7 +17,8 @@ def lines(report: Report) -> list[str]:
     out: list[str] = []
     for name, run in report.sides:
         if run.failure is not None and run.failure.traceback:
-            out += [f"the {_full(name)}'s own error:", run.failure.traceback.rstrip(), ""]
+            out += [f"the {_full(name)}'s own error:", run.failure.traceback.rstrip()]
+            out += [*explanation(run.failure.traceback).splitlines()[1:], ""]
     if comparison.rows:
         out.append(
             f"{'step':>6} {'original':>14} {'migrated':>14} {'difference':>11}  gradient norm"

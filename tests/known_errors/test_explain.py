@@ -1,0 +1,114 @@
+"""Known errors: the table is consistent, logs are explained, and healthy logs are not."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from xla_codemods.rules import every_rule
+from xla_migrate.cli import main
+from xla_migrate.known_errors.explain import ERRORS, explanation, find
+
+ROOT = Path(__file__).parents[2]
+
+HEALTHY = """\
+Epoch: [1][10/50]  Time 0.512 ( 0.530)  Loss 2.3021e+00 (2.3188e+00)  Acc@1 12.50 ( 11.25)
+step 100: train loss 1.2345, val loss 1.3456, lr 3.0e-04, grad norm 0.98
+INFO:torch.distributed: waiting for rank 1
+Saved checkpoint to runs/nanodet/last.pt
+tokenizer: vocabulary without <nan> token; loss scale 1.0
+{'loss': 0.6931, 'learning_rate': 5e-05, 'epoch': 0.1}
+UserWarning: 'pin_memory' argument is set as true but no accelerator is found
+Test set: Average loss: 0.0312, Accuracy: 9901/10000 (99%)
+"""
+
+# Errors of other machines, and one that leaves the device of a process unusable.
+SEEN = {
+    "mismatched-versions": "ImportError: /usr/lib/python3/_XLAC.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN5torch4lazy",
+    "cpu-by-default": "WARNING:root:Defaulting to PJRT_DEVICE=CPU",
+    "tpu-in-use": "RuntimeError: The TPU is already in use by process with pid 4711. Not attempting to load libtpu.so",
+    "neuron-cores-in-use": "ERROR  NRT:nrt_allocate_neuron_cores  Logical Neuron Core(s) not available - Requested:32 Available:0",
+    "neuron-compiler": "[ERROR] [NCC_EVRF007] Verification failure",
+    "out-of-device-memory": "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm.",
+    "cache-not-readable": "UNIMPLEMENTED: Deserializing serialized executable not supported.",
+    "slow-compile": "E0000 slow_operation_alarm.cc:73] Very slow compile? If you want to file a bug, run with envvar",
+    "profiler-compiles": "pt-xla-profiler: CompileTime too frequent: 21 counts during 11 steps",
+    "profiler-reads": "pt-xla-profiler: TransferFromDeviceTime too frequent: 12 counts during 11 steps",
+    "profiler-fallback": "pt-xla-profiler: Op(s) not lowered: aten::median,  Please open a GitHub issue",
+    "deleted-buffer": "RuntimeError: torch_xla/csrc/runtime/pjrt_computation_client.cpp:806 : Check failed: !buffer->IsDeleted():",
+    "execution-in-full-graph": "Unexpected Execution Analysis: Compilation Cause",
+    "cannot-replicate": "RuntimeError: Cannot replicate if number of devices (1) is different from 8",
+    "killed": "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL",
+    "nan": "step 30 loss: nan",
+    "no-backend-for-xla": "RuntimeError: No backend type associated with device type xla",
+    "xla-checkpoint": "NotImplementedError: Could not run 'aten::empty.memory_format' with arguments from the 'XLA' backend.",
+    "operator-missing": "NotImplementedError: Could not run 'aten::median' with arguments from the 'PrivateUse1' backend.",
+}  # fmt: skip
+
+
+def test_names_are_unique_and_there_are_enough() -> None:
+    names = [error.name for error in ERRORS]
+    assert len(names) == len(set(names))
+    assert len(names) >= 60
+
+
+def test_references_exist() -> None:
+    codes = {rule.code for rule in every_rule()}
+    for error in ERRORS:
+        for word in error.see.split():
+            if word.startswith("XLA"):
+                assert word in codes or (ROOT / "docs" / "rules" / f"{word}.md").exists(), error
+            else:
+                assert (ROOT / "docs" / word).exists(), error
+
+
+def test_patterns_match_within_a_line() -> None:
+    for error in ERRORS:
+        assert not re.search(error.pattern, ""), error
+        assert error.cause.endswith("."), error
+        assert error.fix.endswith("."), error
+
+
+def test_a_healthy_log_has_no_known_error() -> None:
+    assert find(HEALTHY.splitlines()) == []
+
+
+@pytest.mark.parametrize("name", list(SEEN))
+def test_an_error_of_another_machine_is_explained(name: str) -> None:
+    assert [one.error.name for one in find([SEEN[name]])] == [name]
+
+
+def test_errors_are_counted_and_in_order() -> None:
+    log = ["fine", "loss: nan", "fine", "loss: nan", "No CUDA GPUs are available"]
+    found = [(one.error.name, one.line, one.times) for one in find(log)]
+    assert found == [("nan", 2, 2), ("no-nvidia-driver", 5, 1)]
+
+
+def test_a_traceback_is_explained_by_its_last_error() -> None:
+    text = "No module named 'apex'\nDuring handling\nRuntimeError: Found no NVIDIA driver on your system."
+    assert "CUDA call" in explanation(text)
+    assert explanation("ValueError: 3") == ""
+
+
+def test_the_command_reads_files_and_standard_input(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(b"\xff\nloss: nan\n")
+    assert main(["explain", "--log", str(log)]) == 0
+    out = capfd.readouterr().out
+    assert f"{log}:2: loss: nan\n  cause  " in out
+    assert "  see    docs/guides/troubleshooting.md" in out
+    log.write_text("loss 1.0\n")
+    with log.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(["explain", "--log", "-"]) == 1
+    assert capfd.readouterr().out == "No known error in 1 lines.\n"
+
+
+def test_a_file_that_is_missing_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--log", "nowhere.log"]) == 2
+    assert "nowhere.log: No such file" in capfd.readouterr().err
