@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _USAGE = """\
 usage: xla-migrate doctor [--output-format text|json] [--timeout SECONDS] [--devices [--nproc N]]
+       xla-migrate doctor [--output-format text|json] --cache -- COMMAND
 
 Check whether this machine can train on XLA: versions, backend and device, a training step with a known result,
 collectives if there are several devices, and the compile cache.
@@ -34,10 +35,13 @@ collectives if there are several devices, and the compile cache.
   --devices                   also test every device with a product of known result, and all-reduce, all-gather
                               and reduce-scatter between all replicas
   --nproc N                   with --devices: the number of replicas (on a CPU: a rehearsal)
+  --cache                     start COMMAND twice with an empty compile cache, and report what each start read
+                              from it and the time to the first step
 
 examples:
   xla-migrate doctor
   PJRT_DEVICE=TPU xla-migrate doctor --devices
+  xla-migrate doctor --cache -- python train.py --epochs 1
 
 exit codes: 0 ready, 1 a fault was found, 2 wrong usage
 """
@@ -51,7 +55,12 @@ def main(words: Sequence[str]) -> int:
     Raises:
         SystemExit: wrong usage.
     """
+    words, command = _split(words)
     asked = _parse(words)
+    if asked.cache:
+        return _cache(asked.output_format, command)
+    if command:
+        fail("doctor takes a command only with --cache")
     form, timeout = asked.output_format, asked.timeout
     if form == "json":
         checks = diagnose(dict(os.environ), timeout)
@@ -75,6 +84,30 @@ def main(words: Sequence[str]) -> int:
     return int(any(check.status == FAULT for check in checks))
 
 
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before and after `--`."""
+    at = list(words).index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+def _cache(form: str, command: list[str]) -> int:
+    """Start the command twice; the exit code."""
+    from ..target.precompile import NotHere
+    from . import doctor_cache
+
+    if not command:
+        fail("doctor --cache: name the command after --")
+    try:
+        checks = doctor_cache.checks(command)
+    except NotHere as error:
+        fail(f"doctor: {error}")
+    if form == "json":
+        print(json.dumps({"version": 1, "checks": [asdict(c) for c in checks]}, indent=2))
+    else:
+        print("\n".join(lines(checks)[:-1]))
+    return int(any(check.status == FAULT for check in checks))
+
+
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from argparse import SUPPRESS
 
@@ -92,6 +125,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=TIMEOUT)
     parser.add_argument("--devices", action="store_true")
     parser.add_argument("--nproc", metavar="N", type=count)
+    parser.add_argument("--cache", action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
     given, rest = parser.parse_known_args(list(words))
     if given.help:

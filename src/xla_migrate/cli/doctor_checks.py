@@ -273,7 +273,7 @@ def _cache(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
             name,
             NOTE,
             "none: every start compiles anew",
-            "export XLA_PERSISTENT_CACHE_PATH=FOLDER, on a disk that outlives the job",
+            "torch_xla 2.9 cannot read a cache on TPUs and on the CPU; `xla-migrate doctor --cache -- COMMAND` shows it",
         )
     if not found.get("cache_writable"):
         return DoctorCheck(
@@ -282,8 +282,8 @@ def _cache(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
     entries = found.get("cache_entries", 0)
     size = f"{found.get('cache_bytes', 0) / 2**20:.1f} MiB"
     detail = f"{path}, {entries} entries, {size}, {_shared(found.get('cache_file_system', ''))}"
-    if found.get("device_type") == "CPU":
-        return DoctorCheck(name, NOTE, f"{detail}: XLA:CPU writes it but cannot read it")
+    if found.get("device_type") in ("CPU", "TPU"):
+        return DoctorCheck(name, NOTE, f"{detail}: torch_xla writes it but cannot read it")
     return DoctorCheck(name, OK, detail)
 
 

@@ -1,14 +1,12 @@
-"""Fill a compile cache with the graphs of a training, before the training: on Neuron and on TPUs."""
+"""Fill Neuron's compile cache with the graphs of a training, before the training."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,7 +27,6 @@ class PrecompileOutcome(NamedTuple):
     hits: int | None = None
     misses: int | None = None
     failed: int | None = None
-    unreadable: int = 0
 
 
 class NotHere(Exception):
@@ -65,39 +62,6 @@ def on_neuron(command: Sequence[str], env: Mapping[str, str]) -> PrecompileOutco
                 counts[name] = int(found[1])
     code = process.wait()
     return PrecompileOutcome(code, hits, counts.get("compiled"), counts.get("failed"))
-
-
-def on_torch_xla(command: Sequence[str], env: Mapping[str, str]) -> PrecompileOutcome:
-    """Run `command` with torch_xla's persistent cache, and add up what its processes say of the cache.
-
-    `env` names the cache as XLA_PERSISTENT_CACHE_PATH. Counts are None where no process said anything: none of them
-    imports the runtime, or each was ended from outside.
-
-    Raises:
-        NotHere: the command cannot be started.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            code = subprocess.run(
-                list(command), env={**env, "XLA_MIGRATE_CACHE_REPORT": folder}
-            ).returncode
-        except OSError as error:
-            raise NotHere(f"{command[0]} cannot be started: {error.strerror}") from None
-        told = []
-        for name in os.listdir(folder):
-            with open(os.path.join(folder, name)) as file:
-                told.append(json.load(file))
-    if not told:
-        return PrecompileOutcome(code)
-    hits, misses, unreadable = (
-        sum(one[name] for one in told)
-        for name in (
-            "PersistentCacheHit",
-            "PersistentCacheMiss",
-            "PersistentCacheDeserializeFailure",
-        )
-    )
-    return PrecompileOutcome(code, hits, misses, unreadable=unreadable)
 
 
 def size_of(place: str) -> tuple[int, int]:

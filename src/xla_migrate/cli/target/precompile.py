@@ -1,4 +1,4 @@
-"""`xla-migrate precompile -- COMMAND`: fill the compile cache with a training's graphs, before the training."""
+"""`xla-migrate precompile -- COMMAND`: fill Neuron's compile cache with a training's graphs, before the training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 
-from ...compiler.machines import CPU, MACHINES, NEURON, machine_of
+from ...compiler.machines import MACHINES, NEURON, machine_of
 from ...compiler.profile import FOR, OptionError
 from ...settings import Finder, SettingsError
 from ..subparser import SubcommandParser
@@ -42,8 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="xla-migrate precompile",
         description="Run COMMAND for a few batches of every loop, so that the graphs of training, evaluation and"
-        " checkpoints are in the persistent compile cache. Uses neuron_parallel_compile on Neuron and torch_xla's cache on"
-        " TPUs, with the cache and the options of [tool.xla-migrate.target].",
+        " checkpoints are in Neuron's compile cache. Uses neuron_parallel_compile with the cache and the options of"
+        " [tool.xla-migrate.target]. torch_xla 2.9 cannot read its cache on TPUs and on the CPU.",
         examples=["xla-migrate precompile --for trn1 -- python train.py"],
         usage="xla-migrate precompile [--for MACHINE] [--batches N] [--cache PLACE] -- COMMAND",
     )
@@ -63,7 +63,6 @@ def _precompile(given: argparse.Namespace, command: list[str]) -> int:
         NotHere,
         PrecompileOutcome,
         on_neuron,
-        on_torch_xla,
         size_of,
     )
     from .explain_target import planned
@@ -72,23 +71,19 @@ def _precompile(given: argparse.Namespace, command: list[str]) -> int:
     name = machine_of(name)
     if name not in MACHINES:
         fail(f"precompile: --for: unknown machine {name}; known machines: {', '.join(MACHINES)}")
-    if MACHINES[name].kind == CPU:
+    if MACHINES[name].kind != NEURON:
         print(
-            "precompile: nothing is run: torch_xla writes its cache on XLA:CPU but cannot read it back (measured), so"
-            " that the next start would compile all of it again"
+            f"precompile: nothing was run: torch_xla 2.9 writes its compile cache on {name} but cannot read it, so the next"
+            " start compiles again (`xla-migrate doctor --cache -- COMMAND` shows it)"
         )
         return 1
     words = {"cache": given.cache} if given.cache else {}
     env = {**os.environ, **planned(name, words, os.environ).environment(os.environ)}
     env["XLA_MIGRATE_BATCHES_PER_LOOP"] = str(given.batches)
-    is_neuron = MACHINES[name].kind == NEURON
-    variable = "NEURON_COMPILE_CACHE_URL" if is_neuron else "XLA_PERSISTENT_CACHE_PATH"
-    place = env.get(variable, NEURON_CACHE if is_neuron else "")
-    if not place:
-        fail("precompile: no cache: give --cache FOLDER, or `cache` in [tool.xla-migrate.target]")
+    place = env.get("NEURON_COMPILE_CACHE_URL", NEURON_CACHE)
     before = size_of(place)
     try:
-        outcome: PrecompileOutcome = (on_neuron if is_neuron else on_torch_xla)(command, env)
+        outcome: PrecompileOutcome = on_neuron(command, env)
     except NotHere as error:
         fail(f"precompile: {error}")
     _tell(outcome, place, before, size_of(place))
@@ -120,10 +115,6 @@ def _tell(outcome: object, place: str, before: tuple[int, int], after: tuple[int
             said.append(f"{number} {what}")
     told = ", ".join(said) or "the command did not say what became of its graphs"
     print(f"graphs: {told}")
-    if outcome.unreadable:
-        print(
-            f"{outcome.unreadable} entries of the cache could not be read back: they were compiled again"
-        )
     if "://" in place:
         print(f"cache: {place}")
     else:
