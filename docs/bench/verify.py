@@ -1,10 +1,14 @@
-"""What watching a run costs: step times of one script with and without the harness's taps, on both sides.
+"""What watching a run costs: step times of one script with and without the harness's hooks, on both sides.
 
 Each pair of processes runs back to back, in turns of order; what is reported is the median of the
 pairs' ratios (1.05: watching adds 5 %) of processors' time, all threads together, since a machine's
 own speed and its other users wander; the ratio of wall-clock times stands beside it.
 
-    PYTHONPATH=src:codemods python docs/bench/verify.py [--pairs 5] [--model gpt|cnn|mlp]
+    PYTHONPATH=src:codemods python docs/bench/verify.py [--pairs 5] [--model gpt|cnn|mlp|deep] [--details N]
+
+With `--details N` the watched run records batches, and modules and updates of its first N steps, as
+`xla-migrate verify --record` does (N = 2 there), and the size of a recording of 100 steps is printed. `deep` has
+1,000 parameter tensors.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import tempfile
 from pathlib import Path
 
 from xla_codemods.engine import migrate
+from xla_migrate.verify.experiments.recorded import BATCHES, record
+from xla_migrate.verify.experiments.request import Request
 from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
 
@@ -55,11 +61,17 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(3072, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
 
 
+def deep(width=64):
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(3072, width), *(nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.ReLU()) for _ in range(249)), nn.Linear(width, 10)
+    )
+
+
 count = 16 * (steps + 1)
 if kind == "gpt":
     model, data = GPT(), TensorDataset(torch.randint(0, 256, (count, 64)), torch.randint(0, 256, (count, 64)))
 else:
-    model = cnn() if kind == "cnn" else mlp()
+    model = {"cnn": cnn, "mlp": mlp, "deep": deep}[kind]()
     data = TensorDataset(torch.randn(count, 3, 32, 32), torch.randint(0, 10, (count,)))
 model = model.cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -80,7 +92,7 @@ for step, (x, y) in enumerate(DataLoader(data, batch_size=16)):
 """
 
 
-def seconds(model: str, side: str, watch: bool) -> tuple[float, float]:
+def seconds(model: str, side: str, watch: bool, details: int) -> tuple[float, float]:
     """(wall-clock, processors') seconds of one step of one run, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "project", "train.py")
@@ -96,6 +108,8 @@ def seconds(model: str, side: str, watch: bool) -> tuple[float, float]:
             replace=replace,
             folder=Path(folder, "run"),
             watch=watch,
+            batches=BATCHES if watch and details else 0,
+            details=details if watch else 0,
         )
     found = re.search(r"seconds per step: (\S+) (\S+)", done.output)
     if found is None:
@@ -103,12 +117,27 @@ def seconds(model: str, side: str, watch: bool) -> tuple[float, float]:
     return float(found.group(1)), float(found.group(2))
 
 
-def ratios(model: str, side: str, pairs: int) -> tuple[list[float], list[float], float]:
+def size_of_recording(model: str, details: int, steps: int = 100) -> int:
+    """Return the bytes of a recording of the model's training."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "project", "train.py")
+        script.parent.mkdir()
+        script.write_text(SCRIPT)
+        request = Request(script, (model, str(steps)), steps=steps)
+        done = record(request, Path(folder, "run.rec"), (), lambda name: lambda how: None, details)
+    if done.failure is not None:
+        sys.exit(f"{model} was not recorded: {done.failure}")
+    return done.size
+
+
+def ratios(
+    model: str, side: str, pairs: int, details: int
+) -> tuple[list[float], list[float], float]:
     """(ratios watched / alone of processors' time, of wall-clock time, median seconds alone)."""
     wall, processors, alone = [], [], []
     for number in range(pairs):
         order = (False, True) if number % 2 else (True, False)
-        times = {watch: seconds(model, side, watch) for watch in order}
+        times = {watch: seconds(model, side, watch, details) for watch in order}
         wall.append(times[True][0] / times[False][0])
         processors.append(times[True][1] / times[False][1])
         alone.append(times[False][1])
@@ -119,7 +148,8 @@ def main() -> None:
     """Measure and print a row per model and side."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--model", choices=("gpt", "cnn", "mlp"))
+    parser.add_argument("--model", choices=("gpt", "cnn", "mlp", "deep"))
+    parser.add_argument("--details", type=int, default=0)
     asked = parser.parse_args()
     print(
         "| model | side | processors' ms per step alone | watched / alone | all pairs | wall-clock |"
@@ -127,10 +157,13 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for model in [asked.model] if asked.model else ["gpt", "cnn", "mlp"]:
         for side in ("reference", "target"):
-            processors, wall, alone = ratios(model, side, asked.pairs)
+            processors, wall, alone = ratios(model, side, asked.pairs, asked.details)
             middle, shown = statistics.median(processors), ", ".join(f"{r:.3f}" for r in processors)
             row = f"{alone * 1e3:.1f} | {middle:.3f} | {shown} | {statistics.median(wall):.3f}"
             print(f"| {model} | {side} | {row} |", flush=True)
+        if asked.details:
+            size = size_of_recording(model, asked.details)
+            print(f"{model}: a recording of 100 steps has {size / 1e6:.2f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.cli.verify_progress import _told
+from xla_migrate.cli.verify_progress import TimeLeft, _told, shower
 from xla_migrate.verify.experiments.process import Phase, Progress, _phase
 
 CAUSE = "\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user sync\n"
@@ -15,7 +15,7 @@ CAUSE = "\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user
 @pytest.mark.parametrize(
     ("phase", "steps", "line"),
     [
-        (Phase.STARTING, 0, "migrated: starting: imports, data, model, 40 s"),
+        (Phase.STARTING, 0, "migrated: starting: imports, data, model, first step, 40 s"),
         (Phase.COMPILING, 0, "migrated: compiling, 40 s"),
         (Phase.COMPILING, 3, "migrated: compiling, 40 s (after step 3)"),
         (Phase.TRAINING, 3, "migrated: step 3 of 20, 90 s"),
@@ -33,3 +33,29 @@ def test_it_compiles_from_torch_xlas_announcement_to_its_account(tmp_path: Path)
     file.write_text(CAUSE + "\nPost Compilation Analysis: ====\n")
     assert _phase(tmp_path, 1, 20) is Phase.TRAINING
     assert _phase(tmp_path, 20, 20) is Phase.ENDING
+
+
+def at(steps: int, seconds: float, phase: Phase = Phase.TRAINING) -> Progress:
+    return Progress("target", steps, 20, seconds, phase, 1.0)
+
+
+def test_the_time_that_is_left_is_that_of_the_steps_after_the_first() -> None:
+    estimate = TimeLeft()
+    assert estimate.left(at(0, 90, Phase.STARTING)) is None
+    assert estimate.left(at(1, 100)) is None  # the first step compiles
+    assert estimate.left(at(1, 130)) is None
+    assert estimate.left(at(3, 140)) == 17 * 20
+    assert estimate.left(at(3, 150)) == 17 * 20 - 10
+    assert estimate.left(at(20, 500, Phase.ENDING)) is None
+
+
+def test_a_run_that_takes_long_says_so_at_once_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    show = shower("migrated")
+    for progress in (at(1, 10), at(2, 70), at(2, 71), None):
+        show(progress)
+    advice = capsys.readouterr().err.splitlines()
+    assert len(advice) == 1
+    assert "about 18 min left" in advice[0]
+    assert "--steps" in advice[0]
+    show(at(19, 1000))
+    assert capsys.readouterr().err == ""

@@ -9,20 +9,32 @@ from collections.abc import Callable
 from ..verify.experiments.process import Phase, Progress
 
 _EVERY = 30.0  # seconds between lines where standard error is no terminal
+_LONG = 600.0  # seconds that are left, from which on there is advice
+_ADVICE = (
+    "xla-migrate: {name}: about {left} left. To finish sooner, give fewer --steps, or arguments for a smaller"
+    " model, batch or sequence"
+)
 
 
 def shower(name: str) -> Callable[[Progress | None], None]:
     """Shows how far a run is: on one line of a terminal, else by a line every half minute."""
     terminal = sys.stderr.isatty()
     last = time.monotonic()
+    estimate, advised = TimeLeft(), False
 
     def show(progress: Progress | None) -> None:
-        nonlocal last
+        nonlocal last, advised
         if progress is None:
             if terminal:
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             return
-        line = _told(name, progress)
+        left = estimate.left(progress)
+        if left is not None and left > _LONG and not advised:
+            advised = True
+            start = "\r\x1b[K" if terminal else ""
+            advice = _ADVICE.format(name=name, left=_duration(left))
+            print(start + advice, file=sys.stderr, flush=True)
+        line = _told(name, progress, left)
         if terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - last > _EVERY:
@@ -32,11 +44,40 @@ def shower(name: str) -> Callable[[Progress | None], None]:
     return show
 
 
-def _told(name: str, progress: Progress) -> str:
+class TimeLeft:
+    """How long a run still takes, from the steps after its first."""
+
+    def __init__(self) -> None:
+        self._first: Progress | None = None
+        self._last: Progress | None = None
+
+    def left(self, progress: Progress) -> float | None:
+        """Return the seconds that are left, or None while that is not known."""
+        if not progress.steps:
+            return None
+        if self._first is None:
+            self._first = progress
+        if self._last is None or progress.steps != self._last.steps:
+            self._last = progress
+        done = self._last.steps - self._first.steps
+        if not done or progress.of is None or progress.steps >= progress.of:
+            return None
+        each = (self._last.seconds - self._first.seconds) / done
+        elapsed = progress.seconds - self._last.seconds
+        return max(each * (progress.of - self._last.steps) - elapsed, 0.0)
+
+
+def _told(name: str, progress: Progress, left: float | None = None) -> str:
     """What the run is doing, and for how long: "migrated: compiling, 40 s (step 3 of 20)"."""
+    rest = f", about {_duration(left)} left" if left else ""
     if progress.phase is Phase.TRAINING:
         of = f" of {progress.of}" if progress.of else ""
-        return f"{name}: step {progress.steps}{of}, {progress.seconds:.0f} s"
+        return f"{name}: step {progress.steps}{of}, {progress.seconds:.0f} s{rest}"
     where = f" (after step {progress.steps})" if progress.steps else ""
-    words = "starting: imports, data, model" if progress.phase is Phase.STARTING else progress.phase
-    return f"{name}: {words}, {progress.in_phase:.0f} s{where}"
+    starting = "starting: imports, data, model, first step"
+    words = starting if progress.phase is Phase.STARTING else progress.phase
+    return f"{name}: {words}, {progress.in_phase:.0f} s{where}{rest}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
