@@ -63,8 +63,9 @@ from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
+from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
 from ...edits import Replace, remove
-from ...finding import WARNING, Finding
+from ...finding import UNSAFE, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -101,6 +102,10 @@ _BUILT = (
     "`torch.version.cuda` tells what torch was built for, which on an XLA host may be CUDA or nothing: where it asks for an "
     "accelerator, use `xla.is_available()`"
 )
+_HALF = (
+    "is False on an XLA host, so float16 is not chosen there: for mixed precision choose bfloat16 with"
+    " `xla.is_available()`"
+)
 _NONE = "is False on an XLA host: use `xla.is_available()`"
 
 
@@ -119,8 +124,14 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     message = f"`{_written(call.func)}()` {_NONE}"
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
+        return
+    edit = Replace(call, f"{script.xla}.is_available()")
+    if half := half_chosen_by(script, call):
+        edits = bfloat16_instead(script, half)
+        message = f"`{_written(call.func)}()` {_HALF}"
+        yield RULE.finding(script, call, message, edit, *edits, safety=UNSAFE, severity=WARNING)
     else:
-        yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.is_available()"))
+        yield RULE.finding(script, call, message, edit)
 
 
 def _pins(script: Script, call: ast.Call) -> bool:

@@ -50,6 +50,17 @@ So are tests of several devices at once:
      return x
 ```
 
+A test that only chooses float16 stays, so that XLA computes in float32 as before. With `--unsafe` it chooses bfloat16:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def pick(device: torch.device):
+-    return torch.float16 if device.type == "cuda" else torch.float32
++    return torch.bfloat16 if xla.is_accelerator(device) else torch.float32
+```
+
 Tests for the host, and words that are no devices, stay:
 
 ```python
@@ -84,8 +95,9 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
+from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
 from ...edits import Replace
-from ...finding import WARNING, Finding
+from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -97,6 +109,10 @@ RULE = Rule("XLA107", "device-test", of_what_runs=True)
 _MESSAGE = "this test for CUDA is False on XLA: use `xla.is_accelerator`"
 _UNKNOWN = (
     "this test for CUDA is False on XLA, and what is tested is not known: use `xla.is_accelerator`"
+)
+_HALF = (
+    "this test for CUDA is False on XLA, so float16 is not chosen there: for mixed precision choose"
+    " bfloat16 with `xla.is_accelerator`"
 )
 
 
@@ -254,6 +270,11 @@ def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, .
             node,
             f"{_MESSAGE}, unless the branch is for CUDA kernels only",
             severity=WARNING,
+        )
+    if half := half_chosen_by(script, node):
+        edits = bfloat16_instead(script, half)
+        return RULE.finding(
+            script, node, _HALF, Replace(node, text, holes), *edits, safety=UNSAFE, severity=WARNING
         )
     return RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
 

@@ -53,7 +53,6 @@ xla.save(halves, "model.pt")
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -61,6 +60,11 @@ from ...analysis.devices.cuda_only.kernels import is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
+from ...analysis.training.tensors.chosen_half import (
+    DECIDING,
+    bfloat16_instead,
+    half_on_accelerators,
+)
 from ...analysis.training.tensors.half_precision import (
     bfloat16_for,
     converted_to,
@@ -70,7 +74,6 @@ from ...analysis.training.tensors.half_precision import (
 from ...analysis.training.tensors.kept_half import keeps_half
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -84,7 +87,6 @@ _MESSAGE = (
     "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
 )
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
-_DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
 
@@ -144,11 +146,20 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield _finding(script, call.args[0], scope)
 
 
+@RULE.file
+def chosen(script: Script) -> Iterator[Finding]:
+    """`torch.float16 if use_cuda else torch.float32`: True on XLA, too."""
+    if script.accelerated and ("16" in script.source.text or "torch.half" in script.source.text):
+        for value in half_on_accelerators(script):
+            edits = bfloat16_instead(script, [value])
+            yield RULE.finding(script, value, _MESSAGE, *edits, safety=UNSAFE)
+
+
 def _is_decided(script: Script, node: ast.AST) -> bool:
     """True if a test around `node` asks for float16, or which type there is: it is an option, or follows a tensor."""
     return any(
         isinstance(ancestor, (ast.If, ast.IfExp))
-        and _DECIDING.search(script.segment(ancestor.test)) is not None
+        and DECIDING.search(script.segment(ancestor.test)) is not None
         for ancestor in script.ancestors(node)
     )
 
