@@ -28,6 +28,7 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
+from .beside_losses import is_computed_with
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss, is_one_of_losses
@@ -58,6 +59,8 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
         return False
+    if value.kinds == {TENSOR} and is_computed_with(script, node, losses(script)):
+        return True
     if isinstance(node, (ast.Name, ast.Attribute)):
         return _is_backwarded(script, node)
     reduced = _reduced(script, node)
@@ -83,6 +86,8 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
     if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
         return True
     if not value.kinds and _is_of_a_list(script, node):
+        return True
+    if value.kinds <= {TENSOR} and is_computed_with(script, node, losses(script)):
         return True
     match node:  # what computes of a loss alone
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:

@@ -1,0 +1,84 @@
+"""Reads of values that a step computes from what its loss is computed from."""
+
+from __future__ import annotations
+
+import pytest
+
+from ....helpers import findings, migrated
+
+STEP = """\
+import numpy as np
+import torch
+
+device = torch.device("cuda")
+
+
+class Agent:
+    def __init__(self, policy, optimizer):
+        self.policy, self.optimizer, self.values = policy, optimizer, []
+
+    def update(self, obs, old, adv):
+        logp = self.policy(obs).log_softmax(-1)[:, 0]
+        ratio = torch.exp(logp - old)
+        loss = -(ratio * adv).mean()
+        {computed}
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        {read}
+
+
+def learn(agent, buffer):
+    for obs, old, adv in buffer:
+        agent.update(obs.to(device), old.to(device), adv.to(device))
+"""
+
+
+def _reads(computed: str, read: str) -> int:
+    text = STEP.format(computed=computed, read=read)
+    return sum(code == "XLA503" for _, code in findings(text))
+
+
+@pytest.mark.parametrize(
+    ("computed", "read"),
+    [
+        ("kl = ((ratio - 1) - (logp - old)).mean()", "self.kl = kl.item()"),
+        ("clip = ((ratio - 1).abs() > 0.2).float().mean()", "self.values.append(clip.item())"),
+        ("clip = torch.mean((torch.abs(ratio - 1) > 0.2).float()).item()", "self.values.append(clip)"),
+        ("entropy = -(loss * loss).mean()", "self.entropy = float(entropy)"),
+        ("log_ratio = logp - old", "self.kl = torch.mean(log_ratio.exp() - 1 - log_ratio).cpu().numpy()"),
+    ],
+)  # fmt: skip
+def test_a_read_is_reported(computed: str, read: str) -> None:
+    assert _reads(computed, read) == 1
+
+
+@pytest.mark.parametrize(
+    ("computed", "read"),
+    [
+        ("on_host = ratio.detach().mean().cpu()", "pass"),  # one read, at `.cpu()`
+        ("pass", "self.last = loss.item()"),
+    ],
+)
+def test_each_read_is_reported_once(computed: str, read: str) -> None:
+    assert _reads(computed, read) == 1
+
+
+@pytest.mark.parametrize(
+    ("computed", "read"),
+    [
+        ("n = torch.tensor(3.0)", "self.n = n.item()"),  # on the host
+        ("n = np.float64(3.0)", "self.n = n.item()"),
+        ("shown = old.size(0)", "self.n = float(shown)"),
+        ("x = self.count", "self.n = x.item()"),
+    ],
+)
+def test_a_value_of_the_host_is_not(computed: str, read: str) -> None:
+    assert _reads(computed, read) == 0
+
+
+def test_the_read_is_deferred_where_its_use_allows_it() -> None:
+    text = STEP.format(
+        computed="kl = ((ratio - 1) - (logp - old)).mean()", read="self.kl = kl.item()"
+    )
+    assert "self.kl = xla.item(kl)" in migrated(text)
