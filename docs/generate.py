@@ -1,9 +1,9 @@
-"""Write the pages that are generated: one per rule, their index, the catalog, what rules can ask, and the rooms.
+"""Write the generated pages: one per rule, the index of rules, the catalog, the rules' helpers and the packages.
 
     python docs/generate.py [--check]
 
-The text is that of the docstrings of rules and of what they ask, and of the catalog's rows. With `--check` nothing is written, and the
-exit code is 1 where a page is missing, stale or left over; tests/test_docs.py asks the same.
+The texts come from docstrings and from the catalog's rows. With `--check`, nothing is written and the exit code is 1 if
+a page is missing, stale or obsolete. tests/test_docs.py checks the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import rule_helpers  # noqa: E402
 from nav import TOPICS  # noqa: E402
 
 from xla_codemods import catalog, wrappers  # noqa: E402
-from xla_codemods.engine import Options, check  # noqa: E402
-from xla_codemods.finding import SAFE, UNSAFE  # noqa: E402
-from xla_codemods.manual import Manual, manual  # noqa: E402
+from xla_codemods.manual import FENCED, Manual, manual  # noqa: E402
 from xla_codemods.rule import Rule  # noqa: E402
 from xla_codemods.rules import every_rule  # noqa: E402
 from xla_migrate.known_errors import compilation, environment, processes, tensors  # noqa: E402
@@ -36,11 +34,6 @@ SEVERITIES = {
     "error": "fails or is silently wrong on XLA",
     "warning": "slow, or wrong in some runs",
     "info": "worth knowing; it fails no check",
-}
-FIXES = {
-    SAFE: "safe: the program does the same on XLA",
-    UNSAFE: "unsafe: it may change results, and is applied with `--unsafe` only",
-    None: "none where the rule cannot be sure of the change: edit these places by hand",
 }
 
 
@@ -81,28 +74,28 @@ def _see(word: str) -> str:
 
 def _rule_page(rule: Rule, text: Manual) -> str:
     summary, _, rest = text.text.partition("\n")
-    # What the settings map is fixed as they say.
-    safeties = {SAFE, UNSAFE, None} if rule is wrappers.RULE else _safeties(rule, text)
-    facts = [
-        ("severity", f"{rule.severity}: {SEVERITIES[rule.severity]}"),
-        ("fix", "; ".join(FIXES[s] for s in (SAFE, UNSAFE, None) if s in safeties) or "none"),
-        ("effort of what is left", rule.effort),
-    ]
-    table = "".join(f"| {key} | {value} |\n" for key, value in facts)
+    table = (
+        f"| severity | {rule.severity}: {SEVERITIES[rule.severity]} |\n"
+        f"| effort of a manual change | {rule.effort} |\n"
+    )
     return (
         f"{MARK}\n# {rule.code} {rule.name}\n\n{summary}\n\n| | |\n| --- | --- |\n{table}\n"
-        f"{_linked(rest.strip(), '../facts.md')}\n\n{_suppressing(rule.code)}"
+        f"{_linked_manual(rule.code, rest.strip())}\n\n{_suppressing(rule.code)}"
     )
 
 
-def _safeties(rule: Rule, text: Manual) -> set[str | None]:
-    """What fixes the findings have that the manual's own examples show."""
-    return {
-        finding.safety
-        for example in text.examples
-        for finding in check(example.before.encode(), Options(unsafe=True, origin=rule.origin))
-        if finding.code == rule.code
-    }
+def _linked_manual(code: str, text: str) -> str:
+    """Return `text` with links from its prose to the glossary, to facts and to other rules."""
+    prose, blocks = FENCED.split(text), FENCED.findall(text)
+    linked = [
+        re.sub(
+            rf"(?<![\w`/\[])(?!{code})XLA[0-9]{{3}}\b",
+            r"[\g<0>](\g<0>.md)",
+            _linked(part, "../facts.md").replace("Fix: ", "[Fix](../glossary.md#fix): "),
+        )
+        for part in prose
+    ]
+    return "".join(p + b for p, b in zip(linked, [*blocks, ""]))
 
 
 def _our_page(code: str, ours: Ours) -> str:
@@ -130,8 +123,9 @@ def _index(rules: list[tuple[Rule, Manual]]) -> str:
     text = f"""{MARK}
 # Rules
 
-A code is never reused. `xla-migrate explain CODE` prints the same page. A number such as "fact 1.30" names
-one of the [facts about torch_xla](../facts.md), each of which a test repeats (`pytest -k fact_1_30`).
+`xla-migrate explain CODE` prints the same pages. In an example, a comment such as `# XLA504` marks a line that the rule
+reports. A [safe fix](../glossary.md#fix) keeps what the program does. An unsafe fix may change results and needs
+`--unsafe`. [Facts](../facts.md) describe how torch_xla behaves; a test repeats each of them.
 """
     own_rule, own_manual = rule_of(wrappers.RULE.code)
     rows = {code: (ours.name, ours.summary) for code, ours in OURS.items()}
@@ -206,8 +200,12 @@ def _row(row: catalog.Row) -> str:
 
 
 def _linked(text: str, page: str) -> str:
-    """`text` with "fact 1.30" and "facts 1.30, 1.33" as links to the page of the facts."""
-    return re.sub(r"\bfacts? \d\.\d+(?:, \d\.\d+)*", rf"[\g<0>]({page})", text)
+    """Return `text` with each number of "fact 1.30" and "facts 1.30, 1.33" as a link to its row in `page`."""
+
+    def link(match: re.Match[str]) -> str:
+        return re.sub(r"(\d)\.(\d+)", rf"[\g<0>]({page}#fact-\1-\2)", match[0])
+
+    return re.sub(r"\b[Ff]acts? \d\.\d+(?:, \d\.\d+)*", link, text)
 
 
 def _code(text: str) -> str:

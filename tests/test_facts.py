@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LISTED = re.findall(r"^\| (\d\.\d+) \|", (ROOT / "docs" / "facts.md").read_text(), re.M)
+LISTED = re.findall(
+    r"^\| <a id=\"fact-\d-\d+\"></a>(\d\.\d+) \|", (ROOT / "docs" / "facts.md").read_text(), re.M
+)
 
 
 def readable() -> Iterator[tuple[Path, str]]:

@@ -28,7 +28,7 @@ _OF_THE_HOST_TOO = ("horovod", "torch.distributed.rpc", "warpctc_pytorch", "warp
 # What starts processes, shards and steps by itself.
 _ENGINES = frozenset({"bmtrain", "colossalai", "megatron"})
 _INSTEAD_OF_ENGINES = (
-    "write the training loop with the model, and shard by SPMD (`xla.use_spmd`) in place of it"
+    "write the training loop with the model, and shard with SPMD (`xla.use_spmd`) in place of it"
 )
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 

@@ -1,4 +1,4 @@
-"""A rule's docstring as its manual: summary, prose, and the examples that are its tests."""
+"""A rule's docstring as its manual: a summary, sections with fixed headings, and the examples that are its tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import NamedTuple
 
 from .rule import Rule
 
+REQUIRED = ("What it reports", "Why it matters on XLA", "What to do", "Example")
+HEADINGS = (*REQUIRED, "Limits", "See also")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
 _BLOCK = re.compile(r"^```(?P<kind>diff|python)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Example(NamedTuple):
-    """Source before and after: the same text where nothing may change. `line` is that of the docstring."""
+    """Source before and after, which are equal if nothing may change. `line` counts from the docstring's start."""
 
     before: str
     after: str
@@ -27,9 +31,14 @@ class Manual(NamedTuple):
     text: str
     examples: tuple[Example, ...]
 
+    @property
+    def headings(self) -> list[str]:
+        """Return the headings in the text, in order."""
+        return re.findall(r"^## (.+)$", FENCED.sub("", self.text), re.MULTILINE)
+
 
 def manual(rule: Rule) -> Manual:
-    """The manual of `rule`, from the docstring of its module."""
+    """Return the manual of `rule`, read from the docstring of its module."""
     text = inspect.cleandoc(sys.modules[rule.module].__doc__ or "")
     summary = text.partition("\n")[0].strip()
     examples = tuple(_example(match, text) for match in _BLOCK.finditer(text))
@@ -48,5 +57,5 @@ def _example(match: re.Match[str], text: str) -> Example:
 
 
 def _content(row: str) -> str:
-    """A row without its mark; an empty line may have lost the mark's place."""
+    """Return a row without its mark. An empty line may lack the leading blank."""
     return row[1:] if row[:1] in "+- " and row != "\n" else row

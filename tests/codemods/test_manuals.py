@@ -1,16 +1,18 @@
-"""Every example in every rule's manual does what it shows, and a second run changes nothing."""
+"""Every manual has the fixed headings. Its examples do what they show, and a second run changes nothing."""
 
 from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from xla_codemods import engine
 from xla_codemods.engine import Options, check, migrate
-from xla_codemods.manual import Example, manual
+from xla_codemods.finding import SAFE, UNSAFE
+from xla_codemods.manual import HEADINGS, REQUIRED, Example, manual
 from xla_codemods.rule import Rule
 from xla_codemods.rules import every_rule
 
@@ -63,21 +65,50 @@ def test_manual_is_one(rule: Rule) -> None:
     assert page.examples
 
 
+@RULES_BY_CODE
+def test_a_manual_has_the_fixed_headings(rule: Rule) -> None:
+    page = manual(rule)
+    assert page.headings == [h for h in HEADINGS if h in page.headings]
+    assert set(REQUIRED) <= set(page.headings)
+    assert re.match(r"[^\n]+\n\n## What it reports\n", page.text)
+
+
+@RULES_BY_CODE
+def test_a_manual_says_how_safe_its_fixes_are(rule: Rule) -> None:
+    """The line below "What to do" covers the fixes in the examples."""
+    page = manual(rule)
+    said = re.search(r"^## What to do\n\nFix: (.*)\.$", page.text, re.MULTILINE)
+    assert said
+    stated = set(re.findall(r"\bsafe|\bunsafe|\bnone", said[1]))
+    words = {SAFE: "safe", UNSAFE: "unsafe", None: "none"}
+    assert {words[s] for s in safeties(rule)} <= stated
+
+
+def safeties(rule: Rule) -> set[str | None]:
+    """Return the safeties of the rule's findings in its examples."""
+    return {
+        finding.safety
+        for example in manual(rule).examples
+        for finding in check(example.before.encode(), all_fixes(rule))
+        if finding.code == rule.code
+    }
+
+
 def reported(rule: Rule, source: str) -> list[int]:
-    """The lines at which `rule` has something to say of `source`."""
+    """Return the lines of `source` that `rule` reports."""
     return sorted(
         {f.line for f in check(source.encode(), Options(origin=rule.origin)) if f.code == rule.code}
     )
 
 
 def marked(rule: Rule, source: str) -> list[int]:
-    """The lines that a manual marks as reported, or as left after a fix: `graph = torch.cuda.CUDAGraph()  # XLA901`."""
+    """Return the lines that a manual marks as reported, or as still reported after a fix: `graph = torch.cuda.CUDAGraph()  # XLA901`."""
     lines = source.splitlines()
     return [n for n, line in enumerate(lines, 1) if line.endswith(f"  # {rule.code}")]
 
 
 def failures(rule: Rule) -> Iterator[str]:
-    """What in the manual of `rule` does not hold."""
+    """Yield what is wrong in the manual of `rule`."""
     for example in manual(rule).examples:
         if reported(rule, example.after) != marked(rule, example.after):
             yield f"line {example.line}: other lines are reported than are marked"

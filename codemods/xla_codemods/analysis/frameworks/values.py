@@ -31,8 +31,8 @@ OTHER_OPTIMIZERS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galor
 
 # Said of float16 wherever mixed precision is asked for by name.
 HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
-HOST = "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
-_QUANTIZED = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
+HOST = "`cpu=True` is ignored if torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
+_QUANTIZED = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 _MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0", 0)
 
 
@@ -46,7 +46,7 @@ def _optimizer(value: object) -> str:
     if name in OPTIMIZERS:
         return f"`{name}` fails without CUDA: use `{OPTIMIZERS[name]}`"
     if any(part in name for part in OTHER_OPTIMIZERS):
-        return f"`{name}` fails without CUDA: use an optimizer of torch"
+        return f"`{name}` fails without CUDA: use an optimizer of PyTorch"
     return ""
 
 
@@ -97,9 +97,9 @@ def _attention(value: object) -> str:
 # Of transformers' TrainingArguments: rewritten in the call for some values only.
 OF_ARGUMENTS: dict[str, Fault] = {
     "optim": _optimizer,
-    "tf32": _switch("TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
-    "torch_compile": _switch("torch's compiler fails on XLA tensors: leave it out"),
-    "use_liger_kernel": _switch("Liger's kernels need Triton and fail on XLA: leave it out"),
+    "tf32": _switch("TF32 exists on NVIDIA GPUs only, and the argument fails on XLA: remove it"),
+    "torch_compile": _switch("PyTorch's compiler fails on XLA tensors: remove the argument"),
+    "use_liger_kernel": _switch("Liger's kernels need Triton and fail on XLA: remove the argument"),
 }
 # All of them; the others are rewritten in the call, whatever their value.
 OF_FIELDS: dict[str, Fault] = {

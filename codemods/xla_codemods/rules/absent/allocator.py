@@ -1,7 +1,20 @@
-"""CUDA's memory allocator cannot be steered or replaced on XLA.
+"""CUDA's memory allocator has no counterpart on XLA.
 
-XLA plans the memory of each graph when it compiles it. Pools, pluggable allocators, unified memory and fractions of a
-device have no counterpart; `xla.memory_info()` tells what is used.
+## What it reports
+
+Memory pools, pluggable allocators, unified memory and fractions of a device's memory.
+
+## Why it matters on XLA
+
+XLA plans the memory of each graph when it compiles the graph.
+
+## What to do
+
+Fix: none.
+
+Remove the calls. `xla.memory_info()` returns the memory in use.
+
+## Example
 
 ```python
 import torch
@@ -10,7 +23,7 @@ torch.cuda.set_per_process_memory_fraction(0.5)  # XLA913
 pool = torch.cuda.MemPool()  # XLA913
 ```
 
-What the runtime tells of memory stays.
+The runtime's figures are not reported:
 
 ```python
 from xla_migrate import runtime as xla

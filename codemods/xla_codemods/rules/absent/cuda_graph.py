@@ -1,8 +1,24 @@
-"""CUDA graphs have no counterpart, and need none: XLA compiles and replays whole graphs.
+"""CUDA graphs have no counterpart on XLA, which compiles whole graphs.
 
-What is captured once and replayed is, on XLA, the function itself, called once per step: its graph is compiled at
-the first call and reused as long as shapes stay the same. `make_graphed_callables` returns callables that compute
-what its arguments do, so these take its place. That is not done unless asked for, since it makes CUDA slower:
+## What it reports
+
+`torch.cuda.CUDAGraph`, `torch.cuda.graph` and `make_graphed_callables`.
+
+## Why it matters on XLA
+
+The calls fail on XLA. XLA compiles a function's graph at the first call, and reuses it as long as
+shapes stay the same.
+
+## What to do
+
+Fix: unsafe, or none.
+
+Call the function itself, once per step. `make_graphed_callables` returns callables that compute
+the same as its arguments, so it can be removed. That makes CUDA slower, so the fix is unsafe. For
+a capture, also remove the static inputs, the warm-up on a side stream and the copies before each
+`replay()`, and call the captured code with the batch.
+
+## Example
 
 ```diff
  import torch
@@ -12,8 +28,7 @@ what its arguments do, so these take its place. That is not done unless asked fo
      return model
 ```
 
-A capture that is written out is left to a person: the static inputs, the warm-up on a side stream, the capture and
-the copies before each `replay()` all go, and what stood in the capture is called with the batch.
+A capture is reported without a fix:
 
 ```python
 import torch
@@ -25,7 +40,7 @@ def capture(model, static_input):
     return graph, static_output
 ```
 
-A class of that name from elsewhere stays.
+Other classes of that name are not reported:
 
 ```python
 from mylib.graphs import CUDAGraph

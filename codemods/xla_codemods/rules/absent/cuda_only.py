@@ -1,8 +1,23 @@
-"""A name that only CUDA has, and that no other rule deals with.
+"""A name that only CUDA has, and that no other rule covers.
 
-The catalog has a row for every such name of torch, and for the packages that compute on CUDA devices only; the
-message says what the row says. `xla-migrate explain torch.cuda.cudart` prints the row, and docs/catalog.md all of
-them.
+## What it reports
+
+Uses of names in the catalog without a rule of their own, and unused imports from packages that an
+XLA host does not have.
+
+## Why it matters on XLA
+
+The name fails, or has no effect, without CUDA. The finding gives the details. `xla-migrate
+explain torch.cuda.cudart` prints the row of a name, and [the catalog](../catalog.md) lists all
+names.
+
+## What to do
+
+Fix: safe, or none.
+
+Follow the finding. Unused imports are removed.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +28,7 @@ them.
      torch.cuda.current_blas_handle()  # XLA906
 ```
 
-What is imported from a package that an XLA host does not have, and not used, would fail for nothing:
+Imports that fail on an XLA host and are not used:
 
 ```diff
  import torch
@@ -25,8 +40,8 @@ What is imported from a package that an XLA host does not have, and not used, wo
 +    return torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.0)
 ```
 
-What is imported only where it is installed is no fault, but worth knowing. What stays right without CUDA is no
-finding at all:
+An import that the script tests first is a note. Names that stay correct without CUDA are not
+reported:
 
 ```python
 import torch
@@ -34,7 +49,7 @@ import torch
 print(torch.version.cuda)
 ```
 
-A library that starts the processes, shards and steps by itself is named once, whatever of it is used:
+A framework that starts processes, shards and steps is reported once:
 
 ```python
 from megatron.core import parallel_state
@@ -45,7 +60,7 @@ def begin(model):
     return get_model_config(model)
 ```
 
-Names of one's own are not confused with the libraries':
+Names of the script itself are not reported:
 
 ```python
 class apex:

@@ -1,6 +1,20 @@
-"""Arrays and kernels of cupy, numba.cuda and RAPIDS live on CUDA devices.
+"""Arrays and kernels of cupy, numba.cuda and RAPIDS need CUDA devices.
 
-Compute with torch's operations, on the accelerator, or with numpy, pandas and scikit-learn, on the host.
+## What it reports
+
+Uses of cupy, `numba.cuda` and RAPIDS.
+
+## Why it matters on XLA
+
+The packages run on CUDA only.
+
+## What to do
+
+Fix: none.
+
+Compute with PyTorch on the accelerator, or with numpy, pandas and scikit-learn on the host.
+
+## Example
 
 ```python
 import cupy
@@ -14,7 +28,7 @@ def norm(x):
     return cupy.linalg.norm(cupy.asarray(x))  # XLA909
 ```
 
-numba for the host stays no finding:
+numba for the host is not reported:
 
 ```python
 import numba

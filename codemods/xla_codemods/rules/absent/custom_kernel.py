@@ -1,7 +1,22 @@
-"""A kernel written in CUDA cannot run on XLA.
+"""A kernel written in CUDA does not run on XLA.
 
-`torch.utils.cpp_extension` builds it, `ctypes` loads what it needs. Write what it computes with torch's operations:
-XLA fuses them. Where that is too slow, write the kernel for the device: Pallas on TPU, NKI on Trainium.
+## What it reports
+
+Extensions that build CUDA code with `torch.utils.cpp_extension`, and CUDA libraries loaded with
+`ctypes`.
+
+## Why it matters on XLA
+
+An XLA host has no CUDA toolkit and no device for the kernel.
+
+## What to do
+
+Fix: none.
+
+Write the computation with PyTorch's operations, which XLA fuses. If that is too slow, write a
+kernel for the device: Pallas on TPU, NKI on Trainium.
+
+## Example
 
 ```python
 from torch.utils.cpp_extension import CUDAExtension, load
@@ -10,7 +25,7 @@ kernels = load(name="kernels", sources=["kernels.cpp", "kernels.cu"])  # XLA902
 extension = CUDAExtension("fused", ["fused.cu"])  # XLA902
 ```
 
-Extensions in C++ alone compute on the host, and stay no finding:
+Extensions in C++ compute on the host. They are not reported:
 
 ```python
 from torch.utils.cpp_extension import BuildExtension, CppExtension, load
@@ -40,9 +55,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA902", "custom-kernel", effort=HIGH)
 
-_MESSAGE = (
-    "CUDA code does not run on XLA: write it with torch's operations, or as a Pallas or NKI kernel"
-)
+_MESSAGE = "CUDA code does not run on XLA: write it with PyTorch's operations, or as a Pallas or NKI kernel"
 _LIBRARY = Pattern(r"lib(?:cuda|cudart|nccl|cublas|cudnn|nvrtc|cufft|curand|cusparse)\b")
 
 
@@ -74,7 +87,7 @@ def toolkit(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(
         script,
         node,
-        "this is None on an XLA host, which has no CUDA toolkit: do not build CUDA code there",
+        "the value is None on an XLA host, which has no CUDA toolkit: do not build CUDA code there",
         severity=INFO,
         effort=LOW,
     )
@@ -90,7 +103,7 @@ def extension_chosen(script: Script, node: ast.expr, scope: Scope) -> Iterator[F
 def library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), *_] if _LIBRARY.search(name):
-            message = f"`{name}` is a library of CUDA, which an XLA host does not have: remove what needs it"
+            message = f"`{name}` is a library of CUDA, which an XLA host does not have: remove the code that needs it"
             if is_guarded(script, call, name):
                 yield RULE.finding(script, call, message, severity=INFO, effort=LOW)
             else:

@@ -1,7 +1,21 @@
 """NVIDIA DALI decodes and augments on CUDA devices.
 
-Read and augment in the workers of a `DataLoader` (torchvision's transforms, webdataset, ffcv), and let
-`xla.MpDeviceLoader` move the batches ahead of use.
+## What it reports
+
+Pipelines and iterators of `nvidia.dali`.
+
+## Why it matters on XLA
+
+DALI runs on CUDA only.
+
+## What to do
+
+Fix: none.
+
+Read and augment in the workers of a `DataLoader` (torchvision's transforms, webdataset, ffcv).
+`xla.MpDeviceLoader` moves the batches ahead of use.
+
+## Example
 
 ```python
 from nvidia.dali.pipeline import Pipeline
@@ -11,7 +25,7 @@ def loader(pipeline: Pipeline):
     return DALIClassificationIterator(pipeline, reader_name="Reader")  # XLA907
 ```
 
-A loader of the same name from elsewhere stays.
+Other classes of that name are not reported:
 
 ```python
 from mylib.loaders import DALIClassificationIterator

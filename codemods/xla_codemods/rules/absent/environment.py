@@ -1,9 +1,23 @@
-"""Environment variables of CUDA and NCCL mean nothing to XLA.
+"""Environment variables of CUDA and NCCL have no effect on XLA.
 
-Setting one does no harm, but what it was set for has to be done another way: devices are chosen by
-`NEURON_RT_VISIBLE_CORES` (Trainium) or `TPU_VISIBLE_CHIPS` (TPU). Reading one is another matter: it is not set on an
-XLA host, so `os.environ["CUDA_VISIBLE_DEVICES"]` raises, and a number of devices counted from it is wrong. So is the
-number of GPUs that SageMaker and SLURM tell: on Trainium it is 0, and a script that asks it trains on the CPU.
+## What it reports
+
+Code that sets or reads variables such as `CUDA_VISIBLE_DEVICES`, and numbers of GPUs from
+SageMaker and SLURM.
+
+## Why it matters on XLA
+
+Setting a variable does nothing. Reading one fails or gives a wrong number of devices. SageMaker's
+number of GPUs is 0 on Trainium, and a script that reads it trains on the CPU.
+
+## What to do
+
+Fix: none.
+
+Choose devices with `NEURON_RT_VISIBLE_CORES` (Trainium) or `TPU_VISIBLE_CHIPS` (TPU). Use
+`xla.device_count()` for numbers of devices.
+
+## Example
 
 ```python
 import os
@@ -14,7 +28,7 @@ use_gpu = int(os.environ.get("SM_NUM_GPUS", 0)) > 0  # XLA912
 worker = dict(os.environ, CUDA_VISIBLE_DEVICES="1")  # XLA912
 ```
 
-Other variables, and dictionaries of one's own, are no finding:
+Other variables and dictionaries are not reported:
 
 ```python
 import os

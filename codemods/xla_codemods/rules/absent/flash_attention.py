@@ -1,6 +1,25 @@
-"""flash_attn and xformers are CUDA kernels of what torch's `scaled_dot_product_attention` computes.
+"""flash_attn and xformers are CUDA kernels for attention.
 
-A model of transformers is told by its name which one to use; "sdpa" is torch's own, and the default:
+## What it reports
+
+Functions of flash_attn and xformers, and options that select them in transformers and diffusers.
+
+## Why it matters on XLA
+
+The kernels fail without CUDA. `scaled_dot_product_attention` of PyTorch computes the same.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use `scaled_dot_product_attention`, or "sdpa" in transformers. It takes (batch, heads, sequence,
+features), but `flash_attn_func` takes (batch, sequence, heads, features). With `causal=True` and
+fewer queries than keys, flash_attn aligns the mask at the end and PyTorch at the beginning, so
+the fix of a call is unsafe.
+
+## Example
+
+transformers selects attention by name:
 
 ```diff
  from transformers import AutoModelForCausalLM
@@ -10,9 +29,7 @@ A model of transformers is told by its name which one to use; "sdpa" is torch's 
 +    return AutoModelForCausalLM.from_pretrained(name, attn_implementation="sdpa")
 ```
 
-`flash_attn_func` takes (batch, sequence, heads, features), torch's function (batch, heads, sequence, features). Both
-compute the same up to rounding, but for one thing: with `causal=True` and queries fewer than keys, flash_attn aligns
-the mask at the end, torch at the beginning. So its calls are replaced only when asked for:
+A call of `flash_attn_func`:
 
 ```diff
  import torch.nn.functional as F
@@ -23,7 +40,7 @@ the mask at the end, torch at the beginning. So its calls are replaced only when
 +    return F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True).transpose(1, 2)
 ```
 
-diffusers' switch for xformers goes; its default is torch's function:
+diffusers' switch for xformers is removed, because PyTorch's function is the default:
 
 ```diff
  def build(unet):
@@ -31,9 +48,7 @@ diffusers' switch for xformers goes; its default is torch's function:
      return unet
 ```
 
-Functions over packed sequences of varying lengths (`flash_attn_varlen_func`) are left to a person: every new set of
-lengths is a new graph on XLA, so pad to a fixed length and give a mask. What is asked for only where it is installed
-is worth knowing, and no fault:
+A script with a fallback gets a note:
 
 ```python
 try:
@@ -47,7 +62,7 @@ def attend(q, k, v, fallback):
     return flash_attn_func(q, k, v, window_size=(128, 0))  # XLA904
 ```
 
-torch's function stays, and so does a model that is told to use it.
+PyTorch's function is not reported:
 
 ```python
 import torch.nn.functional as F
@@ -59,6 +74,15 @@ def attend(q, k, v):
 def build(name):
     return AutoModelForCausalLM.from_pretrained(name, attn_implementation="sdpa")
 ```
+
+## Limits
+
+Functions for packed sequences (`flash_attn_varlen_func`) are reported without a fix. Each new set
+of lengths is a new graph on XLA: pad to a fixed length, and pass a mask.
+
+## See also
+
+XLA916
 """
 
 from __future__ import annotations
@@ -160,7 +184,7 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            "xformers fails without CUDA: use torch's own attention, the default",
+            "xformers fails without CUDA: use PyTorch's attention, which is the default",
             severity=INFO,
             effort=LOW,
         )
@@ -169,14 +193,14 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            "xformers fails without CUDA: remove this, because torch's own attention is the default",
+            "xformers fails without CUDA: remove the call, because PyTorch's attention is the default",
             remove(statement),
         )
     else:
         yield RULE.finding(
             script,
             call,
-            "xformers fails without CUDA: remove this, because torch's own attention is the default",
+            "xformers fails without CUDA: remove the call, because PyTorch's attention is the default",
         )
 
 
@@ -205,7 +229,7 @@ def implementation(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(
                     script,
                     argument.value,
-                    "flash attention fails without CUDA: use torch's own attention (sdpa)",
+                    "flash attention fails without CUDA: use PyTorch's attention (sdpa)",
                     edit,
                 )
 

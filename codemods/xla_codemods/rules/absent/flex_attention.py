@@ -1,6 +1,21 @@
-"""`flex_attention` raises on XLA devices: it knows CUDA, CPU and HPU.
+"""`flex_attention` raises an exception on XLA devices.
 
-A model of transformers is told by its name which attention to use; "sdpa" computes the same on XLA:
+## What it reports
+
+`torch.nn.attention.flex_attention`, and models of transformers that select it.
+
+## Why it matters on XLA
+
+The function supports only CUDA, CPU and HPU.
+
+## What to do
+
+Fix: safe, or none.
+
+Use "sdpa" in transformers, which computes the same. For a call with functions for scores and
+masks, write the mask as a tensor, and pass it to `scaled_dot_product_attention`.
+
+## Example
 
 ```diff
  from transformers import AutoModelForCausalLM
@@ -10,8 +25,7 @@ A model of transformers is told by its name which attention to use; "sdpa" compu
 +    return AutoModelForCausalLM.from_pretrained(name, attn_implementation="sdpa")
 ```
 
-A call with functions of its own for scores and masks is left to a person: write the mask as a tensor, and give it to
-`scaled_dot_product_attention`.
+A call is reported without a fix:
 
 ```python
 from torch.nn.attention.flex_attention import flex_attention
@@ -20,7 +34,7 @@ def attend(q, k, v, mask):
     return flex_attention(q, k, v, block_mask=mask)  # XLA916
 ```
 
-torch's `scaled_dot_product_attention` stays, and so do other functions of that name:
+PyTorch's `scaled_dot_product_attention`, and other functions of that name, are not reported:
 
 ```python
 import torch.nn.functional as F
@@ -29,6 +43,10 @@ from mylib import flex_attention
 def attend(q, k, v):
     return F.scaled_dot_product_attention(q, k, v), flex_attention(q, k, v)
 ```
+
+## See also
+
+XLA904
 """
 
 from __future__ import annotations
@@ -53,7 +71,7 @@ _NAME = "flex_attention"
 
 @RULE.call(f"torch.nn.attention.flex_attention.{_NAME}")
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "`flex_attention` raises on XLA: use `scaled_dot_product_attention` with a mask"
+    message = "`flex_attention` raises an exception on XLA: use `scaled_dot_product_attention` with a mask"
     yield RULE.finding(script, call, message, effort=HIGH)
 
 

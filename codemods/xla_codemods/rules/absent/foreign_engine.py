@@ -1,9 +1,22 @@
-"""A library whose engine computes on CUDA devices alone ends the attempt: what is around it cannot train on XLA.
+"""A library that computes only on CUDA devices prevents training on XLA.
 
-Simulators (Isaac Gym), graph libraries with operators of their own (DGL, torch_scatter), rasterisers and sparse
-convolutions are compiled for CUDA and the CPU, and frameworks such as torchtitan and detectron2 start and shard their
-processes over NCCL. It is said once per file and library, at its first import; the rest of the file is migrated, for
-the day when the library is replaced.
+## What it reports
+
+The first import of such a library in a file: simulators (Isaac Gym), graph libraries with their
+own operators (DGL, torch_scatter), rasterisers, sparse convolutions, and frameworks such as
+torchtitan and detectron2.
+
+## Why it matters on XLA
+
+The libraries are compiled for CUDA and the CPU, or start and shard processes with NCCL.
+
+## What to do
+
+Fix: none.
+
+Replace the library, as the finding suggests. The rest of the file is migrated.
+
+## Example
 
 ```python
 import dgl  # XLA915
@@ -16,14 +29,14 @@ def convolve(graph, x):
     return GraphConv(16, 4)(graph, x)
 ```
 
-Of detectron2 it is the launcher, which asks for CUDA devices; its models are PyTorch's.
+detectron2's launcher needs CUDA devices. Its models are PyTorch models and are not reported:
 
 ```python
 from detectron2.engine import launch  # XLA915
 from detectron2.config import get_cfg
 ```
 
-A module of one's own is another thing:
+A module of the project is not reported:
 
 ```python
 from .simulators import isaacgym
@@ -31,7 +44,7 @@ from .simulators import isaacgym
 gym = isaacgym.make("Ant")
 ```
 
-What is imported only where it is installed is worth knowing, no more.
+An import with a fallback is a note:
 
 ```python
 try:
@@ -57,10 +70,10 @@ if TYPE_CHECKING:
 RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH)
 
 _SIMULATOR = "it simulates on CUDA devices: simulate on the host (MuJoCo, Brax) and move the observations to the device"
-_OPERATORS = "its operators are compiled for CUDA and the CPU: write them with torch's (`index_add`, `scatter_reduce`, dense layers)"
-_KERNELS = "its kernels are CUDA's: there is no other implementation for XLA"
-_LAUNCHER = "it starts a process per CUDA device, joined by NCCL: call the function by `xla.launch`"
-_PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard by SPMD (`xla.use_spmd`)"
+_OPERATORS = "its operators are compiled for CUDA and the CPU: write them with PyTorch's operations (`index_add`, `scatter_reduce`, dense layers)"
+_KERNELS = "its kernels need CUDA: no other implementation exists for XLA"
+_LAUNCHER = "it starts one process per CUDA device and connects them with NCCL: call the function with `xla.launch`"
+_PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard with SPMD (`xla.use_spmd`)"
 
 # The library, or the part of one, and why it fails.
 _ENGINES = {

@@ -1,6 +1,20 @@
-"""`istft` ends the process on XLA, with a failed check and no exception (fact 3.63).
+"""`istft` ends the process on XLA.
 
-Compute it on the CPU, and move what it gives: gradients flow through both copies.
+## What it reports
+
+`torch.istft` and `Tensor.istft` of tensors on the device.
+
+## Why it matters on XLA
+
+The process ends with a failed check and without an exception (fact 3.63).
+
+## What to do
+
+Fix: none.
+
+Compute it on the CPU, and move the result. Gradients flow through both copies.
+
+## Example
 
 ```diff
  import torch
@@ -12,7 +26,7 @@ Compute it on the CPU, and move what it gives: gradients flow through both copie
      return torch.istft(spectrum, 512, window=window)  # XLA917
 ```
 
-On the CPU it works:
+`istft` on the CPU is not reported:
 
 ```python
 import torch

@@ -1,8 +1,22 @@
-"""NCCL moves data between CUDA devices; its objects and options have no counterpart.
+"""NCCL's objects and options have no counterpart on XLA.
 
-XLA compiles collectives into the graph. `torch.distributed` and the runtime's collectives are the way to other
-devices; options of NCCL's process groups are dropped, and questions whether NCCL is there answered yes by a build
-that has no device are not to be branched on.
+## What it reports
+
+`torch.cuda.nccl`, `torch.cuda.comm`, `ProcessGroupNCCL`, and device meshes of CUDA devices.
+
+## Why it matters on XLA
+
+NCCL moves data between CUDA devices. XLA compiles collectives into the graph. A PyTorch build for
+CUDA reports NCCL as available even without a device.
+
+## What to do
+
+Fix: none.
+
+Use `torch.distributed` and the runtime's collectives, and remove NCCL's options. For meshes, use
+SPMD (`torch_xla.distributed.spmd`).
+
+## Example
 
 ```python
 import torch
@@ -13,7 +27,7 @@ def exchange(tensors, options=dist.ProcessGroupNCCL.Options()):  # XLA911
     return torch.cuda.comm.broadcast(tensors[0], [0, 1])  # XLA911
 ```
 
-So has a mesh of CUDA devices, over which torch's DTensor shards: XLA shards by SPMD (`torch_xla.distributed.spmd`).
+A mesh of CUDA devices, over which PyTorch's DTensor shards:
 
 ```python
 from torch.distributed.device_mesh import init_device_mesh
@@ -21,7 +35,7 @@ from torch.distributed.device_mesh import init_device_mesh
 mesh = init_device_mesh("cuda", (2, 4))  # XLA911
 ```
 
-A module of one's own of that name is not NCCL:
+Other modules of that name are not reported:
 
 ```python
 from mylib import nccl
@@ -29,6 +43,10 @@ from mylib import nccl
 def mean(values):
     return nccl.all_reduce(values)
 ```
+
+## See also
+
+XLA601, XLA602, XLA608
 """
 
 from __future__ import annotations
@@ -49,10 +67,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA911", "nccl", effort=HIGH)
 
 
-_ASKED = (
-    "no process group of XLA devices has this backend, so that this test is False: ask `xla.is_available()` where it "
-    "means the accelerator"
-)
+_ASKED = "no process group of XLA devices has this backend, so the test is False: use `xla.is_available()` if the test is for an accelerator"
 _MESHES = tuple(
     f"torch.distributed.{name}"
     for name in (

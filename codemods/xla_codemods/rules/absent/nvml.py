@@ -1,8 +1,21 @@
-"""NVIDIA's driver cannot be asked on an XLA host.
+"""NVIDIA's driver does not exist on an XLA host.
 
-`pynvml` and `nvidia-smi` tell of NVIDIA devices only. `xla.device_name()` and `xla.memory_info()` tell of the
-device that the script runs on; for load, temperature and power there are the vendors' monitors (`neuron-monitor`,
-`tpu-info`).
+## What it reports
+
+`pynvml`, and commands that run `nvidia-smi`.
+
+## Why it matters on XLA
+
+Both describe NVIDIA devices only, and fail on an XLA host.
+
+## What to do
+
+Fix: none.
+
+Use `xla.device_name()` and `xla.memory_info()`. For load, temperature and power, use the vendor's
+monitor (`neuron-monitor`, `tpu-info`).
+
+## Example
 
 ```python
 import subprocess
@@ -14,7 +27,7 @@ print(pynvml.nvmlDeviceGetMemoryInfo(handle).used)  # XLA905
 print(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv"]))  # XLA905
 ```
 
-A text that speaks of it does not ask it:
+A text that mentions the tool is not reported:
 
 ```python
 print("run nvidia-smi to see what is used")
@@ -53,9 +66,7 @@ _RUNNERS = (
 @RULE.call(*_RUNNERS)
 def command(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and _runs_nvidia_smi(call.args[0]):
-        message = (
-            "there is no `nvidia-smi` on an XLA host: use `xla.memory_info()`, or the vendor's tool"
-        )
+        message = "an XLA host has no `nvidia-smi`: use `xla.memory_info()`, or the vendor's tool"
         yield RULE.finding(script, call, message)
 
 

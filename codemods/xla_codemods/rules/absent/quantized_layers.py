@@ -1,6 +1,20 @@
-"""Layers of bitsandbytes compute with quantised weights by CUDA kernels.
+"""Layers of bitsandbytes need CUDA kernels.
 
-Use the layer of torch.nn, in bfloat16: `torch.nn.Linear(..., dtype=torch.bfloat16)`.
+## What it reports
+
+Layers of `bitsandbytes.nn`.
+
+## Why it matters on XLA
+
+Their kernels for quantised weights run on CUDA only.
+
+## What to do
+
+Fix: none.
+
+Use the layer of torch.nn in bfloat16: `torch.nn.Linear(..., dtype=torch.bfloat16)`.
+
+## Example
 
 ```python
 import bitsandbytes as bnb
@@ -9,7 +23,7 @@ def layer(size):
     return bnb.nn.Linear8bitLt(size, size, has_fp16_weights=False)  # XLA914
 ```
 
-Layers of torch stay.
+PyTorch's layers are not reported:
 
 ```python
 import torch

@@ -1,6 +1,20 @@
 """TensorRT runs trained models on NVIDIA devices.
 
-It is no part of training. On XLA the model runs as it is; on Inferentia `torch_neuronx.trace` compiles it.
+## What it reports
+
+Calls of `torch_tensorrt` and `tensorrt`.
+
+## Why it matters on XLA
+
+TensorRT needs CUDA. It is not part of training.
+
+## What to do
+
+Fix: none.
+
+Run the model without TensorRT on XLA. For Inferentia, compile it with `torch_neuronx.trace`.
+
+## Example
 
 ```python
 import torch_tensorrt
@@ -9,7 +23,7 @@ def deploy(model, sample):
     return torch_tensorrt.compile(model, inputs=[sample])  # XLA908
 ```
 
-torch's own compiler is another rule's.
+`torch.jit.trace` is not reported by this rule:
 
 ```python
 import torch
@@ -17,6 +31,10 @@ import torch
 def deploy(model, sample):
     return torch.jit.trace(model, sample)
 ```
+
+## See also
+
+XLA705
 """
 
 from __future__ import annotations

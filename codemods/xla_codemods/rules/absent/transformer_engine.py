@@ -1,7 +1,21 @@
 """Transformer Engine and float8 training need NVIDIA's tensor cores.
 
-Use the module of torch.nn that it stands for, under `xla.autocast()` in bfloat16. float8 on Trainium is a matter of
-the compiler's flags (`--auto-cast-type=fp8_e4m3`), not of the script.
+## What it reports
+
+Modules and contexts of `transformer_engine`.
+
+## Why it matters on XLA
+
+The library runs on CUDA only.
+
+## What to do
+
+Fix: none.
+
+Use the corresponding module of torch.nn under `xla.autocast()` in bfloat16. float8 on Trainium is
+selected by the compiler's flags (`--auto-cast-type=fp8_e4m3`), and not by the script.
+
+## Example
 
 ```python
 import transformer_engine.pytorch as te
@@ -11,7 +25,7 @@ def layer(size):
         return te.Linear(size, size)  # XLA910
 ```
 
-Layers of torch stay.
+PyTorch's layers are not reported:
 
 ```python
 import torch

@@ -1,7 +1,21 @@
-"""A kernel written in triton is compiled for CUDA.
+"""A Triton kernel is compiled for CUDA.
 
-One finding stands at each kernel. Write what it computes with torch's operations, which XLA fuses; where that is too
-slow, as a kernel for the device: Pallas on TPU (`torch_xla.experimental.custom_kernel`), NKI on Trainium.
+## What it reports
+
+Each kernel of Triton and Helion, at its definition.
+
+## Why it matters on XLA
+
+XLA cannot run the kernel.
+
+## What to do
+
+Fix: none.
+
+Write the computation with PyTorch's operations, which XLA fuses. If that is too slow, write a
+kernel for the device: Pallas on TPU (`torch_xla.experimental.custom_kernel`), NKI on Trainium.
+
+## Example
 
 ```python
 import triton
@@ -14,7 +28,7 @@ def add(x, y, out, n, BLOCK: tl.constexpr):  # XLA903
     tl.store(out + offsets, tl.load(x + offsets, mask) + tl.load(y + offsets, mask), mask)
 ```
 
-A kernel whose decorator is the program's own is known by what it calls:
+A kernel with a decorator of the program is recognised by the functions that it calls:
 
 ```python
 import triton.language as tl
@@ -26,7 +40,7 @@ def double(x, n):  # XLA903
     tl.store(x + i, 2 * tl.load(x + i))
 ```
 
-Helion's kernels are compiled by triton:
+Helion compiles its kernels with Triton:
 
 ```python
 import helion
@@ -38,7 +52,7 @@ def double(x, out):  # XLA903
         out[tile] = x[tile] * 2
 ```
 
-Other decorators of the same name are none of ours:
+Other decorators of that name are not reported:
 
 ```python
 import torch
@@ -83,10 +97,7 @@ def kernel_with_options(script: Script, call: ast.Call, scope: Scope) -> Iterato
 
 def _kernel(script: Script, function: FunctionNode, by: ast.AST) -> Iterator[Finding]:
     """The finding at a kernel, which `by`, a use of triton, shows to be one."""
-    message = (
-        f"the kernel `{function.name}` does not run on XLA: write it with torch's operations, "
-        "or as a Pallas or NKI kernel"
-    )
+    message = f"the kernel `{function.name}` does not run on XLA: write it with PyTorch's operations, or as a Pallas or NKI kernel"
     if is_guarded(script, by, _JIT):
         yield RULE.finding(script, function, message, severity=INFO, effort=LOW)
     else:

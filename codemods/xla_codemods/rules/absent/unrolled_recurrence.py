@@ -1,8 +1,22 @@
-"""An LSTM, an RNN and a GRU in both directions become a graph with a copy of the cell for each element of the sequence.
+"""An LSTM or RNN becomes a graph with one copy of the cell for each element of the sequence.
 
-XLA has no kernel for them: the time to trace and to compile grows with the length of the sequence, the number of layers
-and the directions, and each length compiles anew. Only a GRU in one direction is a loop within the graph. Keep sequences
-short (truncated backpropagation) and pad them to few lengths.
+## What it reports
+
+LSTM and RNN layers, and bidirectional GRU layers, that are trained on an accelerator.
+
+## Why it matters on XLA
+
+XLA has no kernel for them. The time to trace and to compile grows with the length of the
+sequence, the number of layers and the directions, and each length compiles again. A GRU in one
+direction is a loop in the graph.
+
+## What to do
+
+Fix: none.
+
+Keep sequences short (truncated backpropagation), and pad them to a few lengths.
+
+## Example
 
 ```diff
  import torch
@@ -19,7 +33,7 @@ short (truncated backpropagation) and pad them to few lengths.
 +tagger = Tagger().to(xla.xla_device())
 ```
 
-A GRU in one direction, and what is not trained on an accelerator, is no finding:
+A GRU in one direction, and layers that are not trained on an accelerator, are not reported:
 
 ```python
 import torch
@@ -55,10 +69,7 @@ def recurrent_layer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if not script.runs_accelerated or (name == "GRU" and not _goes_both_ways(call)):
         return
     both = " in both directions" if name == "GRU" else ""
-    message = (
-        f"`nn.{name}`{both} becomes a graph with a copy of its cell for each step of the sequence, and long ones compile for minutes: "
-        "keep sequences short and pad them to few lengths, or use a GRU in one direction, which is a loop in the graph"
-    )
+    message = f"`nn.{name}`{both} becomes a graph with one copy of its cell for each element of the sequence, and long sequences compile for minutes: keep sequences short and pad them to few lengths, or use a GRU in one direction, which is a loop in the graph"
     yield RULE.finding(script, call, message)
 
 

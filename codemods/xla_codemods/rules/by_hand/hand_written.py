@@ -1,9 +1,23 @@
-"""A script that was written for torch_xla by hand is left as it is.
+"""A script that was written for torch_xla by hand is not rewritten.
 
-Its author has seen to devices, step marks, averages over replicas and files, and two hands at them would make each twice.
-So nothing in such a file is rewritten, and what is found in it (CUDA-only names, host reads, shapes that change) comes
-without fixes. `xla-migrate --from torch_xla` rewrites the file as a whole to the runtime, so that it also runs on CUDA
-and on the backends that follow torch_xla.
+## What it reports
+
+Files that compute, mark steps, step, launch, shard or save with torch_xla, in a branch or
+everywhere.
+
+## Why it matters on XLA
+
+The author has handled devices, step marks, averages between replicas and files. Fixes would do
+these things twice. Other findings in the file are reported without fixes.
+
+## What to do
+
+Fix: none.
+
+Run `xla-migrate --from torch_xla` to rewrite the whole file to the runtime. It then also runs on
+CUDA and on the backends that follow torch_xla.
+
+## Example
 
 ```python
 import torch
@@ -18,8 +32,8 @@ def train(model, loader, optimizer):
         xm.optimizer_step(optimizer, barrier=True)
 ```
 
-A file is such a one where it calls what computes, marks, steps, launches, shards or saves through torch_xla, in a branch
-of its own, too. One with a branch for CUDA and one for XLA is left as well: what both share would come twice.
+A file with one branch for CUDA and one for XLA is not rewritten either, because fixes in code
+that both share would apply twice:
 
 ```python
 import torch
@@ -33,8 +47,8 @@ def device():
     return xm.xla_device() if xm is not None else torch.device("cuda")
 ```
 
-Asking for metrics or setting a seed is none of that, and such a script for CUDA is migrated. Nor is a script that
-Accelerate or Lightning Fabric drives.
+Scripts that only read metrics or set a seed with torch_xla are migrated. The same applies to
+scripts of Accelerate and Lightning Fabric:
 
 ```diff
  import torch
@@ -70,10 +84,7 @@ def hand_written(script: Script) -> Iterator[Finding]:
     if script.origin or not is_written_by_hand(script):
         return
     first = next(n for n in walk(script.tree) if _brings_torch_xla(n))
-    message = (
-        "this is torch_xla code written by hand, and nothing in it is rewritten: use `--from torch_xla` to rewrite it"
-        " to the runtime"
-    )
+    message = "the file is written for torch_xla by hand and is not rewritten: use `--from torch_xla` to rewrite it to the runtime"
     yield RULE.finding(script, first, message)
 
 

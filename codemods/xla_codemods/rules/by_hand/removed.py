@@ -1,7 +1,22 @@
-"""torch_xla 2.9, the last one, has names no more that scripts for it were written with.
+"""torch_xla 2.9 no longer has some names that older scripts use.
 
-Importing or calling them fails. The finding names what does the same in 2.9, and `--from torch_xla` rewrites most of them
-to the runtime.
+## What it reports
+
+Names, arguments, numbers of processes and environment variables that torch_xla 2.9 does not
+accept, and variables that switched torch_xla to bfloat16.
+
+## Why it matters on XLA
+
+Importing or calling them fails.
+
+## What to do
+
+Fix: none.
+
+Use the replacement that the finding names. `--from torch_xla` rewrites most of them to the
+runtime.
+
+## Example
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -15,8 +30,7 @@ def others():
     return xm.get_local_ordinal()
 ```
 
-Arguments, numbers of processes and variables of the environment that it no longer takes are found, too, and those by which
-torch_xla alone computes in bfloat16:
+Arguments, numbers of processes and environment variables:
 
 ```python
 import os
@@ -34,7 +48,7 @@ if __name__ == "__main__":
     xmp.spawn(_mp_fn, nprocs=8)  # XLA010
 ```
 
-With others in a `try`, the whole is taken for missing, and the script silently goes on without XLA:
+In a `try`, the failing import hides the others, and the script silently runs without XLA:
 
 ```python
 try:
@@ -44,7 +58,7 @@ except ImportError:
     xm = None
 ```
 
-What a script asks for by itself before it uses it stays unreported:
+Names that the script tests before it uses them are not reported:
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -56,6 +70,10 @@ try:
 except ImportError:
     pjrt = None
 ```
+
+## See also
+
+XLA011
 """
 
 from __future__ import annotations
@@ -122,7 +140,7 @@ def processes(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     given = [k.value for k in call.keywords if k.arg == "nprocs"] or call.args[2:3]
     for count in given:
         if isinstance(count, ast.Constant) and count.value not in (None, 1):
-            instead = "leave it out for a process on every device, and limit them by TPU_VISIBLE_CHIPS or CPU_NUM_DEVICES"
+            instead = "omit it to start one process per device, and limit the devices with TPU_VISIBLE_CHIPS or CPU_NUM_DEVICES"
             yield _refused(script, count, f"`xmp.spawn(nprocs={ast.unparse(count)})`", instead)
 
 

@@ -1,8 +1,23 @@
-"""`load_state_dict(assign=True)` puts the parameters where the state is.
+"""`load_state_dict(assign=True)` leaves parameters on the CPU.
 
-On a model that is on the device it leaves them on the CPU, silently until the next operation (fact 1.47): a
-checkpoint is loaded to the CPU. Without `assign` it is copied to the parameters, into their data type, so the fix is
-unsafe. A model that was built on the meta device needs `assign`; move it afterwards.
+## What it reports
+
+`load_state_dict(..., assign=True)` of a model on the device.
+
+## Why it matters on XLA
+
+The parameters become the tensors of the checkpoint, which are on the CPU. Nothing fails until the
+next operation (fact 1.47).
+
+## What to do
+
+Fix: unsafe.
+
+Remove `assign`, so that the values are copied into the parameters. They are converted to the
+parameters' data type, so the fix is unsafe. A model on the meta device needs `assign`: move it
+afterwards.
+
+## Example
 
 ```diff
  import torch
@@ -23,6 +38,10 @@ def build(make, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"), assign=True)
     return model.to(device)
 ```
+
+## See also
+
+XLA702
 """
 
 from __future__ import annotations
@@ -57,7 +76,7 @@ def assign(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         if _is_moved_before(script, state, call):
             continue
         if not any(word in script.source.text for word in _META):
-            message = "with `assign=True` the parameters end up on the CPU, where the checkpoint is: leave it out, or load to the device"
+            message = "with `assign=True` the parameters are on the CPU, as the checkpoint is: remove the argument, or load to the device"
             yield RULE.finding(script, call, message, DropArgument(call, argument), safety=UNSAFE)
 
 

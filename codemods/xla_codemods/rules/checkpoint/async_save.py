@@ -1,8 +1,21 @@
 """`torch.distributed.checkpoint.async_save` cannot copy XLA tensors.
 
-It stages the state dict in host memory by writing into the storage of each tensor, and XLA tensors have none: the
-first checkpoint fails, however long the training has run until then. `save` writes the same files, and training
-waits for it. Tensors on the CPU are saved in the background as before.
+## What it reports
+
+`async_save` of a state that contains XLA tensors.
+
+## Why it matters on XLA
+
+It copies tensors to host memory through their storage, which XLA tensors do not have. The first
+checkpoint fails, possibly after hours of training.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `save`, which writes the same files while training waits.
+
+## Example
 
 ```diff
  import torch
@@ -17,7 +30,8 @@ waits for it. Tensors on the CPU are saved in the background as before.
 +        dcp.save({"model": model.state_dict()}, checkpoint_id=f"out/{step}")
 ```
 
-Where its future is kept, or it is given options of its own, a person decides.
+If the script keeps the future or passes options, the call is reported without a fix. Tensors on
+the CPU are saved in the background as before:
 
 ```python
 import torch.distributed.checkpoint as dcp

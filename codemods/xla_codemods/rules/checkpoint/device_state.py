@@ -1,8 +1,21 @@
-"""A state that is loaded from the device comes to share buffers with it.
+"""A state that is loaded from a model on the device shares buffers with it.
 
-`target.load_state_dict(model.state_dict())` copies tensor by tensor; on XLA such a copy and its source share one buffer
-after the next step mark, and the next update of one takes it from the other, whose next use fails (fact 3.12).
-`xla.clone_state` copies without sharing.
+## What it reports
+
+`target.load_state_dict(model.state_dict())`, and loading a copy that was made on the device.
+
+## Why it matters on XLA
+
+After the next step mark, a copied tensor and its source use one buffer. The next update of one
+takes the buffer from the other, and the next use of the other fails (fact 3.12).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.clone_state`, which copies without sharing.
+
+## Example
 
 ```diff
  import copy
@@ -24,8 +37,8 @@ after the next step mark, and the next update of one takes it from the other, wh
      return best
 ```
 
-What was loaded from a file, or kept on the CPU, shares nothing with the device. A function's own copy may share its memory
-where nobody reads it again.
+States from a file or on the CPU are not reported. A function's own copy, which nothing reads
+again, is not reported either:
 
 ```python
 import copy
@@ -43,6 +56,10 @@ def restore_the_first(model):
     model.reset()
     model.load_state_dict(first)
 ```
+
+## See also
+
+XLA511
 """
 
 from __future__ import annotations

@@ -1,7 +1,20 @@
-"""Weights from a model zoo are loaded with torch's own `map_location`.
+"""`map_location` of downloaded weights cannot name an XLA device.
 
-It names no XLA device (fact 1.44). On the CPU the state dict does as well: `load_state_dict` copies it to the
-parameters' device.
+## What it reports
+
+`map_location=` of `torch.hub.load_state_dict_from_url`, `torch.jit.load` and similar functions.
+
+## Why it matters on XLA
+
+PyTorch cannot load to an XLA device (fact 1.44).
+
+## What to do
+
+Fix: safe.
+
+Load to the CPU. `load_state_dict` copies the values to the parameters' device.
+
+## Example
 
 ```diff
  import torch
@@ -12,7 +25,7 @@ parameters' device.
      return model.to(device)
 ```
 
-A scripted module is moved behind loading:
+A scripted module is moved after it is loaded:
 
 ```diff
  import torch
@@ -27,6 +40,10 @@ import torch
 
 state = torch.hub.load_state_dict_from_url("https://example.org/model.pt", map_location="cpu")
 ```
+
+## See also
+
+XLA702
 """
 
 from __future__ import annotations

@@ -1,7 +1,22 @@
-"""A model is exported from the CPU.
+"""Exporting a model on an XLA device fails.
 
-torch.onnx.export and torch.jit.save fail on XLA tensors, or bake the device into the file. `xla.on_cpu` gives copies on
-the CPU; the model stays where it is.
+## What it reports
+
+`torch.onnx.export`, `torch.jit.save`, `torch.jit.trace` and TensorBoard's `add_graph` with models
+or inputs on the device.
+
+## Why it matters on XLA
+
+Exports fail on XLA tensors or store the device in the file. `torch.jit.trace` fails for
+convolutions that record gradients.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.on_cpu`, which returns copies on the CPU. The model stays on the device.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ the CPU; the model stays where it is.
 +    torch.onnx.export(xla.on_cpu(model), (xla.on_cpu(x), None), path)
 ```
 
-What is traced already knows its device:
+A traced module has its device already. It is reported without a fix:
 
 ```python
 import torch
@@ -26,8 +41,7 @@ def export(model, x, path):
     torch.jit.save(traced, path)  # XLA705
 ```
 
-`torch.jit.trace`, and TensorBoard's `add_graph`, which uses it, fail on convolutions on XLA that gradients are recorded of.
-They work on the CPU, and under `torch.no_grad()`:
+`torch.jit.trace` and `add_graph` work under `torch.no_grad()`:
 
 ```python
 import torch
@@ -39,7 +53,7 @@ def trace(model, x, writer):
         return torch.jit.trace(model, x)
 ```
 
-What is on the CPU already is no finding.
+Models on the CPU are not reported:
 
 ```python
 import torch

@@ -1,8 +1,23 @@
-"""No `map_location` names an XLA device.
+"""`map_location` of `torch.load` cannot name an XLA device.
 
-`torch.load(path, map_location=device)` fails on XLA, and a CUDA checkpoint fails without one (fact 1.44).
-`xla.load` takes every form of it, and files that were saved on CUDA, XLA and the CPU: checkpoints come as CPU tensors,
-which `load_state_dict` copies to the parameters' device.
+## What it reports
+
+`torch.load` in files that use an accelerator, and `load_from_checkpoint` of Lightning.
+
+## Why it matters on XLA
+
+`torch.load(path, map_location=device)` fails on XLA. A CUDA checkpoint fails without
+`map_location` (fact 1.44).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.load`. It accepts each form of `map_location`, and files that were saved on CUDA, XLA and
+the CPU. Checkpoints load as CPU tensors, which `load_state_dict` copies to the parameters'
+device.
+
+## Example
 
 ```diff
  import torch
@@ -28,7 +43,7 @@ which `load_state_dict` copies to the parameters' device.
      return state
 ```
 
-What is loaded to the CPU in so many words stays, and so do files that compute nothing, and the samples of a dataset:
+Loads to the CPU, files that compute nothing, and samples of a dataset are not reported:
 
 ```python
 import torch
@@ -43,7 +58,7 @@ def train(model, path):
     model(torch.ones(2)).sum().backward()
 ```
 
-Lightning's modules are loaded on the CPU, and moved:
+Lightning modules are loaded to the CPU and moved:
 
 ```diff
  import lightning as L
@@ -56,6 +71,10 @@ Lightning's modules are loaded on the CPU, and moved:
 -best = Net.load_from_checkpoint("best.ckpt", map_location="cuda")
 +best = Net.load_from_checkpoint("best.ckpt", map_location="cpu").to(xla.xla_device())
 ```
+
+## See also
+
+XLA701
 """
 
 from __future__ import annotations
@@ -80,7 +99,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA702", "load", shows_accelerator=False)
 
 _NAMES = ("torch.load", "torch.serialization.load")
-_MESSAGE = "`torch.load` fails on an XLA host for an XLA `map_location` and for CUDA checkpoints: use `xla.load`"
+_MESSAGE = "`torch.load` fails on an XLA host with an XLA `map_location` and for CUDA checkpoints: use `xla.load`"
 _KNOWN = frozenset(
     {
         *_NAMES,

@@ -1,7 +1,22 @@
-"""`save_pretrained` writes with safetensors, which cannot read XLA tensors.
+"""`save_pretrained` cannot write XLA tensors.
 
-It fails when the training is over. `xla.save_pretrained` calls the model's own method, and hands it tensors on the CPU;
-tied weights stay tied. transformers' Trainer does that by itself.
+## What it reports
+
+`save_pretrained`, `save_lora_weights` and `push_to_hub` of models on the device.
+
+## Why it matters on XLA
+
+They write with safetensors, which cannot read XLA tensors. The call fails at the end of the
+training.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.save_pretrained`. It calls the model's method with tensors on the CPU and keeps tied
+weights tied. transformers' Trainer needs no change. Save before you upload with `push_to_hub`.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ tied weights stay tied. transformers' Trainer does that by itself.
  tokenizer.save_pretrained(folder)
 ```
 
-Wrapped models, those under other names, and pipelines of diffusers:
+Wrapped models, models under other names, and pipelines of diffusers:
 
 ```diff
  import torch
@@ -32,7 +47,7 @@ Wrapped models, those under other names, and pipelines of diffusers:
 +    xla.save_pretrained(DiffusionPipeline.from_pretrained(args.name, unet=unet), args.out)
 ```
 
-So are LoRA's weights, of diffusers:
+LoRA weights of diffusers:
 
 ```diff
  from accelerate import Accelerator
@@ -49,7 +64,7 @@ So are LoRA's weights, of diffusers:
 +    xla.save_lora(StableDiffusionPipeline.save_lora_weights, folder, unet_lora_layers=state)
 ```
 
-`push_to_hub` writes the same way, and a person decides. Tokenizers, processors and settings have no tensors:
+Tokenizers, processors and configurations contain no tensors. They are not reported:
 
 ```python
 import torch
@@ -61,7 +76,7 @@ def keep(model, tokenizer, processor, config, device):
     tokenizer.save_pretrained("out")
 ```
 
-Nor is there anything to do for a state, or a model, that has been brought to the CPU:
+States and models on the CPU are not reported:
 
 ```python
 import torch
@@ -163,9 +178,7 @@ def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     if _saves_by_itself(script, call.func.value, scope):
         return  # by that method, which is judged where it stands
     if _is_model(script, call.func.value, scope):
-        advice = (
-            f"`{script.xla}.save_pretrained` it, then upload the folder (`HfApi().upload_folder`)"
-        )
+        advice = f"`{script.xla}.save_pretrained` first, then upload the folder (`HfApi().upload_folder`)"
         yield RULE.finding(script, call, f"safetensors fails on XLA tensors: {advice}")
 
 

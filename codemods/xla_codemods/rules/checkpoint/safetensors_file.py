@@ -1,6 +1,21 @@
-"""safetensors writes CPU tensors.
+"""safetensors writes only CPU tensors.
 
-`save_file` asks for the address of each tensor, which XLA tensors have none of. `load_file` takes the name of any device.
+## What it reports
+
+`save_file` with tensors on the device, and `load_file` with a CUDA device.
+
+## Why it matters on XLA
+
+`save_file` needs the address of each tensor, which XLA tensors do not have. A CUDA device does
+not exist on an XLA host.
+
+## What to do
+
+Fix: safe.
+
+Save copies on the CPU. Load with `device=xla.device_type()`.
+
+## Example
 
 ```diff
  import torch

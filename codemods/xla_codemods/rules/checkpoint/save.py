@@ -1,8 +1,23 @@
-"""`torch.save` of XLA tensors makes a file that only XLA hosts can load.
+"""A file of XLA tensors loads only on hosts with torch_xla.
 
-`xla.save` writes CPU tensors, in state dicts, parameters, modules and optimizers alike, so that plain PyTorch loads the
-file anywhere (facts 1.42, 1.43). It replaces a file only when the new one is complete, and with several replicas
-all of them call it and one writes.
+## What it reports
+
+`torch.save`, and pickles of tensors, in files that train or compute on an accelerator.
+
+## Why it matters on XLA
+
+`torch.save` stores the XLA device in the file (fact 1.43). With several replicas, each one would
+write the same file.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.save`. It writes CPU tensors, so plain PyTorch loads the file anywhere (fact 1.42). It
+replaces a file only when the new one is complete. With several replicas all of them call it, and
+one writes.
+
+## Example
 
 ```diff
  import torch
@@ -14,7 +29,7 @@ all of them call it and one writes.
 +    xla.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 ```
 
-What each replica, or each host, writes for itself is still written by each:
+Files that each replica or each host writes for itself:
 
 ```diff
  import torch
@@ -26,7 +41,7 @@ What each replica, or each host, writes for itself is still written by each:
 +    xla.save(xla.get_rng_state(), f"{folder}/random_{rank}.pt", master_only=False)
 ```
 
-In a file that neither trains nor computes on an accelerator, it stays:
+Files that neither train nor compute on an accelerator are not reported:
 
 ```python
 import torch
@@ -34,6 +49,10 @@ import torch
 def prepare(images, path):
     torch.save(torch.stack(images), path)
 ```
+
+## See also
+
+XLA606, XLA702
 """
 
 from __future__ import annotations
@@ -79,10 +98,8 @@ RULE = Rule("XLA701", "save", of_step="file", severity=WARNING, shows_accelerato
 _LOADS = frozenset({"torch.load", "torch.serialization.load", f"{RUNTIME}.load"})
 _NAMES = ("torch.save", "torch.serialization.save")
 _ORDER = ("obj", "f", "pickle_module", "pickle_protocol", "_use_new_zipfile_serialization")
-_MESSAGE = "a file of XLA tensors loads only where torch_xla is installed: use `xla.save`"
-_ON_THE_HOST = (
-    "with several XLA devices every process writes this file: write it with the first process only"
-)
+_MESSAGE = "a file of XLA tensors loads only if torch_xla is installed: use `xla.save`"
+_ON_THE_HOST = "with several XLA devices every process writes the same file: write it only in the first process"
 _ON_CPU = Pattern(r"[\w.]+\.device(?:\.type == 'cpu'| == torch\.device\('cpu'\))")
 _SAVES_A_MODEL = Pattern(
     r"save.*(?:checkpoint|ckpt|model|state|snapshot|weight)|checkpoint.*save", re.IGNORECASE
@@ -137,7 +154,9 @@ def pickled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     )
     held = [saved, *states]
     if any(script.value(owner, scope).kinds & {MODULE, OPTIMIZER} for owner in held):
-        message = "a pickle of XLA tensors loads only where torch_xla is installed: write it with `xla.save`"
+        message = (
+            "a pickle of XLA tensors loads only if torch_xla is installed: write it with `xla.save`"
+        )
         yield RULE.finding(script, call, message)
 
 

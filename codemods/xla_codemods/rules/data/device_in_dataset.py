@@ -1,7 +1,22 @@
-"""A dataset that puts samples on the device stalls the loader.
+"""A dataset that moves samples to the device stalls the loader.
 
-Each sample is a transfer of its own, and in a worker process, which must not touch the device, the loader hangs.
-Samples stay on the host; the device loader moves whole batches.
+## What it reports
+
+Datasets and collate functions that move samples to the device, and datasets of tensors on the
+device.
+
+## Why it matters on XLA
+
+Each sample is a separate transfer. In a worker process, which must not use the device, the loader
+hangs.
+
+## What to do
+
+Fix: safe, or none.
+
+Keep samples on the host. The device loader moves whole batches.
+
+## Example
 
 ```diff
  import torch
@@ -22,7 +37,7 @@ Samples stay on the host; the device loader moves whole batches.
 +        xla.optimizer_step(optimizer)
 ```
 
-Collate functions likewise:
+Collate functions:
 
 ```diff
  from torch.utils.data import DataLoader, default_collate
@@ -39,11 +54,8 @@ Collate functions likewise:
 +        xla.optimizer_step(optimizer)
 ```
 
-A dataset whose batches feed a loop in another file keeps its moves, which work where no worker processes make them.
-To be fast, take them out and move the batches in that loop.
-
-A dataset of tensors that are on the device is cut up there, sample by sample: each index is a part of the graph, so
-each batch is a new one (fact 3.31). Keep the tensors on the host; what to do, a person decides:
+A dataset of tensors on the device is indexed sample by sample. Each index is part of the graph,
+so each batch is a new graph (fact 3.31):
 
 ```diff
  import torch
@@ -55,7 +67,7 @@ each batch is a new one (fact 3.31). Keep the tensors on the host; what to do, a
 +    return TensorDataset(torch.tensor(x).to(xla.xla_device()), torch.tensor(y).to(xla.xla_device()))  # XLA405
 ```
 
-What a dataset does on the host stays:
+Operations on the host are not reported:
 
 ```python
 from torch.utils.data import Dataset
@@ -64,6 +76,15 @@ class Floats(Dataset):
     def __getitem__(self, index):
         return self.x[index].to("cpu")
 ```
+
+## Limits
+
+If batches of a dataset feed a loop in another file, the moves are kept. They work as long as no
+worker process makes them. For speed, remove them and move the batches in that loop.
+
+## See also
+
+XLA401
 """
 
 from __future__ import annotations
@@ -90,14 +111,16 @@ def device_in_dataset(script: Script) -> Iterator[Finding]:
     taken = script.training.moves_left_to_loops
     for call in script.training.feeding.moves_in_loading:
         assert isinstance(call.func, ast.Attribute)
-        message = "this moves samples to the device one by one in the loader, which is slow and hangs in worker processes: move whole batches in the loop"
+        message = "the loader moves samples to the device one by one, which is slow and hangs in worker processes: move whole batches in the loop"
         if call in taken:
             yield RULE.finding(script, call, message, Replace(call, "{0}", (call.func.value,)))
         else:
             yield RULE.finding(script, call, message, effort=MEDIUM, severity=WARNING)
 
 
-_CUT_UP = "indexing samples on the device makes XLA compile for every batch: keep the data set on the host"
+_CUT_UP = (
+    "indexing samples on the device makes XLA compile for every batch: keep the dataset on the host"
+)
 
 
 @RULE.call("torch.utils.data.TensorDataset")

@@ -1,7 +1,23 @@
-"""A loop that moves its batches itself waits for them, and cuts no graph.
+"""A loop that moves its own batches waits for each transfer and marks no steps.
 
-`xla.MpDeviceLoader` moves batches to the device ahead of use and marks the step between them. It stands around
-what the loop iterates, so the loader itself, its `dataset`, `sampler` and length, stay as they are.
+## What it reports
+
+Loops over loaders that train or predict on the accelerator.
+
+## Why it matters on XLA
+
+Without a step mark the graph grows with each batch. The device also waits while the batch is
+copied.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.MpDeviceLoader`. It moves batches to the device ahead of use and marks a step after each
+batch. It wraps the iterable of the loop, so the loader's `dataset`, `sampler` and length stay the
+same.
+
+## Example
 
 ```diff
  import torch
@@ -20,7 +36,8 @@ what the loop iterates, so the loader itself, its `dataset`, `sampler` and lengt
      print(step, len(loader.dataset))
 ```
 
-Parts of a batch that the loop needs on the host stay there, where its names tell them apart from those that it moves:
+Parts of a batch that the loop needs on the host stay there, if their names distinguish them from
+the parts that the loop moves:
 
 ```diff
  import torch
@@ -37,7 +54,7 @@ Parts of a batch that the loop needs on the host stay there, where its names tel
 +        xla.optimizer_step(optimizer)
 ```
 
-Where they cannot be told apart, batches are left to the loop, and the step is marked instead:
+If the parts cannot be distinguished, the loop moves the batches, and a step mark is added:
 
 ```diff
  import torch
@@ -54,7 +71,7 @@ Where they cannot be told apart, batches are left to the loop, and the step is m
 +        xla.mark_step()
 ```
 
-Where a flag decides whether the batch is moved, it decides about the loader:
+If a flag decides whether the batch is moved, the flag selects the loader:
 
 ```diff
  import torch
@@ -74,7 +91,8 @@ Where a flag decides whether the batch is moved, it decides about the loader:
 +        xla.optimizer_step(optimizer)
 ```
 
-So is what torch itself loops over, which would be one graph of the whole epoch (fact 3.32):
+Functions of PyTorch that loop over a loader would otherwise be one graph for the whole epoch
+(fact 3.32):
 
 ```diff
  import torch
@@ -85,7 +103,7 @@ So is what torch itself loops over, which would be one graph of the whole epoch 
 +update_bn(xla.MpDeviceLoader(loader), swa_model, device=xla.xla_device())
 ```
 
-Loops that compute no step and no prediction are left alone:
+Loops without a training step and without a prediction are not reported:
 
 ```python
 from torch.utils.data import DataLoader
@@ -93,6 +111,10 @@ from torch.utils.data import DataLoader
 def mean(dataset):
     return sum(x.mean() for x, _ in DataLoader(dataset))
 ```
+
+## See also
+
+XLA502, XLA405
 """
 
 from __future__ import annotations
@@ -140,7 +162,7 @@ def device_loader(script: Script) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             node,
-            "XLA does not run the steps of this loop one by one: iterate over `xla.MpDeviceLoader`, which moves batches and marks steps",
+            "XLA does not run the steps of the loop one by one: iterate over `xla.MpDeviceLoader`, which moves batches and marks steps",
             _wrapped(script, loops),
         )
 
@@ -155,7 +177,7 @@ def update_bn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         yield RULE.finding(
             script,
             loader,
-            "torch's loop over the batches becomes one XLA graph of all batches: give it an `xla.MpDeviceLoader`",
+            "PyTorch's loop over the batches becomes one XLA graph of all batches: pass an `xla.MpDeviceLoader`",
             edit,
         )
 

@@ -1,7 +1,21 @@
-"""`non_blocking=True` asks for a copy from pinned host memory, which only CUDA has.
+"""`non_blocking=True` has no effect on XLA.
 
-XLA accepts it and does nothing with it: transfers are asynchronous anyway. The device loader's copies are
-non-blocking where that means something.
+## What it reports
+
+`non_blocking=` in copies to the device.
+
+## Why it matters on XLA
+
+The argument requests a copy from pinned host memory, which exists only with CUDA. XLA accepts and
+ignores it: transfers are asynchronous anyway.
+
+## What to do
+
+Fix: safe.
+
+Remove the argument. The device loader's copies are non-blocking on CUDA.
+
+## Example
 
 ```diff
  import torch
@@ -11,12 +25,16 @@ non-blocking where that means something.
 +    return images.to(device)
 ```
 
-Arguments of that name of other functions stay:
+Arguments of the same name of other functions are not reported:
 
 ```python
 def send(socket, data):
     socket.write(data, non_blocking=True)
 ```
+
+## See also
+
+XLA402
 """
 
 from __future__ import annotations
@@ -43,6 +61,6 @@ def non_blocking(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
             yield RULE.finding(
                 script,
                 argument,
-                "`non_blocking` has no effect on XLA: leave it out",
+                "`non_blocking` has no effect on XLA: remove the argument",
                 DropArgument(call, argument),
             )

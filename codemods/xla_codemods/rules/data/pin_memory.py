@@ -1,7 +1,21 @@
-"""Pinned host memory is CUDA's: `pin_memory()` fails without a CUDA driver.
+"""`pin_memory()` fails without a CUDA driver.
 
-The device loader pins where that helps (on CUDA). `DataLoader(pin_memory=True)` only warns on XLA, a tensor's
-`pin_memory()` and a factory's `pin_memory=True` raise.
+## What it reports
+
+A tensor's `pin_memory()`, and `pin_memory=True` of loaders and of functions that create tensors.
+
+## Why it matters on XLA
+
+Pinned host memory exists only with CUDA. `DataLoader(pin_memory=True)` only warns on XLA. The
+method and the argument of the other functions raise an exception.
+
+## What to do
+
+Fix: safe.
+
+Remove it. The device loader pins memory on CUDA.
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +32,7 @@ The device loader pins where that helps (on CUDA). `DataLoader(pin_memory=True)`
 +    return DataLoader(dataset, batch_size=2, num_workers=1), buffer, staged
 ```
 
-Arguments that are collected in a dict first:
+Arguments in a dictionary:
 
 ```diff
  from torch.utils.data import DataLoader
@@ -29,7 +43,7 @@ Arguments that are collected in a dict first:
      return DataLoader(dataset, **options)
 ```
 
-What another package makes is told not to pin, since its default is not known here:
+Functions of other packages receive `pin_memory=False`, because their default is not known:
 
 ```diff
  from torchrl.data import TensorDictReplayBuffer
@@ -39,7 +53,7 @@ What another package makes is told not to pin, since its default is not known he
 +    return TensorDictReplayBuffer(storage=storage, pin_memory=False)
 ```
 
-A method of that name of something else, and a loader that does not pin, stay:
+Methods of the same name of other classes, and loaders that do not pin, are not reported:
 
 ```python
 from torch.utils.data import DataLoader
@@ -87,7 +101,7 @@ def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
     owner = call.func.value
     if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
         return
-    message = "pinned memory has no use on XLA, and fails without CUDA: leave it out"
+    message = "pinned memory has no use on XLA, and fails without CUDA: remove it"
     whole = _with_its_choice(script, call, owner)
     statement = script.parent(whole)
     if script.is_statement(call) or (
@@ -118,7 +132,7 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
             yield RULE.finding(
                 script,
                 argument,
-                f"`{argument.arg}` is for CUDA and has no use on XLA: leave it out",
+                f"`{argument.arg}` is for CUDA and has no use on XLA: remove it",
                 edit,
             )
         elif argument.arg == "pin_memory" and _is_of_a_library(script, call, scope):
@@ -140,7 +154,7 @@ def pinning_entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Find
             yield RULE.finding(
                 script,
                 key,
-                f"`{key.value}` is for CUDA and has no use on XLA: leave it out",
+                f"`{key.value}` is for CUDA and has no use on XLA: remove it",
                 DropEntry(node, key),
             )
 
@@ -155,7 +169,7 @@ def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Fin
             yield RULE.finding(
                 script,
                 node,
-                f"`{key}` is for CUDA and has no use on XLA: leave it out",
+                f"`{key}` is for CUDA and has no use on XLA: remove it",
                 remove(node),
             )
 

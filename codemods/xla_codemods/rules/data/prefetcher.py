@@ -1,7 +1,20 @@
-"""A hand-written CUDA prefetcher is what the device loader is.
+"""The device loader replaces a hand-written CUDA prefetcher.
 
-A class that keeps `iter(loader)` and moves what `next` gives on a CUDA stream takes its batches from
-`xla.MpDeviceLoader` instead, which prefetches them to the device; the stream goes.
+## What it reports
+
+Classes that keep `iter(loader)` and move the next batch on a CUDA stream.
+
+## Why it matters on XLA
+
+CUDA streams do not exist on XLA.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.MpDeviceLoader`, which prefetches batches to the device, and remove the stream.
+
+## Example
 
 ```diff
  import torch
@@ -29,7 +42,7 @@ A class that keeps `iter(loader)` and moves what `next` gives on a CUDA stream t
          return image, label
 ```
 
-Classes that iterate without a stream are not touched:
+Classes that iterate without a stream are not reported:
 
 ```python
 class Endless:
@@ -39,6 +52,10 @@ class Endless:
     def __next__(self):
         return next(self.iterator)
 ```
+
+## See also
+
+XLA401
 """
 
 from __future__ import annotations

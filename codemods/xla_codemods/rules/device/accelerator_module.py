@@ -1,7 +1,21 @@
-"""`torch.accelerator` knows nothing of XLA devices: on an XLA host it names CUDA, or nothing.
+"""`torch.accelerator` does not know XLA devices.
 
-`current_accelerator()` is `device("cuda")` with a CUDA build of torch and None with a CPU build, and the script goes
-on without an accelerator (fact 1.4).
+## What it reports
+
+Calls of `torch.accelerator`, such as `torch.accelerator.current_accelerator()`.
+
+## Why it matters on XLA
+
+`current_accelerator()` returns `device("cuda")` with a CUDA build of PyTorch and None with a CPU
+build (fact 1.4). Nothing fails: the script runs without an accelerator.
+
+## What to do
+
+Fix: safe.
+
+Use the runtime's functions, such as `xla.is_available()` and `xla.xla_device()`.
+
+## Example
 
 ```diff
  import torch
@@ -28,7 +42,7 @@ on without an accelerator (fact 1.4).
 +    return xla.xla_device(rank)
 ```
 
-accelerate's `Accelerator` is another thing, and supports XLA itself:
+accelerate's `Accelerator` is a different class, which supports XLA. It is not reported:
 
 ```python
 def main(accelerator):
@@ -52,7 +66,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA110", "accelerator-module")
 
-_MESSAGE = "`torch.accelerator` does not know XLA devices: use the runtime's functions"
+_MESSAGE = "`torch.accelerator` does not know XLA devices: use the runtime, for example `xla.is_available()` and `xla.xla_device()`"
 
 
 @RULE.call("torch.accelerator.current_accelerator")

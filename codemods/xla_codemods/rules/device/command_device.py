@@ -1,7 +1,23 @@
-"""A command's option may be given "cuda", whatever its default is.
+"""A command-line option that selects the device may receive "cuda".
 
-Typer and fire make the options of a command from the parameters of a function. Where one is a device, and CUDA is its
-default, the function takes what CUDA scripts are given for the accelerator, and "cpu" for what it is:
+## What it reports
+
+Commands of Typer and fire that have a device as a parameter with CUDA as its default. Both
+libraries make options from the parameters of a function.
+
+## Why it matters on XLA
+
+Users and job files still pass `--device cuda`, which fails on an XLA host even if the default is
+correct.
+
+## What to do
+
+Fix: safe.
+
+Convert the option with `xla.device_type`. It accepts what CUDA scripts pass for the accelerator,
+and it keeps "cpu".
+
+## Example
 
 ```diff
  import torch
@@ -32,7 +48,8 @@ default, the function takes what CUDA scripts are given for the accelerator, and
  fire.Fire(train)
 ```
 
-A script that executes a file of settings takes its devices from that file, or from the command line:
+A script that executes a file of settings takes its devices from that file or from the command
+line:
 
 ```diff
  import torch
@@ -45,7 +62,7 @@ A script that executes a file of settings takes its devices from that file, or f
  model = torch.nn.Linear(2, 2).to(device)
 ```
 
-Functions that are no commands are called by the script itself, and need none of it:
+Functions that are not commands are called by the script itself. They do not change:
 
 ```python
 import torch
@@ -54,6 +71,10 @@ from xla_migrate import runtime as xla
 def train(epochs=3, device=xla.device_type()):
     model = torch.nn.Linear(2, 2).to(device)
 ```
+
+## See also
+
+XLA111 (devices from other options and from settings)
 """
 
 from __future__ import annotations
@@ -89,7 +110,7 @@ def command_device(script: Script) -> Iterator[Finding]:
                 continue
             text = f"{parameter.arg} = {script.xla}.device_type({parameter.arg})"
             if not any(ast.unparse(statement) == text for statement in function.body):
-                message = "a device that is given on the command line as CUDA fails on XLA: convert it with `xla.xla_device`"
+                message = "an option `--device cuda` fails on an XLA host: convert the option with `xla.device_type`"
                 yield RULE.finding(
                     script, parameter, message, InsertBefore(first_statement(function), text)
                 )

@@ -1,7 +1,23 @@
-"""`.cuda()` moves to a device that an XLA host does not have.
+"""`.cuda()` moves to a CUDA device, which an XLA host does not have.
 
-`.to(xla.xla_device())` says the same of whichever accelerator there is. The index of `.cuda(3)` is handed on: it
-means something on machines with several CUDA devices, and nothing where a process drives one XLA device.
+## What it reports
+
+Calls of `.cuda()` on tensors and modules, uses of `torch.Tensor.cuda` and `torch.nn.Module.cuda`
+as functions, and methods that pass a call to `super().cuda()`.
+
+## Why it matters on XLA
+
+`.cuda()` raises an exception on a host without CUDA.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `.to(xla.xla_device())`, which moves to the accelerator of the host. The index of `.cuda(3)`
+becomes an argument of `xla.xla_device`: it selects a device on a host with several CUDA devices
+and has no effect if a process drives one XLA device.
+
+## Example
 
 ```diff
  import torch
@@ -26,7 +42,7 @@ means something on machines with several CUDA devices, and nothing where a proce
          model(images)
 ```
 
-The function itself, called or handed on, is the same:
+`torch.Tensor.cuda` as a function:
 
 ```diff
  import torch
@@ -41,7 +57,7 @@ The function itself, called or handed on, is the same:
 +torch.nn.Linear(4, 2).to(xla.xla_device())
 ```
 
-A module that has a `cuda` of its own may hand on to nn.Module's:
+A module with a method `cuda` that calls `nn.Module.cuda`:
 
 ```diff
  import torch
@@ -56,9 +72,8 @@ A module that has a `cuda` of its own may hand on to nn.Module's:
 +        return super().to(xla.xla_device(device))
 ```
 
-A class's own `cuda`, and the attribute `cuda` of anything, are left alone.
-
-One that is only named is called elsewhere, with what is not seen here.
+A bound method that is not called here is reported without a fix, because its arguments are not
+known:
 
 ```python
 import torch
@@ -66,6 +81,8 @@ import torch
 net = torch.nn.Linear(2, 2)
 move = net.cuda if torch.version.cuda else net.cpu  # XLA101
 ```
+
+A class's own `cuda` method and attributes named `cuda` are not reported:
 
 ```python
 import torch

@@ -1,6 +1,22 @@
-"""A default of CUDA makes every new tensor fail on an XLA host.
+"""A CUDA default device or tensor type makes each new tensor fail on an XLA host.
 
-`torch.set_default_device` takes the accelerator; a default tensor type is a default device and data type.
+## What it reports
+
+`torch.set_default_device` with a CUDA device, and `torch.set_default_tensor_type` with a CUDA
+type.
+
+## Why it matters on XLA
+
+Each tensor that is created without `device=` would be created on a device that does not exist.
+
+## What to do
+
+Fix: safe.
+
+Pass the accelerator to `torch.set_default_device`. A default tensor type is a default device and
+a default data type.
+
+## Example
 
 ```diff
  import torch
@@ -30,9 +46,7 @@
 +torch.set_default_device(xla.xla_device())
 ```
 
-Modules are then initialised on the device, from its own generator: the numbers are others than those drawn on the
-CPU from the same seed (fact 1.33), as they are with CUDA. `torch.Tensor(...)` obeys a default type but not a
-default device, so what it makes is moved:
+`torch.Tensor(...)` follows a default type, but it ignores a default device. Its result is moved:
 
 ```diff
  import torch
@@ -44,12 +58,19 @@ default device, so what it makes is moved:
 +far = torch.Tensor([1e10]).to(torch.get_default_device())
 ```
 
+Other defaults are not reported:
+
 ```python
 import torch
 
 torch.set_default_device("cpu")
 torch.set_default_dtype(torch.float64)
 ```
+
+## Limits
+
+Modules are initialised on the device, with the device's random generator. Their values differ
+from values drawn on the CPU with the same seed (fact 1.33). The same is true on CUDA.
 """
 
 from __future__ import annotations
@@ -149,7 +170,7 @@ def _set_back(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     yield RULE.finding(
         script,
         call,
-        "with a default device instead of a default tensor type new tensors here are still made on the accelerator: reset the default device",
+        "a default device, which replaces the default tensor type, still puts new tensors here on the accelerator: reset the default device",
         edit,
     )
 

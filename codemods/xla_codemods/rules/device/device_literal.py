@@ -1,7 +1,22 @@
-"""`"cuda"` where a device is asked for names a device that an XLA host does not have.
+"""`"cuda"` as a device fails on an XLA host.
 
-`xla.xla_device()` is whichever accelerator there is, and the CPU where there is none: so it is also what
-`"cuda" if torch.cuda.is_available() else "cpu"` means.
+## What it reports
+
+Strings such as `"cuda"` and `"cuda:0"` that are passed as a device, and `torch.device(...)` of
+them.
+
+## Why it matters on XLA
+
+The device does not exist on an XLA host, so the first tensor on it raises an exception.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.xla_device()`. It returns the accelerator, or the CPU if there is no accelerator, so it
+also replaces `"cuda" if torch.cuda.is_available() else "cpu"`.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +28,8 @@
 +x = torch.ones(2, device=xla.xla_device()).to(xla.xla_device())
 ```
 
-Any other condition stays, and an index is handed on: it means something on machines with several CUDA devices.
+Any other condition is kept. An index is passed to `xla.xla_device`: it selects a device on a host
+with several CUDA devices.
 
 ```diff
  import torch
@@ -27,8 +43,9 @@ Any other condition stays, and an index is handed on: it means something on mach
      return first, second
 ```
 
-Python evaluates a default when it imports the module, possibly before `xla.launch` starts the processes, which must
-find the device unused. The function chooses the device when it is called:
+Python evaluates a default when it imports the module, possibly before `xla.launch` starts the
+processes, which must find the device unused. The function therefore chooses the device when it is
+called:
 
 ```diff
  import torch
@@ -41,8 +58,8 @@ find the device unused. The function chooses the device when it is called:
      return torch.zeros(n, device=device)
 ```
 
-If `None` may already have a meaning, the default only names the kind of device. The same holds for class attributes
-and for modules of a program that launches processes:
+If `None` may already have a meaning, the default only names the kind of device. The same holds
+for class attributes and for modules of a program that launches processes:
 
 ```diff
  import torch
@@ -53,7 +70,7 @@ and for modules of a program that launches processes:
      return torch.zeros(n, device=device or "cpu")
 ```
 
-Other devices, and what is only called "cuda", stay.
+Other devices, and strings that are not devices, are not reported:
 
 ```python
 import torch

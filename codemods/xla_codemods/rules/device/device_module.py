@@ -1,7 +1,20 @@
-"""A module of device functions that is chosen at run time cannot be followed.
+"""A module of device functions that is chosen at run time does not exist for XLA.
 
-`getattr(torch, device_type)` and `torch.get_device_module(device)` fail on XLA: there is no `torch.xla`
-(fact 1.3). The runtime's functions are the same for every device: call them instead.
+## What it reports
+
+`getattr(torch, device_type)` and `torch.get_device_module(device)`.
+
+## Why it matters on XLA
+
+Both fail on XLA, because PyTorch has no module `torch.xla` (fact 1.3).
+
+## What to do
+
+Fix: none.
+
+Call the runtime's functions. They are the same for each device.
+
+## Example
 
 ```python
 import torch
@@ -14,7 +27,8 @@ backend = "cuda"
 getattr(torch, backend).synchronize()  # XLA115
 ```
 
-`getattr(torch, "cuda")`, what falls back to `torch.cuda`, and a second name for the module are followed:
+`getattr(torch, "cuda")`, a choice with `torch.cuda` as its default, and a second name for the
+module are rewritten:
 
 ```diff
  import torch
@@ -31,7 +45,7 @@ getattr(torch, backend).synchronize()  # XLA115
 +    xla.synchronize()
 ```
 
-A method by the name of a device (`getattr(x, device)()`) is none of XLA either:
+No object has a method named `xla`, as `getattr(x, device)()` requires:
 
 ```python
 import torch
@@ -43,7 +57,7 @@ def backward(x):
     getattr(x.mean(), kind)().backward()  # XLA115
 ```
 
-Other things of torch that are chosen by name stay.
+Other members of torch that are chosen by name are not reported:
 
 ```python
 import torch
@@ -69,7 +83,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA115", "device-module", effort=MEDIUM)
 
-_METHOD = "nothing has an attribute `xla`, as this is called on XLA: use `.to(xla.xla_device())`"
+_METHOD = "no object has a method `xla`, which a method named after the device needs: use `.to(xla.xla_device())`"
 
 
 @RULE.call("torch.get_device_module")
@@ -121,7 +135,7 @@ def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:
 def module_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The module kept, returned or chosen."""
     parent = script.parent(node)
-    message = "torch has no device module for XLA, and not every use of this one was found: call the runtime's functions"
+    message = "torch has no device module for XLA, and some uses of the module could not be followed: call the runtime's functions"
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]) if scope.dotted(name) == "torch.cuda":
             return

@@ -1,7 +1,23 @@
-"""What CUDA tells of a device, an XLA device does not have.
+"""An XLA device has no CUDA properties.
 
-Its name and its memory can be asked of the runtime. Compute capability, multiprocessors and architectures have no
-counterpart; a test for capability 8, where it chooses bfloat16, asks whether there is bfloat16.
+## What it reports
+
+`torch.cuda.get_device_properties`, `torch.cuda.get_device_capability` and the properties that
+they return.
+
+## Why it matters on XLA
+
+The functions fail without CUDA. Compute capability, multiprocessors and architectures have no
+counterpart on XLA.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.device_name()` and `xla.memory_info()` for the name and the memory. A test for compute
+capability 8 that chooses bfloat16 becomes `xla.is_bf16_supported()`.
+
+## Example
 
 ```diff
  import torch
@@ -14,7 +30,7 @@ counterpart; a test for capability 8, where it chooses bfloat16, asks whether th
 +dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
 ```
 
-Facts that are only displayed read "n/a" on XLA:
+Properties that are only displayed read "n/a" on XLA:
 
 ```diff
  import torch
@@ -25,7 +41,7 @@ Facts that are only displayed read "n/a" on XLA:
  print(f"{properties.name}: {properties.multi_processor_count} multiprocessors, {properties.major}.{properties.minor}")
 ```
 
-So does one of a name that is held for nothing else:
+A test of a capability that has a name of its own:
 
 ```diff
  import torch
@@ -37,7 +53,7 @@ So does one of a name that is held for nothing else:
      raise RuntimeError("bf16 needs compute capability 8")
 ```
 
-Properties of anything else stay.
+Properties of other objects are not reported:
 
 ```python
 def describe(device):
@@ -220,7 +236,9 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)
         if not _BFLOAT16.search(around):
-            message = "XLA devices have no compute capability: what it decides on is CUDA's, leave it out on XLA"
+            message = (
+                "XLA devices have no compute capability: skip the code that depends on it on XLA"
+            )
         yield _by_hand(script, call, message)
 
 

@@ -1,7 +1,22 @@
-"""`torch.cuda.is_available()` is False on an XLA host, and the script goes on without an accelerator.
+"""`torch.cuda.is_available()` is False on an XLA host.
 
-Nothing fails: the CPU is chosen, no device is counted, float16 is preferred. `torch.accelerator` says the same
-(fact 1.4). The runtime answers for the accelerator that there is.
+## What it reports
+
+Queries for a CUDA device: `is_available`, `device_count`, `current_device`, `get_device_name` and
+`torch.version.cuda`.
+
+## Why it matters on XLA
+
+Nothing fails. The script chooses the CPU, counts no devices or prefers float16.
+`torch.accelerator` gives the same answers (fact 1.4).
+
+## What to do
+
+Fix: safe or unsafe.
+
+Use the runtime's functions, which describe the accelerator of the host.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,8 @@ Nothing fails: the CPU is chosen, no device is counted, float16 is preferred. `t
 +    print("Let's use", xla.device_count(), xla.device_name())
 ```
 
-A count that is only asked whether it is zero asks for an accelerator; an index is one where a number is needed.
+A count that is only compared with zero is a test for an accelerator. If the code needs a number,
+the index of the device is used:
 
 ```diff
  import torch
@@ -31,7 +47,8 @@ A count that is only asked whether it is zero asks for an accelerator; an index 
 +    return x.to(xla.xla_device())
 ```
 
-Where CUDA is asked for to choose code that only CUDA runs, no is the right answer on XLA:
+A query that chooses between code for CUDA kernels and other code stays. False is the right answer
+on XLA:
 
 ```python
 import torch
@@ -98,10 +115,7 @@ _INDICES = (
     "torch.accelerator.current_device_index",
     "torch.accelerator.current_device_idx",
 )
-_BUILT = (
-    "`torch.version.cuda` tells what torch was built for, which on an XLA host may be CUDA or nothing: where it asks for an "
-    "accelerator, use `xla.is_available()`"
-)
+_BUILT = "`torch.version.cuda` describes the build of PyTorch and may be None on an XLA host: to test for an accelerator, use `xla.is_available()`"
 _HALF = (
     "is False on an XLA host, so float16 is not chosen there: for mixed precision choose bfloat16 with"
     " `xla.is_available()`"
@@ -193,7 +207,7 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
                 yield RULE.finding(script, node, _BUILT, severity=WARNING)
         return
     if _names_a_device(holder):
-        message = "`torch.version.cuda` is not set in a torch for XLA hosts, and the CPU is chosen: use `xla.is_available()`"
+        message = "`torch.version.cuda` is None in a PyTorch build for XLA hosts, so the script chooses the CPU: use `xla.is_available()`"
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
         yield RULE.finding(script, node, message, Replace(asked, text))
 

@@ -1,7 +1,22 @@
-"""A variable, option or default that says "cuda" says it to everything that asks.
+"""A variable, option or default with the value "cuda" fails where it becomes a device.
 
-What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so that configuration, messages and
-`device.startswith(...)` go on working.
+## What it reports
+
+Strings such as `"cuda"` and `"cuda:0"` in variables, parameters, settings and command-line
+options that hold a device.
+
+## Why it matters on XLA
+
+The device does not exist on an XLA host. The failure comes later, where the string is used.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use `xla.device_type()`, which returns "xla", "cuda" or "cpu". The value stays a string, so
+settings, messages and `device.startswith(...)` keep working.
+
+## Example
 
 ```diff
  import torch
@@ -17,9 +32,7 @@ What was a string stays one: `xla.device_type()` is "xla", "cuda" or "cpu", so t
      return x.to(device)
 ```
 
-The default of a parameter becomes `None`, and the function chooses the device when it is called: Python evaluates
-defaults at import, which chooses the backend too early. If `None` may already have a meaning, the default is
-`xla.device_type()`, which does not start the device.
+A command-line option also gets a `type=`, which accepts `--device cuda` for the accelerator:
 
 ```diff
  import argparse
@@ -41,9 +54,7 @@ defaults at import, which chooses the backend too early. If `None` may already h
 +settings = {"device": os.environ.get("DEVICE", xla.device_type())}
 ```
 
-An option takes what its users are used to type (`--device cuda`) for the accelerator: hence its `type=`.
-
-One with an index is the name of that device:
+A string with an index is the name of one device:
 
 ```diff
  import torch
@@ -55,7 +66,8 @@ One with an index is the name of that device:
      return torch.ones(2).to(location)
 ```
 
-So does what a program says that computes nothing with torch, and that none with torch loads: a launcher, a generator of code.
+Programs that compute nothing with PyTorch, such as launchers and code generators, are not
+reported:
 
 ```python
 import argparse
@@ -68,7 +80,8 @@ if __name__ == "__main__":
     subprocess.run(["python", "train.py", "--device", parser.parse_args().device])
 ```
 
-A simulator, or a library that computes by itself, has devices of its own, and none of XLA's:
+Simulators and libraries that compute by themselves have devices of their own, without XLA. Such
+strings are reported without a fix:
 
 ```python
 import gymnasium
@@ -79,7 +92,7 @@ envs = gymnasium.make("Ant-v4", sim_device="cuda:0", num_envs=64)  # XLA105
 model = torch.nn.Linear(2, 2).to(xla.xla_device())
 ```
 
-A name that becomes a device on a way that is not followed is named, and rewritten with `--unsafe`:
+If the rule cannot follow how a string becomes a device, the fix is unsafe:
 
 ```diff
  import os
@@ -94,7 +107,8 @@ A name that becomes a device on a way that is not followed is named, and rewritt
  y = torch.ones(2, device=":".join([kind, "0"]))
 ```
 
-Words that are no devices stay: members of an enumeration, keys, choices, file names, messages.
+Strings that are not devices are not reported. Examples are members of an enumeration, keys, file
+names and messages:
 
 ```python
 from enum import Enum
@@ -133,14 +147,11 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA105", "device-string", of_what_runs=True)
 
-_REACHED = (
-    "the name of a CUDA device fails on an XLA host, and it becomes the device of a call on a way that is not followed: "
-    "use `xla.device_type()`"
-)
+_REACHED = "the name of a CUDA device fails on an XLA host, and how it becomes a device could not be followed: use `xla.device_type()`"
 
 _ENGINE = (
-    "this names a device to a library that has devices of its own, and none of XLA's: give it one that this host has "
-    '("cpu"), and move what it returns to `xla.xla_device()`'
+    "the library has devices of its own and does not support XLA: pass a device of the host such as `cpu`, and move "
+    "the results to `xla.xla_device()`"
 )
 
 
@@ -173,7 +184,7 @@ def device_string(script: Script) -> Iterator[Finding]:
                 *edits,
             )
         elif placed.place == MAYBE:
-            message = "this gives the name of a CUDA device to a function from elsewhere, which may fail on an XLA host: use `xla.device_type()`"
+            message = "the name of a CUDA device is passed to a function from another package, which may fail on an XLA host: use `xla.device_type()`"
             yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
         elif placed.place == KEPT and spec.ordinal is not None:
             message = "the name of a CUDA device fails on an XLA host where it is used as a device: use `xla.device_type()`"

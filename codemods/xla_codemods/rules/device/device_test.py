@@ -1,6 +1,21 @@
-"""A test for CUDA is False on XLA, and the branch for the accelerator is not taken.
+"""A test for a CUDA device or tensor is False on XLA.
 
-Nothing fails. `xla.is_accelerator` asks of a device, of its name or of a tensor what was meant.
+## What it reports
+
+Tests such as `device.type == "cuda"`, `x.is_cuda`, `"cuda" in str(device)` and `device in
+("cuda", "cpu")`.
+
+## Why it matters on XLA
+
+Nothing fails. The script takes the branch without the accelerator.
+
+## What to do
+
+Fix: safe or unsafe.
+
+Use `xla.is_accelerator`, which accepts a device, its name or a tensor.
+
+## Example
 
 ```diff
  import torch
@@ -17,7 +32,7 @@ Nothing fails. `xla.is_accelerator` asks of a device, of its name or of a tensor
 +    return x if not xla.is_accelerator(device) else x.clone()
 ```
 
-Among several kinds, the other accelerators are meant as well; the host is asked for as before.
+A test for several kinds of devices includes the other accelerators:
 
 ```diff
  import torch
@@ -33,7 +48,7 @@ Among several kinds, the other accelerators are meant as well; the host is asked
 +    return xla.is_accelerator(xla.xla_device(device))
 ```
 
-So are tests of several devices at once:
+Tests of several devices at once:
 
 ```diff
  import torch
@@ -50,7 +65,8 @@ So are tests of several devices at once:
      return x
 ```
 
-A test that only chooses float16 stays, so that XLA computes in float32 as before. With `--unsafe` it chooses bfloat16:
+A test that only chooses float16 is kept, so XLA computes in float32 as before. With `--unsafe` it
+chooses bfloat16:
 
 ```diff
  import torch
@@ -61,7 +77,7 @@ A test that only chooses float16 stays, so that XLA computes in float32 as befor
 +    return torch.bfloat16 if xla.is_accelerator(device) else torch.float32
 ```
 
-Tests for the host, and words that are no devices, stay:
+Tests for the host, and strings that are not devices, are not reported:
 
 ```python
 import torch
@@ -70,6 +86,10 @@ def choose(device, backend):
     if device.type != "cpu" and backend == "cuda":
         return torch.version.cuda
 ```
+
+## See also
+
+XLA118 (tests of a device's text that cannot be rewritten)
 """
 
 from __future__ import annotations
@@ -106,9 +126,9 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA107", "device-test", of_what_runs=True)
 
-_MESSAGE = "this test for CUDA is False on XLA: use `xla.is_accelerator`"
+_MESSAGE = "a test for CUDA is False on XLA: use `xla.is_accelerator`"
 _UNKNOWN = (
-    "this test for CUDA is False on XLA, and what is tested is not known: use `xla.is_accelerator`"
+    "a test for CUDA is False on XLA, and the tested value is not known: use `xla.is_accelerator`"
 )
 _HALF = (
     "this test for CUDA is False on XLA, so float16 is not chosen there: for mixed precision choose"
@@ -155,7 +175,7 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             yield RULE.finding(
                 script,
                 node,
-                "this tests for one of several CUDA devices, which is False on XLA: test for the rank, or use `xla.is_accelerator`",
+                "a test for one of several CUDA devices is False on XLA: test for the rank, or use `xla.is_accelerator`",
                 severity=WARNING,
             )
     elif isinstance(op, (ast.In, ast.NotIn)):

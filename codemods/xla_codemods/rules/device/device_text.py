@@ -1,6 +1,22 @@
-"""The text of a device says "xla" on XLA: what looks for "cuda" in it, on whatever way, does not find it.
+"""Code that searches the text of a device for "cuda" does not find it on XLA.
 
-Nothing fails. XLA107 rewrites the tests that say in so many words what they ask. These are others, and a person decides.
+## What it reports
+
+Tests and lookups that depend on the text of a device: regular expressions, `partition`,
+dictionary keys and names built from `device.type`.
+
+## Why it matters on XLA
+
+The text of an XLA device is "xla:0". Tests are False without an error, and lookups fail.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.is_accelerator` of the device, or add an entry for XLA. XLA107 rewrites direct tests. The
+rule reports the others, because their meaning depends on the code around them.
+
+## Example
 
 ```python
 import re
@@ -20,7 +36,7 @@ def step(x, device):
     return SUMS[str(device)](x)  # XLA118
 ```
 
-So does what is kept under the name of a device, or has it in its own:
+Tables and attributes whose names contain the type of a device:
 
 ```python
 import torch
@@ -43,7 +59,7 @@ class Trainer:
         return getattr(self, f"step_{device.type}")(x)  # XLA118
 ```
 
-An attribute that is asked for by its name is what it would be:
+`getattr` with a constant name is rewritten like the attribute:
 
 ```diff
  import torch
@@ -57,7 +73,7 @@ An attribute that is asked for by its name is what it would be:
 +    return x if (hasattr(x, "is_cuda") and xla.is_accelerator(x)) else None
 ```
 
-Words that are compared with anything else stay:
+Strings that are compared with other values are not reported:
 
 ```python
 import torch
@@ -66,6 +82,10 @@ def choose(name, device):
     kinds = {"cuda": 1, "cpu": 2}
     return kinds[name] if name.find("cuda") >= 0 else torch.zeros(2).to(device)
 ```
+
+## See also
+
+XLA107
 """
 
 from __future__ import annotations
@@ -89,10 +109,10 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA118", "device-text")
 
-_TEST = "this looks for CUDA in the text of a device, which is not there on XLA: use `xla.is_accelerator` of the device"
-_MODULE = "this asks `torch.cuda`, which finds no device on an XLA host: ask the runtime first (`xla.is_available()`, `xla.device_type()`)"
-_TABLE = "this table by the type of a device has no entry for XLA: add one"
-_NAME = "this name is made of the type of a device, and nothing has such a name for XLA: add one, or choose by `xla.is_accelerator`"
+_TEST = "the text of an XLA device does not contain `cuda`: use `xla.is_accelerator` of the device"
+_MODULE = "`torch.cuda` finds no device on an XLA host: call `xla.is_available()` or `xla.device_type()` first"
+_TABLE = "the table of device types has no entry for XLA: add an entry for `xla`"
+_NAME = "the name contains the type of the device, and no such name exists for XLA: add one, or choose with `xla.is_accelerator`"
 _MESSAGES = {"text": _TEST, "table": _TABLE, "module": _MODULE, "name": _NAME}
 _ATTRIBUTE = "`is_cuda` is False on XLA: use `xla.is_accelerator`"
 

@@ -1,8 +1,22 @@
-"""A test for the driver's files or tools is False on an XLA host, and the script goes on without an accelerator.
+"""A test for NVIDIA's driver is False on an XLA host.
 
-An XLA host has no `nvidia-smi` and no `/dev/nvidia0`. Nothing fails: the branch for the CPU is taken.
-`xla.is_available()` answers for the accelerator that there is. The test is left to a person, who knows whether it asks
-for an accelerator or for a tool.
+## What it reports
+
+Tests for NVIDIA's files and tools in files that train: `shutil.which("nvidia-smi")`,
+`os.path.exists("/dev/nvidia0")` and similar ones.
+
+## Why it matters on XLA
+
+An XLA host has neither. Nothing fails: the script takes the branch for the CPU.
+
+## What to do
+
+Fix: none.
+
+If the test is for an accelerator, use `xla.is_available()`. If the test is for the tool itself,
+keep it and suppress the finding.
+
+## Example
 
 ```python
 import os
@@ -16,8 +30,8 @@ def train(model, batch):
     return has_gpu or has_driver
 ```
 
-Other files and tools, and a text that speaks of one, do not ask for a device. `nvcc` is looked for to build CUDA's
-kernels, for which no is right.
+Other files and tools are not reported. `nvcc` builds CUDA kernels, so False is the right answer
+on XLA:
 
 ```python
 import os
@@ -30,7 +44,7 @@ def train(model, batch):
     model(batch).sum().backward()
 ```
 
-Where nothing is trained, it is not reported.
+Files that train nothing are not reported:
 
 ```python
 import shutil
@@ -96,5 +110,5 @@ def _is_of_the_driver(script: Script, node: ast.expr | None) -> bool:
 def _found(script: Script, call: ast.Call, missing: str) -> Iterator[Finding]:
     # Not `is_trained`: helpers that ask for the driver need not import torch.
     if script.trains or (script.project is not None and script.project.runs_accelerated):
-        message = f"there is no {missing} on an XLA host, so this is False there: ask for the accelerator by `xla.is_available()`"
+        message = f"an XLA host has no {missing}, so the test is False: to test for an accelerator, use `xla.is_available()`"
         yield RULE.finding(script, call, message)

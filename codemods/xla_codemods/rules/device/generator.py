@@ -1,8 +1,23 @@
-"""`torch.Generator(device="cuda")` fails on an XLA host, and XLA has no generators of its own.
+"""`torch.Generator(device="cuda")` fails on an XLA host.
 
-`xla.generator()` is one on CUDA, and elsewhere one of the CPU: right for loaders, samplers and `randperm`. A random
-function with an XLA tensor or `device=` takes it but draws from the device's one generator, which `xla.manual_seed`
-seeds (fact 1.33): where it is handed to such a one, or where that cannot be told, the fix is unsafe.
+## What it reports
+
+Generators that are created for a CUDA device, or for a device that may be CUDA.
+
+## Why it matters on XLA
+
+XLA has no generator objects. A random function with an XLA tensor or with `device=` accepts a CPU
+generator but draws from the device's own generator, which `xla.manual_seed` seeds (fact 1.33).
+
+## What to do
+
+Fix: safe or unsafe.
+
+Use `xla.generator()`. It returns a CUDA generator on CUDA and a CPU generator elsewhere. A CPU
+generator is right for loaders, samplers and `randperm`. If the generator may reach a random
+function that draws on the device, the fix is unsafe.
+
+## Example
 
 ```diff
  import torch
@@ -26,7 +41,7 @@ seeds (fact 1.33): where it is handed to such a one, or where that cannot be tol
 +    return torch.randn(n, generator=generator, device=xla.xla_device())
 ```
 
-Pipelines and schedulers of diffusers draw on the host where they are handed a generator of the CPU:
+Pipelines and schedulers of diffusers draw on the host if they receive a CPU generator:
 
 ```diff
  import torch
@@ -40,7 +55,7 @@ Pipelines and schedulers of diffusers draw on the host where they are handed a g
      return pipeline(generator=generator, batch_size=4).images
 ```
 
-Generators of the CPU stay.
+CPU generators are not reported:
 
 ```python
 import torch
@@ -82,7 +97,7 @@ def generator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         return
     if isinstance(device, ast.Constant) and script.devices.spec(device) is None:
         return
-    message = "`torch.Generator` fails for XLA devices: use a generator of the CPU"
+    message = "`torch.Generator` fails for XLA devices: use a CPU generator, `xla.generator()`"
     if script.device_literals.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
         if script.devices.is_device(device):
             edit = Replace(call, f"{script.xla}.generator({{0}})", (device,))

@@ -1,7 +1,22 @@
-"""A device that the user chose may be "cuda", whatever the host has.
+"""A device from options, settings or the environment may be "cuda".
 
-`xla.xla_device(...)` takes what CUDA scripts are given ("cuda", "cuda:1", "gpu", a number, None) for the accelerator,
-and leaves "cpu" and "meta" what they are.
+## What it reports
+
+Values from the command line, from settings, from the environment or from another module that
+become a device.
+
+## Why it matters on XLA
+
+Users and job files still pass "cuda", which fails on an XLA host.
+
+## What to do
+
+Fix: safe.
+
+Convert the value with `xla.xla_device(...)`. It accepts "cuda", "cuda:1", "gpu", a number or None
+for the accelerator. It keeps "cpu" and "meta".
+
+## Example
 
 ```diff
  import argparse
@@ -17,7 +32,7 @@ and leaves "cpu" and "meta" what they are.
  x = torch.ones(2).to(device)
 ```
 
-Where it never becomes a `torch.device`, it does where it is used:
+A value that never becomes a `torch.device` is converted where it is used:
 
 ```diff
  import argparse
@@ -29,7 +44,7 @@ Where it never becomes a `torch.device`, it does where it is used:
 +model = torch.nn.Linear(2, 2).to(xla.xla_device(args.device))
 ```
 
-What a file of settings says of it is taken where it gets a name, as a string:
+A value from a settings file is converted, as a string, where it gets a name:
 
 ```diff
  import torch
@@ -42,7 +57,7 @@ What a file of settings says of it is taken where it gets a name, as a string:
  model = torch.nn.Linear(2, 2).to(device)
 ```
 
-The environment may say it, too:
+Values from the environment:
 
 ```diff
  import os
@@ -54,7 +69,7 @@ The environment may say it, too:
  model = torch.nn.Linear(2, 2).to(DEVICE)
 ```
 
-So is that of options that come from another file, where it may be a device already:
+Options from another file, which may hold a `torch.device` already:
 
 ```diff
  import torch
@@ -74,7 +89,7 @@ So is that of options that come from another file, where it may be a device alre
 +        xla.mark_step()
 ```
 
-What is a device already stays:
+Values that are devices already are not reported:
 
 ```python
 import torch

@@ -1,7 +1,21 @@
-"""An integer where a device is asked for means a CUDA device.
+"""An integer as a device means a CUDA device.
 
-`.to(0)` and `.to(rank)` fail on XLA, where a device is no number. The number is handed on to the runtime: it
-chooses among several CUDA devices, and means nothing where a process drives one XLA device.
+## What it reports
+
+Integers that are used as devices: `.to(0)`, `.to(rank)`, `device=gpu`.
+
+## Why it matters on XLA
+
+An XLA device is not a number, so `.to(0)` and `.to(rank)` fail.
+
+## What to do
+
+Fix: safe, or none.
+
+Pass the number to `xla.xla_device`. It selects one of several CUDA devices, and has no effect if
+a process drives one XLA device.
+
+## Example
 
 ```diff
  import torch
@@ -20,7 +34,7 @@ chooses among several CUDA devices, and means nothing where a process drives one
 +    return model(x + y), xla.xla_device(rank)
 ```
 
-So is one that a name stands for that may be the host, too:
+A name that stands for a number or for the host:
 
 ```diff
  import torch
@@ -34,7 +48,7 @@ So is one that a name stands for that may be the host, too:
      return model.to(device), model.to(dev)
 ```
 
-A function of the project that moves to its parameter `device` is handed a device:
+A function of the project that moves tensors to its parameter receives a device:
 
 ```diff
  import torch
@@ -48,8 +62,9 @@ A function of the project that moves to its parameter `device` is handed a devic
 +    return accuracy(model, x, device=xla.xla_device(rank))
 ```
 
-Where the function does something else with the number, it becomes a device where something is moved. So do numbers that are kept
-in attributes, options and dicts, and those of processes, which other modules may start:
+If the function also uses the number for something else, the conversion is placed where a tensor
+is moved. The same applies to attributes, options, dictionaries and arguments of processes that
+other modules may start:
 
 ```diff
  import torch
@@ -65,7 +80,7 @@ in attributes, options and dicts, and those of processes, which other modules ma
 +xla.launch(work, args=(2,), nprocs=2)
 ```
 
-What a library takes a number for, it knows alone:
+A number that is passed to another library is reported without a fix:
 
 ```python
 import torch
@@ -76,7 +91,7 @@ model = whisper.load_model("base", device=0)  # XLA106
 head = torch.nn.Linear(2, 2).to(xla.xla_device())
 ```
 
-Data types, devices, and `to` of other things stay:
+Data types, devices and other methods named `to` are not reported:
 
 ```python
 import torch
@@ -116,14 +131,13 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA106", "integer-device", of_what_runs=True)
 
-_MESSAGE = "torch takes a number as a device for a CUDA device, which fails on an XLA host: use `xla.xla_device`"
+_MESSAGE = (
+    "PyTorch treats a number as a CUDA device, which fails on an XLA host: use `xla.xla_device`"
+)
 
 _NAMED = (ast.Name, ast.Attribute, ast.Constant)
 _COUNTED = (*_NAMED, ast.BinOp, ast.Subscript)  # `rank % count`, `args.device_ids[0]`
-_OF_OTHERS = (
-    "this gives the number of a CUDA device to a function from elsewhere, which fails on an XLA host if it takes it for one: "
-    "give it `xla.xla_device()`"
-)
+_OF_OTHERS = "the number of a CUDA device is passed to a function from another package, which fails on an XLA host if it uses the number as a device: pass `xla.xla_device()`"
 # Libraries whose devices are microphones, cameras, or their own affair.
 _OTHER_DEVICES = frozenset("cuml evdev lightgbm pyaudio serial sounddevice usb xgboost".split())
 

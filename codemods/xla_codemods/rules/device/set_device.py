@@ -1,7 +1,22 @@
 """`torch.cuda.set_device` fails without a CUDA driver.
 
-A process drives one XLA device, so there is none to choose; on a machine with several CUDA devices the choice stays
-what it was: `xla.set_device` makes it there and does nothing on XLA, and so does the context `xla.device_index`.
+## What it reports
+
+`torch.cuda.set_device`, `torch.cuda.device`, `torch.cuda.device_of` and
+`torch.accelerator.set_device_index`.
+
+## Why it matters on XLA
+
+A process drives one XLA device, so there is no device to choose.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.set_device`, or the context manager `xla.device_index`. Both select a device on a host
+with several CUDA devices and do nothing on XLA.
+
+## Example
 
 ```diff
  import torch
@@ -29,7 +44,7 @@ what it was: `xla.set_device` makes it there and does nothing on XLA, and so doe
          return x + 1
 ```
 
-A method of that name of something else stays.
+Methods of the same name of other objects are not reported:
 
 ```python
 def route(mixer, device):

@@ -1,7 +1,22 @@
-"""A script that spreads one model over several CUDA devices has one XLA device per process.
+"""A process that uses several CUDA devices has only one XLA device.
 
-Its placements are mapped, and all name the same device: what was split to fit into memory may not fit now. On XLA a
-model is divided by sharding it (SPMD), not by placing its layers; that is for a person to decide.
+## What it reports
+
+A model whose parts are placed on several devices in one process.
+
+## Why it matters on XLA
+
+The other rules map each placement to the same XLA device. A model that was split to fit into
+memory may not fit.
+
+## What to do
+
+Fix: none.
+
+Put the model on one device, start one process per device, or shard the model with SPMD. On XLA, a
+model is divided by sharding and not by placing its layers.
+
+## Example
 
 ```diff
  import torch
@@ -16,7 +31,7 @@ model is divided by sharding it (SPMD), not by placing its layers; that is for a
 +        self.second = second.to(xla.xla_device(1))  # XLA114
 ```
 
-One device other than the first is still one device:
+One device other than the first is still one device. It is not reported:
 
 ```diff
  import torch
@@ -32,6 +47,10 @@ import torch
 def copy(x, y):
     return x.to("cpu"), y.to(torch.device("cpu"))
 ```
+
+## See also
+
+XLA104, XLA608
 """
 
 from __future__ import annotations
@@ -61,7 +80,7 @@ RULE = Rule("XLA114", "several-devices", effort=HIGH)
 _SETS = frozenset({"torch.cuda.set_device", f"{RUNTIME}.set_device"})
 
 
-_SECOND = "this uses a second device in one process, and an XLA process has one: put everything on one device, or use SPMD"
+_SECOND = "the script uses a second device in one process, and an XLA process has one: put the model on one device, or use SPMD"
 
 
 @RULE.file
@@ -77,7 +96,7 @@ def several_devices(script: Script) -> Iterator[Finding]:
             yield RULE.finding(
                 script,
                 node,
-                "this uses several devices in one process, and an XLA process has one: start one process per device, or use SPMD",
+                "the script uses several devices in one process, and an XLA process has one: start one process per device, or use SPMD",
             )
             return
     chosen = []

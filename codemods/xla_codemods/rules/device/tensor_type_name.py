@@ -1,7 +1,22 @@
-"""A name for CUDA's tensor type, such as `Tensor`, makes and converts tensors all over a script.
+"""A name for a CUDA tensor type, such as `Tensor`, fails on XLA.
 
-The name comes to stand for the CPU's type, which makes the same tensors, and every use of it moves them. Where one use
-is something else, nothing is changed and a person decides.
+## What it reports
+
+A variable that stands for `torch.cuda.FloatTensor` or another CUDA tensor type, with its uses.
+
+## Why it matters on XLA
+
+CUDA tensor types fail without CUDA, and the script creates and converts tensors with the name in
+many places.
+
+## What to do
+
+Fix: safe.
+
+Let the name stand for the CPU type, and move each tensor that it creates to the device. If one
+use cannot be rewritten, no use is changed and the rule reports the name.
+
+## Example
 
 ```diff
  import torch
@@ -21,7 +36,7 @@ is something else, nothing is changed and a person decides.
      return valid, real
 ```
 
-A choice by anything but availability is made where the name is used:
+A choice that depends on something else than availability moves to the uses of the name:
 
 ```diff
  import torch
@@ -34,7 +49,7 @@ A choice by anything but availability is made where the name is used:
 +    return Long(n).to(xla.xla_device() if args.cuda else "cpu").zero_()
 ```
 
-`torch.Tensor` is the CPU's FloatTensor, too:
+`torch.Tensor` is the CPU's FloatTensor:
 
 ```diff
  import torch
@@ -48,7 +63,7 @@ A choice by anything but availability is made where the name is used:
 +        self.input = self.Tensor(opt.batch, 3).to(xla.xla_device() if opt.gpu_ids else "cpu")
 ```
 
-A further name for it is followed:
+A second name for the same type:
 
 ```diff
  import torch
@@ -63,7 +78,7 @@ A further name for it is followed:
 +reward = FloatTensor([2.0]).to(xla.xla_device())
 ```
 
-Names for the CPU's types stay.
+Names for CPU types are not reported:
 
 ```python
 import torch
@@ -71,6 +86,10 @@ import torch
 Tensor = torch.FloatTensor
 ones = Tensor([1.0])
 ```
+
+## See also
+
+XLA108
 """
 
 from __future__ import annotations

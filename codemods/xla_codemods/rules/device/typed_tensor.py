@@ -1,7 +1,21 @@
 """`torch.cuda.FloatTensor` is a type that no XLA tensor has.
 
-Its constructor becomes one that names data type and device. Where it cannot be told whether its argument is data or
-a size, the CPU's constructor decides that, as before, and the result is moved.
+## What it reports
+
+CUDA tensor types as constructors, as arguments of `x.type(...)` and in tests.
+
+## Why it matters on XLA
+
+The constructors fail without CUDA, and tests for the type are False for XLA tensors.
+
+## What to do
+
+Fix: safe.
+
+Use a function that takes a data type and a device. If the rule cannot tell whether the argument
+is data or a size, it keeps the CPU constructor and moves the result.
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +32,7 @@ a size, the CPU's constructor decides that, as before, and the result is moved.
 +    return a.to(xla.xla_device(), torch.int64), b.to(xla.xla_device(), torch.int32), c
 ```
 
-So does a test for it:
+Tests for the type:
 
 ```diff
  import torch
@@ -29,7 +43,7 @@ So does a test for it:
 +    return (xla.is_accelerator(x) and x.dtype == torch.float32) or (xla.is_accelerator(x) and x.dtype == torch.int64)
 ```
 
-The CPU's types stay: `x.type(torch.FloatTensor)` brings `x` to the host, on CUDA too.
+CPU types are not reported. `x.type(torch.FloatTensor)` moves `x` to the host, on CUDA as well:
 
 ```python
 import torch
@@ -37,6 +51,10 @@ import torch
 def to_host(x, y):
     return x.type(torch.FloatTensor), y.type_as(x), torch.FloatTensor([1.0])
 ```
+
+## See also
+
+XLA116
 """
 
 from __future__ import annotations

@@ -1,8 +1,22 @@
-"""True if NCCL is there says nothing of XLA devices.
+"""A test for NCCL does not describe XLA devices.
 
-torch built for CUDA says that NCCL is available on machines without CUDA too, and the group's backend is the runtime's own. What
-such a test wants to know is whether tensors for collectives live on an accelerator: where the group is none of gloo's or MPI's,
-on each machine.
+## What it reports
+
+`dist.is_nccl_available()`, `dist.is_backend_available("nccl")` and comparisons of
+`dist.get_backend()`.
+
+## Why it matters on XLA
+
+A PyTorch build for CUDA reports NCCL as available on hosts without CUDA. The process group of XLA
+devices has a backend of a different name. Such tests therefore take the wrong branch.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.is_available()`, or test that the group's backend is neither gloo nor MPI.
+
+## Example
 
 ```diff
  import torch.distributed as dist
@@ -17,8 +31,7 @@ on each machine.
      return backend, x, dist.get_rank()
 ```
 
-The group's backend has another name than the user has chosen: an assertion that they are one goes, and other tests are for a
-person.
+An assertion that the backend has the name that the user chose is removed:
 
 ```diff
  import torch.distributed as dist
@@ -30,6 +43,8 @@ person.
      return dist.get_rank()
 ```
 
+Other comparisons with the user's choice are reported without a fix:
+
 ```python
 import torch.distributed as dist
 
@@ -37,7 +52,7 @@ def setup(args, x):
     return x.cpu() if dist.get_backend() == args.backend else x  # XLA608
 ```
 
-The user's own choice is still what it was:
+The user's choice itself is not reported:
 
 ```python
 def setup(args):
@@ -65,18 +80,9 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA608", "backend-test")
 
-_OTHER_NAME = (
-    "the process group of XLA devices has no backend that is called `nccl`, so that this test fails or takes the other branch: "
-    "ask whether it is none of gloo's, or leave the test out"
-)
-_NCCL = (
-    "this test is False on XLA devices, which have no NCCL backend, and their tensors are sent by the device as well: "
-    "ask whether the group is of the host"
-)
-_ASSERTED = (
-    "the process group of XLA devices has a backend of another name than the one that was asked for, so that this raises: "
-    "leave it out"
-)
+_OTHER_NAME = "the process group of XLA devices has no backend named `nccl`, so the test fails or takes the other branch: test that the backend is neither gloo nor mpi, or remove the test"
+_NCCL = "the test is False on XLA devices, which have no NCCL backend, although the device sends their tensors: test whether the backend is gloo or mpi"
+_ASSERTED = "the backend of the process group has a different name on XLA than the requested one, so the check raises an exception: remove it"
 _OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*nccl", re.IGNORECASE)
 
 
@@ -95,7 +101,7 @@ def is_nccl_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     yield RULE.finding(
         script,
         call,
-        "torch's test for NCCL says nothing of XLA devices: use `xla.is_available()`",
+        "PyTorch's test for NCCL does not describe XLA devices: use `xla.is_available()`",
         Replace(call, f"{script.xla}.is_available()"),
     )
 

@@ -1,8 +1,21 @@
-"""Collectives of `torch.distributed` on XLA tensors can do nothing at all, silently.
+"""Collectives of `torch.distributed` may silently do nothing to XLA tensors.
 
-Between processes on the CPU, gloo returns without an error and leaves the tensor as it was (fact 3.9); on
-devices, object collectives and averaging fail (5.3). The runtime's collectives have the same arguments and
-work on every backend.
+## What it reports
+
+Collectives, barriers and `new_group` of `torch.distributed` in scripts that use an accelerator.
+
+## Why it matters on XLA
+
+Between processes on the CPU, gloo returns without an error and leaves the tensor unchanged (fact
+3.9). On devices, object collectives and averaging fail (fact 5.3).
+
+## What to do
+
+Fix: safe, or none.
+
+Use the runtime's collectives. They have the same arguments and work on each backend.
+
+## Example
 
 ```diff
  import torch.distributed as dist
@@ -16,7 +29,7 @@ work on every backend.
      return value / world_size
 ```
 
-Their older names go with them; what has no counterpart is left, and named:
+Older names are rewritten as well. Functions without a counterpart are reported:
 
 ```diff
  import torch.distributed as dist
@@ -28,9 +41,7 @@ Their older names go with them; what has no counterpart is left, and named:
      dist.send(part, peer)  # XLA602
 ```
 
-Those of `torch.distributed.nn.functional`, which have gradients, are right on the runtime's process group.
-
-Questions about the group are answered by torch itself:
+Queries about the group are not reported:
 
 ```python
 import torch.distributed as dist
@@ -38,6 +49,11 @@ import torch.distributed as dist
 def is_main():
     return not dist.is_initialized() or dist.get_rank() == 0
 ```
+
+## Limits
+
+The collectives of `torch.distributed.nn.functional`, which have gradients, work on the runtime's
+process group. They are not reported.
 """
 
 from __future__ import annotations
@@ -71,8 +87,8 @@ _MISSING = {
     "all_reduce_coalesced": _ONE_BY_ONE.format("all_reduce"),
     "all_gather_coalesced": _ONE_BY_ONE.format("all_gather"),
     "_broadcast_coalesced": "leaves XLA tensors unchanged without an error: call `broadcast` for each tensor",
-    "_coalescing_manager": "loses collectives of XLA tensors without an error: call them outside of it",
-    "_make_nccl_premul_sum": "is NCCL's alone: multiply before `all_reduce`",
+    "_coalescing_manager": "loses collectives of XLA tensors without an error: call them outside of the context",
+    "_make_nccl_premul_sum": "is available for NCCL only: multiply before `all_reduce`",
     "split_group": "fails on XLA: use the runtime's `new_group` with the ranks of each part",
 }
 _FUNCTIONAL = "torch.distributed._functional_collectives"
@@ -166,7 +182,7 @@ def without_counterpart_handed_on(
     "torch.distributed.nn.functional._all_gather_base", "torch.distributed.nn._all_gather_base"
 )
 def base_with_gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "its gradient is NCCL's alone: use `all_gather` of torch.distributed.nn, which has one on XLA"
+    message = "its gradient is available for NCCL only: use `all_gather` of torch.distributed.nn, which has a gradient on XLA"
     if not _is_of_the_host(script):
         yield RULE.finding(script, call, message, effort=MEDIUM)
 

@@ -1,8 +1,23 @@
-"""`DistributedDataParallel` averages gradients with NCCL, on CUDA devices that it is told.
+"""`DistributedDataParallel` of PyTorch averages gradients on CUDA devices.
 
-The runtime's `DistributedDataParallel` does what torch's does, on every backend: weights and buffers of rank 0
-at the start, gradients averaged once per backward (so clipping sees the averages), `no_sync`, `module`, the same
-names in `state_dict`. On CUDA it is torch's.
+## What it reports
+
+`DistributedDataParallel` of PyTorch, apex and similar packages, communication hooks, `join`,
+`replicate` and `ZeroRedundancyOptimizer`.
+
+## Why it matters on XLA
+
+PyTorch's class cannot start with XLA tensors (fact 5.2).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.DistributedDataParallel`. It starts with the weights and buffers of rank 0, averages
+gradients once per backward pass (so clipping sees the averages), and has `no_sync`, `module` and
+the same names in `state_dict`. On CUDA it is PyTorch's class.
+
+## Example
 
 ```diff
  import os
@@ -17,8 +32,8 @@ names in `state_dict`. On CUDA it is torch's.
      return model.module if isinstance(model, DDP) else model
 ```
 
-The runtime's class derives from torch's, and what asks about types keeps torch's: so it answers for models as well that
-a library or another module has wrapped. Exact types are two, the runtime's and torch's:
+The runtime's class derives from PyTorch's, so `isinstance` tests keep PyTorch's class. A test of
+the exact type becomes an `isinstance` test:
 
 ```diff
  from torch import nn
@@ -29,9 +44,7 @@ a library or another module has wrapped. Exact types are two, the runtime's and 
 +    return model.module if isinstance(model, (nn.DataParallel, DDP)) else model
 ```
 
-Hooks that send gradients in 16 bits have no effect on XLA, and no harm. Others, which change what is summed up, are left:
-leave them out, or change the averages between backward and step. So is `model.join()`, since XLA
-replicas run the same number of steps: give them batches of equal number (`drop_last=True`).
+Hooks that send gradients in 16 bits have no effect on XLA and are not reported:
 
 ```python
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -41,15 +54,25 @@ def tell(model):
     return ", ".join(model.names)
 ```
 
-`ZeroRedundancyOptimizer` is a finding as well: it takes the steps of its `optimizer_class`, which fits XLA as it is.
-
-A wrapper of your own with that name stays:
+A wrapper of the same name from another package is not reported:
 
 ```python
 from mylib import DistributedDataParallel
 
 model = DistributedDataParallel(net, device_ids=[0])
 ```
+
+## Limits
+
+- Other hooks change what is reduced. Remove them, or change the gradients between the backward
+  pass and the step.
+- `model.join()` does not work, because all replicas must run the same number of steps. Give them
+  the same number of batches (`drop_last=True`).
+- Use the `optimizer_class` of a `ZeroRedundancyOptimizer` directly. It takes the same steps.
+
+## See also
+
+XLA501, XLA610
 """
 
 from __future__ import annotations
@@ -121,7 +144,7 @@ def wrapped(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.DistributedDataParallel")]
     edits += (DropArgument(call, argument) for argument in dropped)
     yield RULE.finding(
-        script, call, "this wrapper fails on XLA devices: use `xla.DistributedDataParallel`", *edits
+        script, call, "the wrapper fails on XLA devices: use `xla.DistributedDataParallel`", *edits
     )
 
 
@@ -162,10 +185,7 @@ def exact_type(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Find
     if any(script.dotted(name, scope) in _TORCHS for name in named):
         if text.startswith("not") and isinstance(script.parent(node), (ast.Compare, ast.BinOp)):
             text = f"({text})"
-        message = (
-            "models may be wrapped by torch's class or by the runtime's, which derives from it: "
-            "ask for torch's"
-        )
+        message = "a model may be wrapped by PyTorch's class or by the runtime's, which derives from it: use `isinstance` with PyTorch's class"
         yield RULE.finding(script, node, message, Replace(node, text, (asked, classes)))
 
 
@@ -193,10 +213,7 @@ def hooked_within(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 def _of_hook(script: Script, call: ast.Call, hook: ast.expr | None) -> Iterator[Finding]:
     name = ast.unparse(hook).rpartition(".")[2] if hook is not None else "a hook"
     if name not in _HARMLESS_HOOKS:
-        message = (
-            f"`{name}` fails on XLA, which averages gradients without hooks: leave it out, or change the gradients "
-            "between backward and step"
-        )
+        message = f"`{name}` fails on XLA, which averages gradients without hooks: remove it, or change the gradients between backward and step"
         yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
@@ -243,10 +260,7 @@ def within(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not _is_in_a_wrapper(script, call):
         return
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    message = (
-        f"`{name}` is internal to torch's DistributedDataParallel, and fails on XLA, where gradients are averaged after its "
-        "`forward` alone: call `self(...)`, and let the module's `forward` do what is asked"
-    )
+    message = f"`{name}` is internal to PyTorch's DistributedDataParallel and fails on XLA, where gradients are averaged only after its `forward`: call `self(...)`, and put the computation into the module's `forward`"
     yield RULE.finding(script, call, message, effort=MEDIUM)
 
 

@@ -1,9 +1,25 @@
-"""torch's FSDP shards over CUDA devices, one process each; on XLA the compiler shards, from one process.
+"""PyTorch's FSDP needs one process per device and CUDA collectives.
 
-Where a script wraps in a standard way, the runtime's `FullyShardedDataParallel` and `fully_shard` take the place of
-torch's: the same parameters, gradients and optimizer state are split over all devices by SPMD (torch_xla calls that FSDPv2),
-under `xla.use_spmd(batch_per_device=True)`, which is put at the beginning. Each step takes a batch for every
-device, as before. Start it once, with `python train.py`. On CUDA both are torch's own, and torchrun starts them.
+## What it reports
+
+`FullyShardedDataParallel`, `fully_shard` and the functions of
+`torch.distributed.checkpoint.state_dict`.
+
+## Why it matters on XLA
+
+On XLA, one process drives all devices and the compiler divides the tensors (SPMD).
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.FullyShardedDataParallel` or `xla.fully_shard`. They divide parameters, gradients and
+optimizer state over all devices, which torch_xla calls FSDPv2.
+`xla.use_spmd(batch_per_device=True)` at the beginning switches SPMD on. Each step takes a batch
+for each device, as before. Start the script once, with `python train.py`. On CUDA both are
+PyTorch's own, and torchrun starts them.
+
+## Example
 
 ```diff
  import torch
@@ -28,9 +44,10 @@ device, as before. Start it once, with `python train.py`. On CUDA both are torch
      main()
 ```
 
-State dicts are whole, whichever `StateDictType` or `StateDictOptions` is asked for, and are saved as before, with `torch.save` or
-`torch.distributed.checkpoint`; an optimizer's go by the names of parameters, as in torch's files. A module that only saves is
-rewritten with the one that shards.
+State dictionaries are complete, whichever `StateDictType` or `StateDictOptions` is requested.
+They are saved as before, with `torch.save` or `torch.distributed.checkpoint`. An optimizer's
+state uses the names of parameters. A module that only saves is rewritten together with the module
+that shards:
 
 ```diff
  import torch
@@ -49,8 +66,9 @@ rewritten with the one that shards.
 +        xla.save(states, path)
 ```
 
-`fully_shard` takes modules and lists of them, `mp_policy`, and options in a dictionary that the file writes out. Parameters on meta are
-split once `to_empty` has made them. Modules are `FSDPModule`s, whose methods that say when something is sent do nothing:
+`fully_shard` accepts modules, lists of modules, `mp_policy`, and options in a dictionary of the
+file. Parameters on the meta device are divided after `to_empty`. Methods that control when
+parameters are sent do nothing:
 
 ```diff
  import torch
@@ -74,7 +92,7 @@ split once `to_empty` has made them. Modules are `FSDPModule`s, whose methods th
      return model
 ```
 
-`torch.distributed.checkpoint.state_dict` has its functions in the runtime, too:
+Functions of `torch.distributed.checkpoint.state_dict`:
 
 ```diff
 -from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
@@ -90,13 +108,7 @@ split once `to_empty` has made them. Modules are `FSDPModule`s, whose methods th
 +    return xla.get_model_state_dict(model, options=options)
 ```
 
-What is not standard is left, with the reason: offloading to the CPU, hybrid strategies, meshes, ignored modules, hooks of
-reductions, parameters on meta that are made in another way,
-shards that are taken apart by hand (DTensors, ShardedTensors), and what would mean something else in one process: sums in place of means as losses, and numbers
-of processes of which XLA613 cannot say what they mean. There, by steps: make the script right for one process and the batch of all
-devices; call `xla.use_spmd()` first; wrap with `xla.FullyShardedDataParallel(model)`. The training steps of such a model
-stay as they are, too, as do those of pipelines' stages and of `parallelize_module`: a step that averages the gradients of
-replicas would be wrong for shards. So do its scaler, its loader, and the files that it is saved to.
+A wrapper that is chosen at run time is reported without a fix:
 
 ```diff
  from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
@@ -108,6 +120,8 @@ replicas would be wrong for shards. So do its scaler, its loader, and the files 
 +    wrapper = FSDP if shard else xla.DistributedDataParallel  # XLA610
      return wrapper(model)
 ```
+
+Options that are not known here:
 
 ```python
 import torch
@@ -121,12 +135,35 @@ def train(model, get_batch, options):
         optimizer.step()  # XLA501
 ```
 
+The runtime's functions are not reported:
+
 ```python
 from xla_migrate import runtime as xla
 
 def wrap(model):
     return xla.fully_shard(model)
 ```
+
+## Limits
+
+These are reported without a fix: CPU offloading, hybrid strategies, meshes, ignored modules,
+hooks of reductions, other ways to initialise parameters on meta, shards that the script handles
+itself (DTensor, ShardedTensor), losses that are sums, and numbers of processes that XLA613 cannot
+interpret.
+
+To migrate such a script by hand:
+
+1. Make the script correct for one process and the batch of all devices.
+2. Call `xla.use_spmd()` first.
+3. Wrap the model with `xla.FullyShardedDataParallel(model)`.
+
+The training steps, scaler, loader and files of such a model are not rewritten. The same applies
+to the stages of a pipeline and to `parallelize_module`, because averaging over replicas would be
+wrong for shards.
+
+## See also
+
+XLA612, XLA613
 """
 
 from __future__ import annotations
@@ -167,11 +204,11 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = CLASS if (script.dotted(call.func, scope) or "").endswith(CLASS) else FUNCTION
     reason = unusual_call(script, call, name) or unusual(script) or unusual_beside(script, call)
     if reason is None:
-        message = f"torch's `{name}` fails on XLA devices: use `xla.{name}`"
+        message = f"PyTorch's `{name}` fails on XLA devices: use `xla.{name}`"
         yield RULE.finding(script, call, message, Replace(call.func, f"{script.xla}.{name}"))
     else:
         message = (
-            f"torch's `{name}` fails on XLA devices, and with {reason} the replacement is not automatic: shard with "
+            f"PyTorch's `{name}` fails on XLA devices, and with {reason} the replacement is not automatic: shard with "
             f"`xla.use_spmd()` and `xla.{name}`"
         )
         yield RULE.finding(script, call, message, effort=HIGH)
@@ -186,11 +223,7 @@ def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     given = list(_of_the_runtime(script, node, name))
     yield from given
     if not given and not is_about_types(script, node, scope) and _is_chosen(script, node):
-        message = (
-            f"torch's `{name}` fails on XLA devices, and which wrapper is taken is decided when the script runs: the "
-            f"runtime's shards from one process, under `xla.use_spmd()`, and DDP takes one process a device: decide first, "
-            f"and shard with `xla.{name}`"
-        )
+        message = f"PyTorch's `{name}` fails on XLA devices, and the script chooses the wrapper when it runs, although FSDP on XLA needs one process under `xla.use_spmd()` and DDP needs one process per device: choose one wrapper, and shard with `xla.{name}`"
         yield RULE.finding(script, node, message, effort=HIGH)
 
 
@@ -228,5 +261,5 @@ def gathers(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 
 def _of_the_runtime(script: Script, node: ast.expr, name: str) -> Iterator[Finding]:
     if is_sharded_by_the_runtime(script) or is_sharded_elsewhere(script):
-        message = f"on XLA models are sharded by the runtime: use `xla.{name}`"
+        message = f"on XLA the runtime shards models: use `xla.{name}`"
         yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.{name}"))

@@ -1,8 +1,23 @@
-"""`mp.spawn` with one process per CUDA device starts none where there are no CUDA devices.
+"""`mp.spawn` with one process per CUDA device starts no process on an XLA host.
 
-`xla.launch` starts one process per device, whatever kind they are, and calls the function as `mp.spawn` does: with
-the process's number on this host, then `args`. Under `torchrun`, which has started the processes already, it calls the
-function in this one.
+## What it reports
+
+`mp.spawn`, `mp.start_processes` and processes that compute on a device.
+
+## Why it matters on XLA
+
+The number of CUDA devices is 0 on an XLA host. Forked processes would share the device of their
+parent.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.launch`. It starts one process per device and calls the function as `mp.spawn` does: with
+the number of the process on the host, then with `args`. Under `torchrun`, which has started the
+processes already, it calls the function in the current process.
+
+## Example
 
 ```diff
  import torch
@@ -19,7 +34,7 @@ function in this one.
 +    xla.launch(main, nprocs=world_size, args=(world_size,))
 ```
 
-`start_processes` is the same by another name; forked processes would share their parent's device:
+Forked processes are reported without a fix:
 
 ```python
 import torch.multiprocessing as mp
@@ -28,7 +43,7 @@ def start(main):
     mp.start_processes(main, nprocs=4, start_method="fork")  # XLA604
 ```
 
-Processes that compute nothing on a device are none of its business:
+Processes that compute nothing on a device are not reported:
 
 ```python
 import torch.multiprocessing as mp
@@ -36,6 +51,10 @@ import torch.multiprocessing as mp
 mp.set_start_method("spawn")
 queue = mp.Queue()
 ```
+
+## See also
+
+XLA615, XLA616
 """
 
 from __future__ import annotations
@@ -65,7 +84,7 @@ RULE = Rule("XLA604", "launch", shows_accelerator=False)
 def spawn(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _starts_a_helper(call):
         return
-    message = "this starts one process per CUDA device: use `xla.launch`"
+    message = "`mp.spawn` starts one process per CUDA device: use `xla.launch`"
     if any(k.arg is None or k.arg not in _OF_LAUNCH for k in call.keywords) or _forks(call):
         yield RULE.finding(script, call, f"{message}, which spawns processes", effort=HIGH)
     else:
@@ -95,5 +114,5 @@ def process(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Processes started by hand, in a script that connects them."""
     if not script.index.calls_of("init_process_group"):
         return
-    message = "a process that is started by hand gets no XLA device of its own: use `xla.launch(fn, args)`"
+    message = "a process that the script starts itself gets no XLA device of its own: use `xla.launch(fn, args)`"
     yield RULE.finding(script, call, message, severity=WARNING, effort=HIGH)

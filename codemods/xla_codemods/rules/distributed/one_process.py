@@ -1,9 +1,23 @@
-"""Under SPMD one process is rank 0 of 1, and what a script multiplies by the number of processes is multiplied by 1.
+"""Under SPMD the number of processes is 1, and code that multiplies by it means devices.
 
-With `--parallel spmd`, and in scripts for FSDP, one process takes a batch for every device in each step (XLA612). What a
-script chooses per process, or for all of them together, means devices then, which `xla.data_parallel_size()` counts:
-learning rates, shares of a global batch, accumulation, numbers of steps. The length of a loader is that of the
-device loader.
+## What it reports
+
+Arithmetic with the number of processes, and lengths of loaders, in scripts for FSDP and with
+`--parallel spmd`.
+
+## Why it matters on XLA
+
+One process takes a batch for each device in each step. Learning rates, shares of a global batch,
+accumulation and numbers of steps that depend on the number of processes would be wrong.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.data_parallel_size()`, which counts devices. For the length of a loader, use the device
+loader.
+
+## Example
 
 ```diff
  import torch.distributed as dist
@@ -24,13 +38,7 @@ device loader.
      return lr, accumulation, steps, dist.get_rank()
 ```
 
-What was summed up over processes is divided by their number as before, which is 1. Left to a person are:
-
-- losses that are sums: DDP averages the sums of its processes, and SPMD takes one over the batch of all;
-- losses that are scaled by the number of processes before gradients are taken;
-- training on batches that come from no loader, since nothing puts those together;
-- losses over gathered features: SPMD takes gradients for all of them, whatever the script's own backward gave back;
-- other arithmetic with the number of processes.
+A sum over processes is divided by their number, which is 1. It is not reported:
 
 ```python
 import torch.distributed as dist
@@ -41,6 +49,21 @@ def train(args, model, loss, total):
     xla.all_reduce(total)
     return args.lr * xla.data_parallel_size(), total / dist.get_world_size()
 ```
+
+## Limits
+
+These need manual changes:
+
+- Losses that are sums. DDP averages the sums of its processes, but SPMD takes one sum over the
+  batch of all devices.
+- Losses that are multiplied by the number of processes.
+- Training on batches that come from no loader, because nothing joins them.
+- Losses over gathered features. SPMD computes gradients for all of them.
+- Other arithmetic with the number of processes.
+
+## See also
+
+XLA610, XLA612
 """
 
 from __future__ import annotations
@@ -99,14 +122,14 @@ def _counted(script: Script) -> Iterator[Finding]:
             )
             yield RULE.finding(script, use.whole, message)
         else:
-            message = f"`{text}` counts processes, and {_ONE}: use `xla.data_parallel_size()` where devices are meant"
+            message = f"`{text}` counts processes, and {_ONE}: use `xla.data_parallel_size()` if the code means devices"
             yield RULE.finding(script, use.whole, message, severity=WARNING)
 
 
 def _summed(script: Script) -> Iterator[Finding]:
     for node in world_sizes.summed_losses(script):
         message = (
-            "this sums the loss over the batch of all devices, where DDP averages the sums of its processes: divide by "
+            "the loss is a sum over the batch of all devices, but DDP averages the sums of its processes: divide by "
             "`xla.data_parallel_size()`, or take the mean"
         )
         yield RULE.finding(script, node, message)
@@ -114,10 +137,7 @@ def _summed(script: Script) -> Iterator[Finding]:
 
 def _gathered(script: Script) -> Iterator[Finding]:
     for call in world_sizes.gathered_losses(script):
-        message = (
-            "SPMD computes the loss over the features of all devices, so gradients flow to all of them, also where this "
-            "gathering gave none to features of other processes: check the scale of the loss"
-        )
+        message = "SPMD computes the loss over the features of all devices, so gradients flow to all of them, even if the original's gathering gives none to features of other processes: check the scale of the loss"
         yield RULE.finding(script, call, message, severity=WARNING)
 
 
@@ -135,10 +155,10 @@ def _lengths(script: Script) -> Iterator[Finding]:
         (counted,) = call.args
         if _is_loader(script, counted, scope) and _last(counted) not in unfed:
             edit = Replace(counted, f"{script.xla}.MpDeviceLoader({{0}})", (counted,))
-            message = "this counts batches of one device, and a step under SPMD takes one for each device: count those of `xla.MpDeviceLoader`"
+            message = "the length counts batches of one device, and a step under SPMD takes one for each device: use the length of `xla.MpDeviceLoader`"
             yield RULE.finding(script, call, message, edit)
         elif "sampler" in _last(counted).lower() and _is_divided(script.parent(call), call):
-            message = f"`{ast.unparse(call)}` is the length of all data, because {_ONE}: divide by `xla.data_parallel_size()` where one share is meant"
+            message = f"`{ast.unparse(call)}` is the length of all data, because {_ONE}: divide by `xla.data_parallel_size()` if the code means one share"
             yield RULE.finding(script, call, message, severity=WARNING)
 
 
@@ -169,7 +189,7 @@ def _not_loaded(script: Script) -> Iterator[Finding]:
     training = [loop for loop in loops if BACKWARD in loop.effects]
     if training and not any(loop.fed for loop in loops) and not _prefetches(script):
         message = (
-            "under SPMD these batches are not put together for all devices: give the loop a DataLoader through "
+            "under SPMD the batches of all devices are not joined here: pass the loop a DataLoader through "
             "`xla.MpDeviceLoader`, or draw the batch of all devices"
         )
         yield RULE.finding(script, training[0].node, message)

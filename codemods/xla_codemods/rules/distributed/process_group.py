@@ -1,7 +1,22 @@
 """NCCL connects CUDA devices only.
 
-`xla.init_process_group` takes the backend that fits the device: torch_xla's on TPU and Trainium, NCCL on CUDA, gloo
-between processes on the CPU. What else the call says (address, rank, world size, timeout) is kept.
+## What it reports
+
+`init_process_group` and `destroy_process_group`, if the group is not one of the CPU.
+
+## Why it matters on XLA
+
+The NCCL backend fails on an XLA host.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.init_process_group`. It chooses the backend of the device: torch_xla's on TPU and
+Trainium, NCCL on CUDA, and gloo between processes on the CPU. Address, rank, world size and
+timeout are kept.
+
+## Example
 
 ```diff
  import torch.distributed as dist
@@ -17,7 +32,7 @@ between processes on the CPU. What else the call says (address, rank, world size
 +    xla.destroy_process_group()
 ```
 
-A backend that the user chooses is handed on; the runtime reads "nccl" as the device's own.
+A backend that the user chooses is passed on. The runtime treats "nccl" as the device's backend:
 
 ```diff
  import os
@@ -30,7 +45,7 @@ A backend that the user chooses is handed on; the runtime reads "nccl" as the de
 +    xla.init_process_group(backend=args.dist_backend, init_method="env://")
 ```
 
-So is the device's default backend, which torch does not know of XLA devices:
+The default backend of a device, which PyTorch does not know for XLA:
 
 ```diff
  import torch
@@ -47,7 +62,7 @@ So is the device's default backend, which torch does not know of XLA devices:
      return device
 ```
 
-A group of the CPU's own stays:
+A gloo group is not reported:
 
 ```python
 import torch.distributed as dist
@@ -98,9 +113,7 @@ def init_process_group(script: Script, call: ast.Call, scope: Scope) -> Iterator
 @RULE.call("torch.distributed.get_default_backend_for_device")
 def default_backend(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """It knows no XLA devices; the runtime chooses the backend by itself."""
-    message = (
-        "torch knows no backend for XLA devices: use `xla.init_process_group`, which chooses it"
-    )
+    message = "PyTorch has no default backend for XLA devices: use `xla.init_process_group`, which chooses it"
     if _is_only_for_a_group(script, call):
         yield RULE.finding(script, call, message, Replace(call, "None"))
     else:
@@ -141,7 +154,10 @@ def destroy_process_group(script: Script, call: ast.Call, scope: Scope) -> Itera
         return
     edit = Replace(call.func, f"{script.xla}.destroy_process_group")
     yield RULE.finding(
-        script, call, "on XLA the runtime makes the process group: use its function", edit
+        script,
+        call,
+        "on XLA the runtime creates the process group: use the runtime's function",
+        edit,
     )
 
 

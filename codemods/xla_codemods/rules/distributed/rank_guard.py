@@ -1,8 +1,25 @@
-"""A collective that only some replicas call hangs the job.
+"""A collective that only some replicas call makes the job hang.
 
-All replicas have to run the same graphs and join each collective. Under `if rank == 0:` the others never come.
-Saving needs no guard: `xla.save` is called by every replica and written by one; under a guard it is harmless as long as
-the step is marked before it, which the migration sees to (fact 1.41).
+## What it reports
+
+Collectives, step marks and host reads under a test of the rank, and code before which the step
+needs a mark.
+
+## Why it matters on XLA
+
+All replicas must run the same graphs and call each collective. Under `if rank == 0:`, one replica
+waits for the others forever. A save or a host read by one replica launches the pending graph,
+including its collectives, only there (fact 1.41).
+
+## What to do
+
+Fix: safe.
+
+Call collectives in all processes. Saving needs no test of the rank: each replica calls
+`xla.save`, and one writes. A test around `xla.save` does no harm after a step mark, which the
+migration adds.
+
+## Example
 
 ```diff
  import torch
@@ -27,7 +44,7 @@ the step is marked before it, which the migration sees to (fact 1.41).
 +            xla.save(model.state_dict(), "last.pt")
 ```
 
-What is read of averaged gradients before the step, by one replica, is cut off before it, so that all launch the averages:
+If one process reads averaged gradients, a step mark is added before the read:
 
 ```diff
  from torch import nn
@@ -47,7 +64,7 @@ What is read of averaged gradients before the step, by one replica, is cut off b
 +    xla.mark_step()
 ```
 
-So does one behind an early return of the others:
+A collective before an early return runs in all processes. It is not reported:
 
 ```python
 from xla_migrate import runtime as xla
@@ -59,7 +76,7 @@ def log(value, rank):
     print(value)
 ```
 
-A barrier that the first replica reaches behind its work, and the others at once, is met by all of them:
+A barrier that all processes reach, although in different branches, is not reported:
 
 ```python
 from xla_migrate import runtime as xla
@@ -71,6 +88,10 @@ def prepare(rank, download):
     if rank == 0:
         xla.barrier()
 ```
+
+## See also
+
+XLA502, XLA701
 """
 
 from __future__ import annotations
@@ -106,10 +127,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
 
 _HOMES = ("torch.distributed.", f"{library_types.RUNTIME}.", "torch_xla.core.xla_model.")
-_AVERAGE_IS_READ = (
-    "a value that is averaged over all processes is read by one of them here, which hangs on XLA: mark the step "
-    "before it"
-)
+_AVERAGE_IS_READ = "one process reads a value that is averaged over all processes, which hangs on XLA: mark the step before the read"
 _JOINED = {*COLLECTIVES, "rendezvous", "reduce_gradients", "optimizer_step", "mesh_reduce"}
 
 
@@ -193,7 +211,7 @@ def _never_met(
         if _may_be_of_these(script, node, call, name):
             continue
         if name not in others and not _met_elsewhere(script, node, found, name):
-            message = f"`{name}` under a test of the rank hangs, because the other processes never call it: call it in all processes"
+            message = f"`{name}` under a test of the rank hangs, because the other processes do not call it: call it in all processes"
             yield RULE.finding(script, call, message)
 
 
@@ -253,10 +271,7 @@ def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
     ends = (BACKWARD, STEP)
     if any(e in script.training.effects_of([s]) for s in behind for e in ends):
         if has_replicas(script):
-            message = (
-                "this cuts the graph of the step in one process alone, whose launches then differ from those of the "
-                "others, and they hang: mark the step before it in all of them"
-            )
+            message = "the step mark in only one process changes its graph launches, and all processes hang: mark the step before it in all processes"
             edit = InsertBefore(node, f"{script.xla}.mark_step()")
             yield RULE.finding(script, node, message, edit)
 
@@ -276,10 +291,7 @@ def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
     marked = any(MARK in script.training.effects_of([s]) for s in block[:at])
     acts = _READS.search(ast.unparse(function)) or "save" in ast.unparse(function)
     if acts and not marked:
-        message = (
-            "what one process reads or saves here launches the averages of the step there alone, and all wait: mark the "
-            "step before it in all of them"
-        )
+        message = "a read or a save in one process launches the step's collectives only there, and all processes wait: mark the step before it in all processes"
         edit = InsertBefore(node, f"{script.xla}.mark_step()")
         yield RULE.finding(script, node, message, edit)
 

@@ -1,8 +1,23 @@
-"""`nn.DataParallel` passes inputs from the CPU to a module that is on XLA.
+"""`nn.DataParallel` passes inputs on the CPU to a module on the XLA device.
 
-It splits batches over the CUDA devices of one process, and brings them there. On XLA it hands everything to the one
-module as it is, which fails where a batch is still on the CPU. `xla.DataParallel` brings inputs to the module's device;
-on CUDA it is torch's.
+## What it reports
+
+`nn.DataParallel` and `nn.parallel.data_parallel`.
+
+## Why it matters on XLA
+
+On CUDA, the class splits each batch over the devices of one process. On XLA it passes the batch
+to its module without moving it, which fails if the batch is still on the CPU.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.DataParallel`, which moves inputs to the module's device. On CUDA it is PyTorch's class.
+It uses one XLA device. To use several, wrap with `DistributedDataParallel` and start one process
+per device (`xla.launch` or `torchrun`), or migrate with `--parallel spmd`.
+
+## Example
 
 ```diff
  import torch
@@ -15,10 +30,8 @@ on CUDA it is torch's.
 +xla.save(model.module.state_dict(), "model.pt")
 ```
 
-It uses one XLA device. To use several, wrap with `DistributedDataParallel` and start one process per device
-(`xla.launch`, `torchrun`), or migrate with `--parallel spmd`, where one process drives all devices.
-
-Where the type itself is compared, torch's class and the runtime's, which derives from it, are both meant:
+A test of the exact type becomes an `isinstance` test, because the runtime's class derives from
+PyTorch's:
 
 ```diff
  import torch
@@ -32,7 +45,7 @@ Where the type itself is compared, torch's class and the runtime's, which derive
      return model.module if isinstance(model, nn.DataParallel) else model
 ```
 
-The function takes module and inputs at once:
+The function `data_parallel`:
 
 ```diff
  import torch
@@ -46,14 +59,22 @@ The function takes module and inputs at once:
      return main(input)
 ```
 
-Where the inputs may be one tensor or several, and with arguments by name, it is left to a person; classes of other makes
-stay:
+Classes from other packages are not reported:
 
 ```python
 from mylib import DataParallel
 
 model = DataParallel(net, device_ids=[0, 1])
 ```
+
+## Limits
+
+A call of `data_parallel` whose inputs may be one tensor or several, and one with keyword
+arguments, is reported without a fix.
+
+## See also
+
+XLA603, XLA612
 """
 
 from __future__ import annotations

@@ -1,10 +1,25 @@
-"""With `--parallel spmd` one process drives all devices, and the script has to say so first.
+"""SPMD must be switched on before the first use of a device.
 
-`xla-migrate --parallel spmd train.py` puts `xla.use_spmd()` at the beginning of a script that trains. Its device loader then
-splits each batch over the devices, and the compiler adds up the gradients. In a script for
-`DistributedDataParallel` it is `xla.use_spmd(batch_per_device=True)`: batches of all devices are put together, so that
-batch size, steps and learning rate mean what they meant. Without the option it is put into scripts for FSDP alone (XLA610,
-and XLA801 for transformers' Trainer), and a script that says it already stays:
+## What it reports
+
+Scripts for FSDP without `xla.use_spmd()`, and with `--parallel spmd` all scripts that train.
+
+## Why it matters on XLA
+
+Under SPMD one process drives all devices. torch_xla must know it before it initialises them.
+
+## What to do
+
+Fix: safe.
+
+Call `xla.use_spmd()` at the beginning of the script. The device loader then splits each batch
+over the devices, and the compiler adds the reductions. Scripts for `DistributedDataParallel` and
+FSDP use `xla.use_spmd(batch_per_device=True)`: the batches of all devices are joined, so batch
+size, steps and learning rate keep their meaning.
+
+## Example
+
+A script with the call is not reported:
 
 ```python
 from torch.utils.data import DataLoader
@@ -15,7 +30,7 @@ if __name__ == "__main__":
     model = xla.DistributedDataParallel(build().to(xla.xla_device()))
 ```
 
-A script for FSDP that does not say it:
+A script for FSDP:
 
 ```diff
  import torch
@@ -36,7 +51,7 @@ A script for FSDP that does not say it:
          optimizer.zero_grad()
 ```
 
-One of the Trainer's:
+A script with the Trainer:
 
 ```diff
  from transformers import Trainer, TrainingArguments
@@ -47,6 +62,10 @@ One of the Trainer's:
 +xla.patch_accelerate()
  Trainer(model, arguments, train_dataset=data).train()
 ```
+
+## See also
+
+XLA610, XLA613, XLA801
 """
 
 from __future__ import annotations

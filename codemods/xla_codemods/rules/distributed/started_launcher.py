@@ -1,8 +1,25 @@
-"""A launcher that counts GPUs, or drives them, started from Python.
+"""A Python program starts a launcher that needs GPUs.
 
-`torchrun --nproc_per_node=gpu` fails without CUDA. accelerate's launcher starts one process on XLA, whatever
-`--num_processes` says, and `--multi_gpu`, DeepSpeed's launcher and horovodrun are for GPUs: torchrun starts one process
-per XLA device. float16 becomes bfloat16, as in [launch files](../launch-files.md).
+## What it reports
+
+Commands that Python starts: `torchrun --nproc_per_node=gpu`, `accelerate launch`, DeepSpeed's
+launcher and horovodrun. The rule follows variables, `append`, `+=`, `split`, functions of the
+file, tasks of invoke, fabric and nox (`ctx.run("...")`), and IPython's shell.
+
+## Why it matters on XLA
+
+`torchrun --nproc_per_node=gpu` fails without CUDA. accelerate's launcher starts one process on
+XLA, whatever `--num_processes` says. `--multi_gpu`, DeepSpeed's launcher and horovodrun need
+GPUs.
+
+## What to do
+
+Fix: safe, or none.
+
+Start one process per XLA device with torchrun. float16 becomes bfloat16, as in [launch
+files](../launch-files.md).
+
+## Example
 
 ```diff
  import subprocess
@@ -11,7 +28,7 @@ per XLA device. float16 becomes bfloat16, as in [launch files](../launch-files.m
 +subprocess.run(["accelerate", "launch", "--mixed_precision", "bf16", "train.py"], check=True)
 ```
 
-What depends on the machine is left to a person:
+Arguments that depend on the machine are reported without a fix:
 
 ```python
 import os
@@ -25,9 +42,7 @@ command += ["--nproc_per_node", "auto"]  # XLA616
 subprocess.check_call(command)
 ```
 
-Commands are followed through variables, `append`, `+=`, `split`, and functions of the file (`def sh(command): ...`, and those
-that return one). So are those of tasks of invoke, fabric and nox (`ctx.run("...")`), and of IPython's shell.
-Other commands are no finding, and neither is the number of processes, where it is one that XLA can start:
+Other commands, and numbers of processes that XLA can start, are not reported:
 
 ```python
 import subprocess

@@ -1,6 +1,22 @@
-"""`SyncBatchNorm` synchronises over CUDA devices; on XLA it is an ordinary batch norm, silently.
+"""`SyncBatchNorm` is an ordinary batch norm on XLA.
 
-The runtime's takes its statistics over all replicas on every backend. On CUDA it is torch's.
+## What it reports
+
+`torch.nn.SyncBatchNorm` and `convert_sync_batchnorm` of PyTorch, timm and apex.
+
+## Why it matters on XLA
+
+PyTorch's layer synchronises only CUDA devices. On XLA, each replica silently uses its own
+statistics.
+
+## What to do
+
+Fix: safe.
+
+Use the runtime's layer, which computes statistics over all replicas on each backend. On CUDA it
+is PyTorch's layer.
+
+## Example
 
 ```diff
  import torch
@@ -12,7 +28,7 @@ The runtime's takes its statistics over all replicas on every backend. On CUDA i
      return model
 ```
 
-timm's has layers with an activation of their own. It stays, and what it gives is made the runtime's:
+timm's function keeps its layers with activations. The runtime converts its result:
 
 ```diff
  from timm.layers import convert_sync_batchnorm
@@ -23,7 +39,7 @@ timm's has layers with an activation of their own. It stays, and what it gives i
 +    return xla.convert_sync_batchnorm(convert_sync_batchnorm(model.to(xla.xla_device())))
 ```
 
-Ordinary batch norms stay:
+Ordinary batch norms are not reported:
 
 ```python
 from torch import nn
@@ -57,7 +73,7 @@ _CLASSES = (
 )
 _TIMM = ("layers", "layers.norm_act", "models.layers", "models.layers.norm_act")
 _CONVERTED = f"{library_types.RUNTIME}.convert_sync_batchnorm"
-_MESSAGE = "`SyncBatchNorm` of torch does not work over XLA devices: use the runtime's"
+_MESSAGE = "PyTorch's `SyncBatchNorm` does not synchronise XLA devices: use the runtime's `xla.convert_sync_batchnorm`"
 
 
 @RULE.call(

@@ -1,8 +1,23 @@
-"""Replicas that read the same batches train no faster than one.
+"""Replicas that read the same batches train no faster than one replica.
 
-A device loader does not split the data between replicas, whatever the migration guide of PyTorch/XLA says: that is a
-sampler's work. A script that starts several replicas and gives its training loader no `DistributedSampler` trains
-all of them on the same data.
+## What it reports
+
+Training loaders without a `DistributedSampler` in scripts that start several replicas.
+
+## Why it matters on XLA
+
+A device loader does not divide the data between replicas, although the migration guide of
+PyTorch/XLA says so. All replicas train on the same data.
+
+## What to do
+
+Fix: none.
+
+Pass a `DistributedSampler` to the training loader.
+
+## Example
+
+A loader with a sampler is not reported:
 
 ```python
 import torch.distributed as dist
@@ -15,7 +30,7 @@ def loader(dataset):
     return DataLoader(dataset, batch_size=8, sampler=sampler)
 ```
 
-A function of the script's own that is called `launch` starts no replicas:
+A function named `launch` of the script starts no replicas:
 
 ```python
 from torch.utils.data import DataLoader
@@ -26,7 +41,7 @@ def launch(dataset):
 launch([])
 ```
 
-Neither do processes that each train a model of their own, or their part of one:
+Processes that each train a model of their own are not reported:
 
 ```python
 import torch
@@ -42,7 +57,7 @@ def train(dataset):
         xla.optimizer_step(optimizer, average=False)
 ```
 
-One without is reported:
+A loader without a sampler:
 
 ```python
 from torch.utils.data import DataLoader
@@ -101,7 +116,7 @@ def unsharded_loader(script: Script) -> Iterator[Finding]:
         if len(call.args) < 4 and not any(
             keyword(call, name) for name in ("sampler", "batch_sampler")
         ):
-            message = "with several XLA devices every process reads all of this data: give the training loader a DistributedSampler"
+            message = "with several XLA devices every process reads all of the data: pass the training loader a DistributedSampler"
             yield RULE.finding(script, call, message)
 
 

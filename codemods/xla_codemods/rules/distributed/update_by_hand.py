@@ -1,8 +1,21 @@
-"""Weights that a script updates by hand are not averaged over replicas.
+"""Weights that a script updates without an optimizer are not averaged between replicas.
 
-`xla.optimizer_step` averages gradients where there are several replicas, so a script for one device trains as well on
-many. One that has no optimizer gives nothing to average: each replica would go its own way. With one replica, or under SPMD,
-nothing is to be done; otherwise average the gradients first, or let `torch.optim.SGD` take the step.
+## What it reports
+
+Updates such as `p.data.add_(p.grad, alpha=-lr)` in a training step.
+
+## Why it matters on XLA
+
+`xla.optimizer_step` averages gradients. A script without an optimizer does not call it, so the
+weights of several replicas diverge. With one replica, or under SPMD, nothing needs to change.
+
+## What to do
+
+Fix: none.
+
+Average the gradients first, or use `torch.optim.SGD`.
+
+## Example
 
 ```python
 import torch
@@ -14,7 +27,7 @@ def update(model, loss, lr):
         p.data.add_(p.grad, alpha=-lr)  # XLA614
 ```
 
-A script that averages them, or leaves that to `DistributedDataParallel`, does so already:
+Scripts that average the gradients themselves, or use `DistributedDataParallel`, are not reported:
 
 ```python
 import torch
@@ -26,6 +39,10 @@ def update(model, loss, lr):
         xla.all_reduce(p.grad)
         p.data.sub_(lr * p.grad / xla.world_size())
 ```
+
+## See also
+
+XLA501
 """
 
 from __future__ import annotations

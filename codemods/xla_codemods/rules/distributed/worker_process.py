@@ -1,9 +1,23 @@
-"""A process that is started by hand cannot use the accelerator beside its parent, or beside others like it.
+"""A process that the script starts itself cannot use the accelerator at the same time as its parent.
 
-A TPU chip or a NeuronCore belongs to one process. A forked child has its parent's runtime, in which nothing runs any
-more: if the parent has used the device, the child's first tensor hangs (fact 3.64). A child that is spawned cannot be
-given XLA tensors (fact 3.65). `xla.launch` and `torchrun` start one process for each device; what these are to do, a
-person decides.
+## What it reports
+
+Processes, pools and executors whose functions compute on the accelerator, and XLA tensors or
+models that are passed to them.
+
+## Why it matters on XLA
+
+A TPU chip or a NeuronCore belongs to one process. If the parent has used the device, a forked
+child hangs at its first tensor (fact 3.64). XLA tensors cannot be passed to a spawned child (fact
+3.65).
+
+## What to do
+
+Fix: none.
+
+Start one process per device with `xla.launch` or `torchrun`, or keep the worker on the CPU.
+
+## Example
 
 ```diff
  import torch.multiprocessing as mp
@@ -19,7 +33,7 @@ person decides.
          started.start()
 ```
 
-Pools and executors are no different, and what lives on the device cannot be handed to their processes:
+Pools and executors:
 
 ```python
 import multiprocessing
@@ -44,7 +58,7 @@ def evaluate_beside(queue):
     multiprocessing.get_context("spawn").Process(target=evaluate, args=(model, queue)).start()  # XLA615
 ```
 
-Processes that compute on the host are none of its business, and neither is the only process that uses the device:
+Processes that compute on the host, and the only process that uses the device, are not reported:
 
 ```python
 import multiprocessing as mp
@@ -64,6 +78,10 @@ def main(model, queue, paths):
     with mp.Pool(8) as pool:
         pool.map(len, paths)
 ```
+
+## See also
+
+XLA604
 """
 
 from __future__ import annotations
@@ -85,14 +103,8 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA615", "worker-process", effort=HIGH)
 
-_BUSY = (
-    "the device belongs to one process, and hangs or fails in a worker that is started beside it: "
-    "start processes that compute on it by `xla.launch`, or keep the worker on the CPU"
-)
-_GIVEN = (
-    "XLA tensors cannot be given to another process: move them to the CPU first, and keep the worker there, "
-    "or start processes that compute by `xla.launch`"
-)
+_BUSY = "the device belongs to one process, and a worker that uses it at the same time hangs or fails: start processes that compute on it with `xla.launch`, or keep the worker on the CPU"
+_GIVEN = "XLA tensors cannot be passed to another process: move them to the CPU first and keep the worker there, or start processes with `xla.launch`"
 
 _PACKAGES = ("multiprocessing", "torch.multiprocessing")
 _POOLS = frozenset(

@@ -1,6 +1,23 @@
-"""Accelerate drives XLA devices itself, but for float16, its CUDA plugins and its checkpoints.
+"""Accelerate supports XLA devices, except for float16, its CUDA plugins and its checkpoints.
 
-`mixed_precision="fp16"` trains with a GradScaler, which reads from the device at every step; bfloat16 takes its place:
+## What it reports
+
+Arguments of `Accelerator` and its plugins that fail or are ignored on XLA, and calls that save or
+load with safetensors.
+
+## Why it matters on XLA
+
+`mixed_precision="fp16"` trains with a GradScaler, which reads from the device in each step.
+`save_state`, `load_state` and `save_model` fail, because safetensors cannot read XLA tensors.
+DeepSpeed's and Megatron's plugins need CUDA. `cpu=True` is ignored if torch_xla is installed.
+
+## What to do
+
+Fix: safe, or none.
+
+Use bfloat16 and the runtime's `xla.save_state` and `xla.load_state`, which save through the host.
+
+## Example
 
 ```diff
  from accelerate import Accelerator
@@ -11,7 +28,7 @@
 +accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="bf16")
 ```
 
-also where it is the default of an option, or one of two values; where it comes by a name, it is reported:
+float16 as the default of an option:
 
 ```diff
  import argparse
@@ -25,8 +42,7 @@ also where it is the default of an option, or one of two values; where it comes 
  accelerator = Accelerator(mixed_precision=parser.parse_args().mixed_precision)
 ```
 
-`save_state`, `load_state` and `save_model` fail on XLA, whose tensors safetensors cannot read. The runtime's do the same
-by way of the host:
+Checkpoints:
 
 ```diff
  from accelerate import Accelerator
@@ -41,9 +57,10 @@ by way of the host:
 +xla.save_state(accelerator, output_dir="checkpoint")
 ```
 
-With a plugin for FSDP the Accelerator splits parameters, gradients and the optimizer's state over all devices, from one
-process, under `xla.use_spmd(batch_per_device=True)`: start it once, with `python train.py`. A step takes a batch for each device, the
-schedule is that of CUDA, and all that is saved is whole. Numbers of processes are those of XLA613.
+With a plugin for FSDP, the Accelerator divides parameters, gradients and the optimizer's state
+over all devices from one process. Start it once, with `python train.py`. A step takes a batch for
+each device, schedules are those of CUDA, and saved files are complete. XLA613 covers numbers of
+processes:
 
 ```diff
  from accelerate import Accelerator, FullyShardedDataParallelPlugin
@@ -67,7 +84,7 @@ schedule is that of CUDA, and all that is saved is whole. Numbers of processes a
      main()
 ```
 
-Offloading, hybrid strategies, ignored modules and precisions of its own have no counterpart:
+Offloading, hybrid strategies, ignored modules and separate precisions have no counterpart:
 
 ```python
 from accelerate import FullyShardedDataParallelPlugin
@@ -78,8 +95,7 @@ xla.patch_accelerate()
 plugin = FullyShardedDataParallelPlugin(cpu_offload=CPUOffload(offload_params=True))  # XLA802
 ```
 
-DeepSpeed's and Megatron's plugins are for CUDA. `cpu=True` is ignored where torch_xla is installed. Those
-are left to a person, and checkpoints of scripts that use such a plugin:
+Plugins for CUDA, and checkpoints of scripts that use them, are reported without a fix:
 
 ```python
 from accelerate import Accelerator
@@ -93,7 +109,7 @@ model, optimizer = accelerator.prepare(model, optimizer)
 accelerator.save_state("checkpoint")  # XLA802
 ```
 
-A file of XLA tensors loads on XLA hosts only, so accelerate writes it:
+A file of XLA tensors loads only on XLA hosts, so accelerate writes it:
 
 ```diff
  import torch
@@ -108,7 +124,7 @@ A file of XLA tensors loads on XLA hosts only, so accelerate writes it:
 +    accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
 ```
 
-What is neutral stays:
+Other arguments are not reported:
 
 ```python
 from accelerate import Accelerator
@@ -124,6 +140,10 @@ def main(args, model, optimizer, loader):
         optimizer.zero_grad()
     accelerator.save(accelerator.get_state_dict(model), "model.pt")
 ```
+
+## See also
+
+XLA810, XLA812, XLA814, XLA817
 """
 
 from __future__ import annotations
@@ -160,7 +180,7 @@ _HALF = "float16 needs a GradScaler, which reads from the device in every step: 
 _PLUGINS = {
     "DeepSpeedPlugin": "",  # `for_accelerator`
     "MegatronLMPlugin": "Megatron needs NCCL and fails on XLA: shard with SPMD",
-    "TorchTensorParallelPlugin": "torch's tensor parallelism fails on XLA devices: shard with SPMD",
+    "TorchTensorParallelPlugin": "PyTorch's tensor parallelism fails on XLA devices: shard with SPMD",
 }
 
 
@@ -183,9 +203,7 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         yield RULE.finding(script, half.value, _HALF, *edits, severity=WARNING)
     cpu = keyword(call, "cpu")
     if cpu is not None and is_true(cpu):
-        message = (
-            "this is ignored where torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
-        )
+        message = "`cpu=True` is ignored if torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
         yield RULE.finding(script, cpu, message, severity=WARNING)
 
 
@@ -208,10 +226,7 @@ def launched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if count is None and len(call.args) > 2:
         count = call.args[2]
     if isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value > 1:
-        message = (
-            "accelerate starts one process on XLA outside of Colab and Kaggle, whatever this says: "
-            "start one per XLA device with `xla.launch`"
-        )
+        message = "accelerate starts one process on XLA outside of Colab and Kaggle, whatever `num_processes` says: start one per XLA device with `xla.launch`"
         yield RULE.finding(script, count, message, severity=WARNING, effort=MEDIUM)
 
 
@@ -267,7 +282,7 @@ def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     assert isinstance(call.func, ast.Attribute)
     name = call.func.attr
     if _is_of_super(script, call.func.value):
-        message = f"`{name}` fails on XLA: give this method another name, and call `xla.{name}(self)` in it"
+        message = f"`{name}` fails on XLA: rename the method, and call `xla.{name}(self)` in it"
         yield RULE.finding(script, call, message, effort=MEDIUM)
     if not script.value(call.func.value, scope).has(ACCELERATOR):
         return
@@ -312,13 +327,13 @@ def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = _name_of_accelerator(script, scope)
     plain = len(call.args) <= 2 and all(k.arg == "f" for k in call.keywords)
     edits = (Replace(call.func, f"{name}.save"),) if name is not None and plain else ()
-    message = "a file of XLA tensors loads only where torch_xla is installed: write it with accelerate's or Fabric's `save`"
+    message = "a file of XLA tensors loads only if torch_xla is installed: write it with accelerate's or Fabric's `save`"
     yield RULE.finding(script, call, message, *edits, severity=WARNING)
 
 
 def _others_saved(script: Script, call: ast.Call) -> Iterator[Finding]:
     """A module, parameters, averages of weights: accelerate's `save` brings state dicts to the host, and not these."""
-    message = "a file of XLA tensors loads only where torch_xla is installed: use `xla.save`"
+    message = "a file of XLA tensors loads only if torch_xla is installed: use `xla.save`"
     plain = len(call.args) <= 2 and not call.keywords
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")] if plain else []
     if plain and _is_written_by_each(script, call):

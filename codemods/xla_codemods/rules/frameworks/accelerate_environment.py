@@ -1,7 +1,23 @@
-"""accelerate reads the environment for what its Accelerator is not told, and for what its launcher is.
+"""Environment variables of accelerate select features that XLA does not have.
 
-`ACCELERATE_MIXED_PRECISION=fp16` trains with a GradScaler, which reads from the device at every step: bfloat16 takes its
-place.
+## What it reports
+
+`ACCELERATE_MIXED_PRECISION=fp16`, and variables that select FSDP, DeepSpeed, Megatron-LM or a
+compiler.
+
+## Why it matters on XLA
+
+accelerate reads these variables for arguments that the script does not pass. float16 trains with
+a GradScaler, which reads from the device in each step. The other features need CUDA or arguments
+in the script.
+
+## What to do
+
+Fix: safe, or none.
+
+Use bfloat16. Remove the other variables, or move the setting into the script.
+
+## Example
 
 ```diff
  import os
@@ -14,7 +30,7 @@ place.
  accelerator = Accelerator()
 ```
 
-FSDP, DeepSpeed, Megatron-LM and torch's compiler are left to a person:
+Variables of other features are reported without a fix:
 
 ```python
 import os
@@ -24,7 +40,7 @@ os.environ.setdefault("ACCELERATE_DYNAMO_BACKEND", "inductor")  # XLA817
 os.environ.update(ACCELERATE_USE_DEEPSPEED="true")  # XLA817
 ```
 
-Other values, and other variables, stay:
+Other values and other variables are not reported:
 
 ```python
 import os
@@ -33,6 +49,10 @@ os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16"
 os.environ["ACCELERATE_USE_FSDP"] = "false"
 os.environ["ACCELERATE_LOG_LEVEL"] = "info"
 ```
+
+## See also
+
+XLA802
 """
 
 from __future__ import annotations

@@ -1,6 +1,24 @@
-"""Features of accelerate that XLA has not, or that do less there.
+"""XLA does not support some features of accelerate.
 
-The compiler is for GPUs, and XLA compiles by itself:
+## What it reports
+
+`dynamo_backend=`, `gather_object`, `LocalSGD`, `prepare_pippy`, float8, device meshes, DDP
+communication hooks and the profiler.
+
+## Why it matters on XLA
+
+The compilers are for GPUs. `gather_object` and `LocalSGD` raise an exception. Hooks are ignored,
+and the profiler sees no XLA device.
+
+## What to do
+
+Fix: safe, or none.
+
+Use the runtime's functions, and call `xla.patch_accelerate()` before `LocalSGD`.
+
+## Example
+
+A compiler is kept on other devices:
 
 ```diff
  from accelerate import Accelerator
@@ -11,7 +29,7 @@ The compiler is for GPUs, and XLA compiles by itself:
 +accelerator = Accelerator(dynamo_backend="inductor" if xla.device_type() != "xla" else "no")
 ```
 
-`gather_object` raises; the runtime's does what it does elsewhere:
+`gather_object`:
 
 ```diff
  from accelerate.utils import set_seed
@@ -23,9 +41,9 @@ The compiler is for GPUs, and XLA compiles by itself:
 +texts = xla.gather_lists(texts)
 ```
 
-`LocalSGD` raises. After `xla.patch_accelerate()` it trains as on CUDA: each process takes steps of its own, and their
-parameters are averaged every `local_sgd_steps` steps, and at the end. XLA814 puts the call before the Accelerator; where a
-file is handed one, it stands before `LocalSGD`:
+After `xla.patch_accelerate()`, `LocalSGD` trains as on CUDA: each process steps alone, and
+parameters are averaged every `local_sgd_steps` steps and at the end. XLA814 puts the call before
+the Accelerator. In a file that receives one, the call is placed before `LocalSGD`:
 
 ```diff
  from accelerate.local_sgd import LocalSGD
@@ -41,10 +59,8 @@ file is handed one, it stands before `LocalSGD`:
              local_sgd.step()
 ```
 
-Under SPMD there is one model for all devices, and `LocalSGD` raises still.
-
-A pipeline's layers are on different devices so that a model fits that one device does not hold. On XLA one process splits its
-parameters over all of them; start it with `python`:
+The layers of a pipeline are on different devices because one device cannot hold the model. On
+XLA, one process divides the parameters over all devices. Start it with `python`:
 
 ```diff
  import torch
@@ -63,8 +79,8 @@ parameters over all of them; start it with `python`:
      print(output)
 ```
 
-Pipelines that are trained, that loaders feed, or whose program counts processes, float8, meshes of devices and hooks of DDP are CUDA's, the
-profiler sees no XLA device, and what a class of your own makes of `LocalSGD` is not known. They are left to a person.
+Other features are reported without a fix. Examples are pipelines that are trained, that loaders
+feed or that count processes, and subclasses of `LocalSGD`:
 
 ```python
 from accelerate import DistributedDataParallelKwargs, prepare_pippy
@@ -80,13 +96,21 @@ kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
 model = prepare_pippy(model, example_args=(x,), num_chunks=2 * state.num_processes)  # XLA810
 ```
 
-Other keyword arguments of these stay.
+Other keyword arguments are not reported:
 
 ```python
 from accelerate import DistributedDataParallelKwargs
 
 kwargs = DistributedDataParallelKwargs(find_unused_parameters=True)
 ```
+
+## Limits
+
+Under SPMD there is one model for all devices, and `LocalSGD` still raises an exception.
+
+## See also
+
+XLA802, XLA814
 """
 
 from __future__ import annotations
@@ -112,7 +136,7 @@ RULE = Rule("XLA810", "accelerate-features")
 _LOCAL_SGD = "accelerate.local_sgd.LocalSGD"
 _FLOAT8 = "float8 needs NVIDIA GPUs: use bfloat16"
 _FEATURES = {
-    "ParallelismConfig": "accelerate's meshes of devices raise on XLA: shard with a `FullyShardedDataParallelPlugin` alone",
+    "ParallelismConfig": "accelerate's device meshes raise an exception on XLA: shard with only a `FullyShardedDataParallelPlugin`",
     "FP8RecipeKwargs": _FLOAT8,
     "TERecipeKwargs": _FLOAT8,
     "AORecipeKwargs": _FLOAT8,
@@ -162,7 +186,7 @@ def local_sgd(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     made = MADE_WITH_ACCELERATE | {_LOCAL_SGD}
     edit = patched_before(script, call, "patch_accelerate", made)
     if edit is not None:
-        message = "`LocalSGD` raises on XLA: call `xla.patch_accelerate()` first"
+        message = "`LocalSGD` raises an exception on XLA: call `xla.patch_accelerate()` first"
         yield RULE.finding(script, call, message, edit)
 
 
@@ -170,10 +194,7 @@ def local_sgd(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 def own_local_sgd(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """A class that derives from it."""
     if isinstance(script.parents.get(node), ast.ClassDef):
-        message = (
-            "XLA has no DistributedDataParallel whose `no_sync` `LocalSGD` calls, and what a class of its own relies on is not known: "
-            "check what it overrides, and call `xla.patch_accelerate()` first"
-        )
+        message = "`LocalSGD` calls `no_sync` of DistributedDataParallel, which XLA does not have, and the subclass may depend on it: check the methods that it overrides, and call `xla.patch_accelerate()` first"
         yield RULE.finding(script, node, message, effort=MEDIUM)
 
 
@@ -181,7 +202,7 @@ def own_local_sgd(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
 def gathered_objects(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     plain = len(call.args) == 1 and not call.keywords
     edits = (Replace(call.func, f"{script.xla}.gather_lists"),) if plain else ()
-    message = "`gather_object` raises on XLA: use `xla.gather_lists`"
+    message = "`gather_object` raises an exception on XLA: use `xla.gather_lists`"
     yield RULE.finding(script, call, message, *edits, effort=MEDIUM)
 
 
@@ -190,7 +211,7 @@ def hook(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """A communication hook, of a DDP that accelerate does not use on XLA."""
     hooked = keyword(call, "comm_hook")
     if hooked is not None and not ast.unparse(hooked).endswith(("None", ".NO")):
-        message = "this is ignored on XLA, where gradients are averaged as they are, neither compressed nor approximated: leave it out"
+        message = "the hook is ignored on XLA, which averages gradients without compression or approximation: remove it"
         yield RULE.finding(script, hooked, message, severity=INFO, effort=LOW)
 
 
@@ -198,7 +219,9 @@ def hook(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def profile(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     activities = keyword(call, "activities")
     if activities is not None and "cuda" in ast.unparse(activities).lower():
-        message = "torch's profiler records nothing of XLA devices: use `torch_xla.debug.profiler`"
+        message = (
+            "PyTorch's profiler records nothing of XLA devices: use `torch_xla.debug.profiler`"
+        )
         yield RULE.finding(script, activities, message, severity=WARNING, effort=MEDIUM)
 
 
@@ -211,6 +234,6 @@ def compiled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(
         script,
         backend,
-        "torch's compiler fails on XLA, which compiles by itself: switch it off",
+        "PyTorch's compiler fails on XLA, which compiles without it: switch it off",
         edit,
     )

@@ -1,14 +1,31 @@
-"""accelerate reads loaders ahead on XLA, so gradient accumulation steps at other batches than on CUDA.
+"""accelerate's loaders on XLA change gradient accumulation and hide errors.
 
-accelerate 1.15 gives its loaders to torch_xla, which reads them in a thread. The thread is at the end before the loop
-is there, and what depends on the loader's end goes wrong without a word: `accumulate` takes its steps at other batches
-(with 10 batches and a window of 3: no step after the tenth, and other windows in the next epoch),
-`gather_for_metrics` keeps the samples that fill up the last batch, and an error in the dataset ends the epoch. A
-shuffled loader has another order than on CUDA. Where `LOCAL_RANK` is not set and the device is no TPU, accelerate takes
-itself for local rank -1, so `accelerator.print`, its loggers and progress bars print nothing.
+## What it reports
 
-`xla.patch_accelerate()` mends all of these, and does nothing on other devices. With it the steps are those of CUDA, also
-where an epoch's last window is shorter.
+Scripts that create an `Accelerator`, or a `Trainer` of transformers, without
+`xla.patch_accelerate()`.
+
+## Why it matters on XLA
+
+accelerate 1.15 passes its loaders to torch_xla, which reads them in a thread. The thread reaches
+the end of the loader before the loop does. As a consequence:
+
+- `accumulate` steps after other batches than on CUDA. With 10 batches and a window of 3, it does
+  not step after the tenth batch, and the windows of the next epoch are shifted.
+- `gather_for_metrics` keeps the samples that pad the last batch.
+- An error in the dataset ends the epoch silently.
+- A shuffled loader has a different order than on CUDA.
+- If `LOCAL_RANK` is not set and the device is not a TPU, `accelerator.print`, loggers and
+  progress bars print nothing.
+
+## What to do
+
+Fix: safe.
+
+Call `xla.patch_accelerate()` first. It fixes all of these and does nothing on other devices. The
+steps are then those of CUDA, even if the last window of an epoch is shorter.
+
+## Example
 
 ```diff
  from accelerate import Accelerator
@@ -26,7 +43,7 @@ where an epoch's last window is shorter.
          accelerator.print("a batch is done")
 ```
 
-The Trainer of transformers counts batches by itself. It reads through accelerate, and prints as accelerate does:
+The Trainer of transformers counts batches itself, but it reads through accelerate:
 
 ```diff
  from transformers import Trainer
@@ -37,7 +54,7 @@ The Trainer of transformers counts batches by itself. It reads through accelerat
      Trainer(model, arguments, train_dataset=data).train()
 ```
 
-So it is called before arguments are parsed, which may ask for FSDP (XLA801):
+The call is placed before the arguments are parsed, because they may request FSDP (XLA801):
 
 ```diff
  from transformers import HfArgumentParser, Trainer, TrainingArguments
@@ -51,11 +68,7 @@ So it is called before arguments are parsed, which may ask for FSDP (XLA801):
      Trainer(model, arguments, train_dataset=data).train()
 ```
 
-Without the runtime, in one process, `GradientAccumulationPlugin(num_steps=4, sync_with_dataloader=False)` and
-`DataLoaderConfiguration(use_seedable_sampler=True)` train alike on CUDA and on XLA. The number of batches has to be a
-multiple of the window then, because the last, shorter window takes no step.
-
-Before a class of one's own it is called where another module makes its objects:
+Before a subclass, the call covers objects that other modules create:
 
 ```diff
  from transformers import Trainer
@@ -69,7 +82,7 @@ Before a class of one's own it is called where another module makes its objects:
          return model(**inputs).loss
 ```
 
-An Accelerator that is handed in is left to the file that makes it, and so are other classes of that name:
+Files that receive an Accelerator, and other classes of that name, are not reported:
 
 ```python
 from mylib import Accelerator, Trainer
@@ -79,6 +92,17 @@ def main(accelerator, model):
     with accelerator.accumulate(model):
         pass
 ```
+
+## Limits
+
+Without the runtime, and in one process, `GradientAccumulationPlugin(num_steps=4,
+sync_with_dataloader=False)` and `DataLoaderConfiguration(use_seedable_sampler=True)` train alike
+on CUDA and XLA. The number of batches must then be a multiple of the window, because a shorter
+last window takes no step.
+
+## See also
+
+XLA801, XLA802
 """
 
 from __future__ import annotations
@@ -107,10 +131,10 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA814", "accelerate-loaders")
 
-_STEPS = "accelerate takes the steps of gradient accumulation at other batches on XLA: call `xla.patch_accelerate()` first"
-_SHARDS = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
+_STEPS = "on XLA accelerate steps after other batches during gradient accumulation: call `xla.patch_accelerate()` first"
+_SHARDS = "the Trainer's FSDP raises an exception on XLA: call `xla.patch_accelerate()` first"
 _PRINTS = (
-    "on XLA accelerate ends an epoch silently when the dataset raises, and prints nothing without LOCAL_RANK: call "
+    "on XLA accelerate ends an epoch silently if the dataset raises an exception, and prints nothing without LOCAL_RANK: call "
     "`xla.patch_accelerate()` first"
 )
 

@@ -1,7 +1,22 @@
-"""apex's fused norms are CUDA kernels for torch's.
+"""apex's fused norms are CUDA kernels.
 
-They take what torch's take, and their weights have the same names, so checkpoints fit. `memory_efficient` only chooses
-what the kernel keeps, and goes. apex's `eps` is made explicit where torch's default is another.
+## What it reports
+
+`FusedLayerNorm`, `FusedRMSNorm` and their variants, as calls, arguments and base classes.
+
+## Why it matters on XLA
+
+apex fails without CUDA.
+
+## What to do
+
+Fix: safe.
+
+Use PyTorch's `nn.LayerNorm` and `nn.RMSNorm`. They have the same arguments and names of weights,
+so checkpoints fit. `memory_efficient` is removed, because it only selects what the kernel keeps.
+apex's `eps` is written out if PyTorch's default differs.
+
+## Example
 
 ```diff
  import torch
@@ -32,7 +47,7 @@ what the kernel keeps, and goes. apex's `eps` is made explicit where torch's def
 +    return make(norm_layer=torch.nn.LayerNorm)
 ```
 
-A file that has another norm where apex is missing stays.
+A file with another norm for hosts without apex is not reported:
 
 ```python
 import torch
@@ -67,7 +82,7 @@ _HOMES = ("apex.normalization", "apex.normalization.fused_layer_norm")
 _LAYER = tuple(f"{home}.FusedLayerNorm" for home in _HOMES)
 _RMS = tuple(f"{home}.FusedRMSNorm" for home in _HOMES)
 _MESSAGE = "apex's normalisation fails without CUDA"
-_FIXED = f"{_MESSAGE}: use the equivalent in torch"
+_FIXED = f"{_MESSAGE}: use the equivalent in PyTorch"
 
 
 @RULE.call(*_LAYER)

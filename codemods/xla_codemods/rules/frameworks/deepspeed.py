@@ -1,9 +1,24 @@
-"""DeepSpeed's engine, where it is data parallelism, comes with the runtime; the rest of DeepSpeed is for CUDA.
+"""DeepSpeed's engine needs CUDA.
 
-The engine of `xla_migrate.runtime.compat.deepspeed` reads the same configuration, and makes the same updates: gradient
-accumulation, clipping, optimizer and schedule, weights in float32 behind bfloat16 (float16 is bfloat16, too), the
-parameters whole on each device. Under SPMD (`xla.use_spmd(batch_per_device=True)`) parameters, gradients and states are
-sharded from ZeRO's stage 1 on. What a configuration asks for beyond that is refused when the script starts.
+## What it reports
+
+Imports of `deepspeed`, its engine, and its configuration in the program or in JSON files.
+
+## Why it matters on XLA
+
+DeepSpeed's kernels and communication need CUDA.
+
+## What to do
+
+Fix: safe, or none.
+
+Import the engine of `xla_migrate.runtime.compat.deepspeed`. It reads the same configuration and
+makes the same updates: gradient accumulation, clipping, optimizer, schedule, and float32 weights
+with bfloat16 (also for float16). Parameters are complete on each device. Under SPMD
+(`xla.use_spmd(batch_per_device=True)`), parameters, gradients and states are sharded from ZeRO
+stage 1 on. The engine rejects other configurations when the script starts.
+
+## Example
 
 ```diff
  import argparse
@@ -24,13 +39,9 @@ sharded from ZeRO's stage 1 on. What a configuration asks for beyond that is ref
 +        xla.mark_step()
 ```
 
-A configuration is read where it is written out in the program, and in JSON files: those that the script names, else those
-nearest to it. What is in the way is told where it stands, or where the engine is made. What is offloaded is a note, because
-the same is computed.
-
-Where the file uses more of DeepSpeed, or its configuration asks for more, it is left to a person: train with the model
-and its optimizer (`loss.backward()`, `xla.optimizer_step(optimizer)`), in bfloat16 under `xla.autocast()`, and where shards
-are needed to fit the model, with `xla.FullyShardedDataParallel` under SPMD.
+A file that uses more of DeepSpeed is reported without a fix. Train with the model and its
+optimizer (`loss.backward()`, `xla.optimizer_step(optimizer)`) in bfloat16 under `xla.autocast()`.
+If the model does not fit, use `xla.FullyShardedDataParallel` under SPMD:
 
 ```python
 import deepspeed
@@ -41,6 +52,8 @@ def build(layers, args):
     engine, _, _, _ = deepspeed.initialize(args=args, model=model)  # XLA804
     return engine
 ```
+
+Configuration entries that the engine does not support are reported:
 
 ```python
 import deepspeed
@@ -56,7 +69,7 @@ def build(model):
     return deepspeed.initialize(model=model, config=config)[0]  # XLA804
 ```
 
-An import that only annotates stays.
+Imports that are only used in annotations are not reported:
 
 ```python
 from __future__ import annotations
@@ -69,6 +82,15 @@ if TYPE_CHECKING:
 def train(engine: DeepSpeedEngine, batch):
     return engine(batch)
 ```
+
+## Limits
+
+JSON files are read if the script names them, or if they are the nearest ones. Offloading is
+reported as a note, because the results are the same.
+
+## See also
+
+XLA303
 """
 
 from __future__ import annotations
@@ -94,7 +116,7 @@ RULE = Rule("XLA804", "deepspeed", effort=HIGH)
 
 _HOME = "xla_migrate.runtime.compat.deepspeed"
 _MODULES = ("deepspeed", "deepspeed.zero")
-_MESSAGE = "DeepSpeed's engine fails without CUDA: import the runtime's, which reads the same configuration (`--parallel spmd` shards)"
+_MESSAGE = "DeepSpeed's engine fails without CUDA: import the engine of the runtime, which reads the same configuration (`--parallel spmd` shards)"
 
 
 @RULE.fallback

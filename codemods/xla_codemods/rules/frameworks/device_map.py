@@ -1,7 +1,21 @@
 """`device_map` places a model on CUDA devices, or silently on the CPU.
 
-transformers puts the model on the device that it is given; "auto" finds no XLA device, and leaves the model on the
-host without a word.
+## What it reports
+
+`device_map=` of `from_pretrained` with a CUDA device, with "auto" or with similar values.
+
+## Why it matters on XLA
+
+"auto" finds no XLA device and leaves the model on the host, without a warning. CUDA devices do
+not exist on an XLA host.
+
+## What to do
+
+Fix: safe or unsafe.
+
+Pass `device_map=xla.xla_device()`.
+
+## Example
 
 ```diff
  from transformers import AutoModelForCausalLM
@@ -12,7 +26,8 @@ host without a word.
 +    return AutoModelForCausalLM.from_pretrained(name, device_map=xla.xla_device())
 ```
 
-"auto" may spread a model over several CUDA devices, which one device does not, so it is replaced only when asked for:
+"auto" may spread a model over several CUDA devices, but an XLA process has one. The fix is
+unsafe:
 
 ```diff
  from transformers import AutoModel
@@ -23,7 +38,7 @@ host without a word.
 +    return AutoModel.from_pretrained(name, device_map=xla.xla_device())
 ```
 
-Maps of several parts are left to a person, and other arguments of that name are none of ours:
+Arguments of the same name of other functions are not reported:
 
 ```python
 from mylib import Model
@@ -31,6 +46,10 @@ from mylib import Model
 def build(name):
     return Model.load(name, device_map="auto"), Model.from_pretrained(name, device_map="cpu")
 ```
+
+## Limits
+
+A map of several parts is reported without a fix.
 """
 
 from __future__ import annotations
@@ -77,10 +96,10 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
     match given:
         case ast.Constant(value=str(text)) if text in _AUTOMATIC:
             if _is_quantized(call):
-                message = "`device_map` finds no XLA device and leaves the model on the CPU: give one device, `xla.xla_device()`"
+                message = "`device_map` finds no XLA device and leaves the model on the CPU: pass one device, `xla.xla_device()`"
                 yield RULE.finding(script, given, message, effort=HIGH)
             else:
-                message = "`device_map` finds no XLA device and leaves the model on the CPU: give one device, `xla.xla_device()`"
+                message = "`device_map` finds no XLA device and leaves the model on the CPU: pass one device, `xla.xla_device()`"
                 yield RULE.finding(script, given, message, Replace(given, whole), safety=UNSAFE)
         case ast.Constant(value=bool() | None):
             return
@@ -102,7 +121,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
                     safety=SAFE,
                 )
         case ast.Dict(values=values) if any(_is_cuda(script, value) for value in values):
-            message = "this spreads the model over CUDA devices, and an XLA process has one device: put the model on one device, or use SPMD"
+            message = "the map spreads the model over CUDA devices, and an XLA process has one device: put the model on one device, or use SPMD"
             yield RULE.finding(script, given, message, effort=HIGH)
 
 

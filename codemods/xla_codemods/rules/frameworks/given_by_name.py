@@ -1,7 +1,21 @@
-"""An argument that a library fails on may come from elsewhere: a variable, a field, an option of the command line.
+"""A variable, a field or an option may hold an argument that fails on XLA.
 
-Where it is written out in the call other rules rewrite it. Where it comes by a name, others may read that, too: then it is
-named where it stands, for a person to change.
+## What it reports
+
+Values for transformers, accelerate and Lightning that come from a variable, a field of a data
+class, an option or a settings file.
+
+## Why it matters on XLA
+
+The library fails as if the value were written in the call. Other rules rewrite values in calls.
+
+## What to do
+
+Fix: safe, or none.
+
+Change the value. It is rewritten only if nothing else reads it.
+
+## Example
 
 ```python
 from dataclasses import dataclass, field
@@ -27,8 +41,8 @@ trainer = lightning.Trainer(**options)
 print(options)
 ```
 
-`xla.patch_lightning()` takes CUDA, DDP and 16-mixed for the same on XLA, wherever Lightning is told of them. What goes to
-Lightning alone is rewritten:
+After `xla.patch_lightning()`, Lightning accepts CUDA, DDP and 16-mixed on XLA from any source. A
+value that only Lightning receives is rewritten:
 
 ```diff
  import lightning
@@ -40,7 +54,8 @@ Lightning alone is rewritten:
  trainer = lightning.Trainer(accelerator=accelerator)
 ```
 
-Where a file of settings decides, a note says what it must say on XLA; in a folder, YAML files are read themselves (XLA959):
+If a settings file decides, a note says what it must contain on XLA. When you migrate a folder,
+YAML files are read themselves (XLA959):
 
 ```python
 import lightning
@@ -52,7 +67,7 @@ settings = yaml.safe_load(open("train.yaml"))
 trainer = lightning.Trainer(accelerator=settings["accelerator"], strategy=settings["strategy"])  # XLA812
 ```
 
-Values that XLA takes stay, and so do names that no library of these is given.
+Values that XLA supports, and values that no such library receives, are not reported:
 
 ```python
 import lightning
@@ -66,6 +81,10 @@ optim = "paged_adamw_32bit"
 model = AutoModelForCausalLM.from_pretrained("gpt2", device_map=device_map)
 trainer = lightning.Trainer(strategy=strategy)
 ```
+
+## See also
+
+XLA801, XLA802, XLA803
 """
 
 from __future__ import annotations
@@ -170,10 +189,8 @@ _LIGHTNINGS = (
 _LOADERS = ("transformers.", "diffusers.", "peft.", "trl.")
 
 
-_READ_ELSEWHERE = "this comes from a settings file, which on XLA must say {}"
-_LIGHTNING_SAYS = (
-    "`strategy: auto` (or `xla_fsdp`), where it has another than DDP, and no `precision: 16-true`"
-)
+_READ_ELSEWHERE = "the value comes from a settings file, which must contain {} on XLA"
+_LIGHTNING_SAYS = "`strategy: auto` (or `xla_fsdp`) instead of strategies other than DDP, and no `precision: 16-true`"
 _TRAINER_SAYS = "`optim: adamw_torch`, and neither `fp16: true` nor `tf32: true` nor `gradient_checkpointing: true`"
 _CLIS = tuple(
     f"{home}.cli.LightningCLI" for home in ("lightning", "lightning.pytorch", "pytorch_lightning")

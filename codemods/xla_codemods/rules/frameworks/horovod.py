@@ -1,8 +1,23 @@
-"""Horovod averages gradients over NCCL or MPI.
+"""Horovod averages gradients with NCCL or MPI.
 
-On XLA the runtime does: `xla.launch` starts the processes, `xla.optimizer_step(optimizer)` averages and steps, so that
-`hvd.DistributedOptimizer` and the broadcasts of parameters go; `xla.rank()`, `xla.world_size()` and `xla.local_rank()`
-are `hvd`'s of nearly the same names.
+## What it reports
+
+Calls of `horovod.torch`, and methods of its optimizer.
+
+## Why it matters on XLA
+
+Neither NCCL nor MPI averages XLA tensors.
+
+## What to do
+
+Fix: none.
+
+Start processes with `xla.launch`, and step with `xla.optimizer_step(optimizer)`, which averages
+gradients. Remove `hvd.DistributedOptimizer` and the broadcasts of parameters. Replace
+`hvd.rank()`, `hvd.size()` and `hvd.local_rank()` by `xla.rank()`, `xla.world_size()` and
+`xla.local_rank()`.
+
+## Example
 
 ```python
 import horovod.torch as hvd
@@ -13,7 +28,7 @@ def build(optimizer, model):
     return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())  # XLA805
 ```
 
-So are the methods of its optimizer, which an optimizer of torch's does not have:
+Methods that only Horovod's optimizer has:
 
 ```python
 import horovod.torch as hvd
@@ -26,7 +41,7 @@ def update(model, optimizer, clip):
         print(model)
 ```
 
-Another library by that short name stays.
+Other libraries with the same short name are not reported:
 
 ```python
 import mylib.averaging as hvd

@@ -1,7 +1,25 @@
-"""ignite asks torch_xla for names that are gone, and has no mixed precision on XLA.
+"""ignite uses names that torch_xla removed, and has no mixed precision on XLA.
 
-torch_xla 2.7 removed what ignite 0.5 asks for ranks, so that its metrics and checkpoints raise on XLA, also in one process. Metrics
-refuse an XLA device. `xla.patch_ignite()` mends both, and does nothing on CUDA.
+## What it reports
+
+Scripts that use ignite's engines, metrics or handlers without `xla.patch_ignite()`, `amp_mode=`
+of its trainers, and `idist.Parallel`.
+
+## Why it matters on XLA
+
+torch_xla 2.7 removed the functions from which ignite 0.5 gets ranks, so metrics and checkpoints
+raise exceptions, even in one process. Metrics reject an XLA device. With `amp_mode`, the
+supervised trainer and evaluator raise exceptions.
+
+## What to do
+
+Fix: safe, or none.
+
+Call `xla.patch_ignite()` first. It does nothing on CUDA. `amp_mode` is kept on CUDA, and XLA
+computes in float32. For bfloat16, write the step with `xla.autocast()` around the forward pass,
+and pass it to `Engine`.
+
+## Example
 
 ```diff
  from ignite.engine import Engine
@@ -16,8 +34,7 @@ refuse an XLA device. `xla.patch_ignite()` mends both, and does nothing on CUDA.
      return trainer
 ```
 
-Its supervised trainer steps and marks XLA devices by itself. With `amp_mode` it raises there, and so does its evaluator.
-Both keep the argument where there is CUDA, and compute in float32 on XLA.
+Mixed precision of the supervised trainer:
 
 ```diff
  import torch
@@ -30,9 +47,7 @@ Both keep the argument where there is CUDA, and compute in float32 on XLA.
 +    return create_supervised_trainer(model, optimizer, loss_fn, device=xla.device_type(), amp_mode="amp" if xla.device_type() != "xla" else None, scaler=xla.device_type() != "xla")
 ```
 
-For bfloat16 write the step, with `xla.autocast()` around the forward pass, and give it to `Engine`.
-
-A scaler of the script's own is left to a person, and so are processes that ignite starts:
+A scaler of the script, and processes that ignite starts, are reported without a fix:
 
 ```python
 import ignite.distributed as idist
@@ -48,7 +63,7 @@ def main(run):
         parallel.run(run)
 ```
 
-Float32, and other backends, stay, and what others call an engine:
+float32, other backends and other classes named `Engine` are not reported:
 
 ```python
 import ignite.distributed as idist
@@ -79,11 +94,8 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA818", "ignite")
 
-_OLD = "ignite asks torch_xla for names that are gone, and raises: call `xla.patch_ignite()` first"
-_MIXED = (
-    "ignite has no mixed precision on XLA, and raises: compute in float32 there, or write the step with `xla.autocast()` "
-    "and give it to `Engine`"
-)
+_OLD = "ignite uses names that torch_xla removed, and raises an exception: call `xla.patch_ignite()` first"
+_MIXED = "ignite has no mixed precision on XLA, and raises an exception: compute in float32 there, or write the step with `xla.autocast()` and pass it to `Engine`"
 _BACKEND = "NCCL fails on XLA: start the processes with `xla.launch`, and call `xla.patch_ignite()` in each"
 _MADE = ("ignite.engine.", "ignite.metrics.", "ignite.handlers.", "ignite.contrib.")
 

@@ -1,9 +1,24 @@
-"""Lightning has its own support of XLA, which a script must not shut out.
+"""Lightning supports XLA, unless the script selects CUDA.
 
-`accelerator="gpu"` does; with "auto" Lightning takes the TPU or the CUDA device that is there, and
-`xla.patch_lightning()` (XLA815) lets it take every XLA device. `gpus=` is the old
-spelling of the same. `strategy="ddp"` and a `DDPStrategy` stay: the patch takes them for data parallelism on XLA, with the
-order of samples that they have on CUDA, and also what arrives by a name or from the command line.
+## What it reports
+
+Arguments of `Trainer` and `Fabric` that select CUDA, float16 or a strategy for CUDA, and CUDA
+devices in a LightningModule.
+
+## Why it matters on XLA
+
+`accelerator="gpu"` and `gpus=` fail on an XLA host. float16 needs a GradScaler and fails on XLA.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `accelerator="auto"`, with which Lightning takes the available device. `xla.patch_lightning()`
+(XLA815) adds all XLA devices. `strategy="ddp"` and `DDPStrategy` stay: the patch treats them as
+data parallelism on XLA, with the order of samples of CUDA, even if they come from a variable or
+the command line. Use bfloat16 for mixed precision.
+
+## Example
 
 ```diff
  import lightning as L
@@ -23,8 +38,8 @@ order of samples that they have on CUDA, and also what arrives by a name or from
 +trainer = Trainer(devices=1, max_epochs=3, accelerator="auto")
 ```
 
-Lightning moves a LightningModule, steps its optimizers and marks its steps: what CUDA is asked for there is the
-module's own device, and steps stay as they are.
+Lightning moves a module, steps its optimizers and marks its steps. A CUDA device in the module
+becomes the module's device:
 
 ```diff
  import lightning as L
@@ -42,7 +57,7 @@ module's own device, and steps stay as they are.
          optimizer.step()
 ```
 
-Mixed precision is bfloat16's on XLA.
+Mixed precision:
 
 ```diff
  import lightning as L
@@ -53,8 +68,8 @@ Mixed precision is bfloat16's on XLA.
 +trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")
 ```
 
-Weights in float16 are left to a person, and so are strategies of DeepSpeed and torch's FSDP ("xla_fsdp" is Lightning's
-own for XLA).
+Weights in float16, and the strategies of DeepSpeed and FSDP, are reported without a fix.
+`"xla_fsdp"` is Lightning's strategy for XLA:
 
 ```python
 import lightning as L
@@ -64,13 +79,17 @@ xla.patch_lightning()
 trainer = L.Trainer(accelerator="auto", precision="16-true")  # XLA803
 ```
 
-A Trainer of one's own is not Lightning's:
+Other classes named `Trainer` are not reported:
 
 ```python
 from mylib import Trainer
 
 trainer = Trainer(accelerator="gpu", gpus=4, strategy="ddp")
 ```
+
+## See also
+
+XLA812, XLA815
 """
 
 from __future__ import annotations

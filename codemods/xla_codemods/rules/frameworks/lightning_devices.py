@@ -1,8 +1,21 @@
-"""Lightning looks for a TPU alone: on other XLA devices it trains on the CPU, without a word.
+"""Lightning trains on the CPU if the XLA device is not a TPU.
 
-Its accelerator "auto" asks for a TPU's chips. On Trainium, and on XLA:CPU where a migration is rehearsed, there are
-none, and training goes on without torch_xla. `precision="bf16-mixed"` raises where it does take XLA.
-`xla.patch_lightning()` mends both, and does nothing on CUDA.
+## What it reports
+
+Scripts that create a `Trainer`, `Fabric` or `LightningCLI` without `xla.patch_lightning()`.
+
+## Why it matters on XLA
+
+The accelerator "auto" looks only for a TPU. On Trainium, and on XLA:CPU, Lightning trains without
+torch_xla and without a warning. With XLA, `precision="bf16-mixed"` raises an exception.
+
+## What to do
+
+Fix: safe.
+
+Call `xla.patch_lightning()` first. It does nothing on CUDA.
+
+## Example
 
 ```diff
  import lightning as L
@@ -14,7 +27,7 @@ none, and training goes on without torch_xla. `precision="bf16-mixed"` raises wh
      trainer.fit(model, loader)
 ```
 
-One call is enough for all of a module, and Lightning's command line makes its Trainer itself:
+One call covers a module. The command line of Lightning creates its Trainer itself:
 
 ```diff
  from lightning.pytorch.cli import LightningCLI
@@ -26,7 +39,7 @@ One call is enough for all of a module, and Lightning's command line makes its T
      LightningCLI(Model, Data)
 ```
 
-Before a class of one's own that derives from one of them it is called for all of its objects, wherever they are made:
+Before a subclass, the call covers objects that other modules create:
 
 ```diff
  from lightning.pytorch.cli import LightningCLI
@@ -40,7 +53,7 @@ Before a class of one's own that derives from one of them it is called for all o
          parser.link_arguments("data.size", "model.size")
 ```
 
-A Trainer that is told to take the CPU or a TPU is left, and others of that name are not Lightning's:
+A Trainer for the CPU or a TPU, and other classes of that name, are not reported:
 
 ```python
 import lightning as L
@@ -50,6 +63,10 @@ L.Trainer(accelerator="cpu")
 L.Trainer(accelerator="tpu")
 Trainer(max_epochs=3)
 ```
+
+## See also
+
+XLA803
 """
 
 from __future__ import annotations

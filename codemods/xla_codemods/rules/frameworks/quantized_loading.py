@@ -1,7 +1,21 @@
-"""Weights in 8 or 4 bits are CUDA kernels of bitsandbytes, GPTQ or AWQ.
+"""Weights in 8 or 4 bits need CUDA kernels.
 
-Load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA; where the base model does
-not fit the device, shard it (FSDPv2 under SPMD).
+## What it reports
+
+`BitsAndBytesConfig`, `load_in_8bit=`, `load_in_4bit=` and configurations of GPTQ and AWQ.
+
+## Why it matters on XLA
+
+The kernels of bitsandbytes, GPTQ and AWQ run on CUDA only.
+
+## What to do
+
+Fix: none.
+
+Load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA. If the
+base model does not fit the device, shard it (FSDPv2 under SPMD).
+
+## Example
 
 ```python
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -11,7 +25,7 @@ def build(name):
     return AutoModelForCausalLM.from_pretrained(name, quantization_config=config)
 ```
 
-Weights in bfloat16 stay.
+Weights in bfloat16 are not reported:
 
 ```python
 import torch
@@ -47,7 +61,7 @@ _CONFIGS = (
     "HqqConfig",
     "TorchAoConfig",
 )
-_MESSAGE = "this quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
+_MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 
 
 @RULE.call(

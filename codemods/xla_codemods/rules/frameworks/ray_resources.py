@@ -1,7 +1,21 @@
-"""Ray gives out GPUs, which a cluster of XLA hosts does not have.
+"""Ray waits forever for a GPU on a cluster of XLA hosts.
 
-A task or an actor that asks for `num_gpus` waits for ever where no host has the resource "GPU". Ray calls a TPU's chips
-"TPU" and Trainium's cores "neuron_cores": which of them, and how many each worker takes, is for a person to say.
+## What it reports
+
+`num_gpus=` of tasks and actors, and `use_gpu=` of Ray Train.
+
+## Why it matters on XLA
+
+No XLA host has the resource "GPU", so Ray never starts the task.
+
+## What to do
+
+Fix: none.
+
+Request `resources={"TPU": n}` for the chips of a TPU, or `resources={"neuron_cores": n}` on
+Trainium. Choose `n` for each worker.
+
+## Example
 
 ```python
 import ray
@@ -15,7 +29,7 @@ class Learner:
 learner = Learner.options(num_gpus=0.5).remote()  # XLA816
 ```
 
-What asks for none stays, and what asks for those:
+Tasks without GPUs, and tasks that request TPUs, are not reported:
 
 ```python
 import ray
@@ -47,7 +61,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA816", "ray-resources", effort=MEDIUM)
 
 _INSTEAD = 'use `resources={"TPU": n}`, or `resources={"neuron_cores": n}` on Trainium'
-_WAITS = f"with `num_gpus` Ray waits for ever for a GPU, which no XLA host has: {_INSTEAD}"
+_WAITS = f"with `num_gpus` Ray waits forever for a GPU, which no XLA host has: {_INSTEAD}"
 _CONFIGS = ("ray.train.ScalingConfig", "ray.air.ScalingConfig", "ray.air.config.ScalingConfig")
 
 
@@ -64,14 +78,14 @@ def options(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call("ray.init")
 def declared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"`num_gpus` tells Ray of GPUs that an XLA host does not have: {_INSTEAD}"
+    message = f"`num_gpus` declares GPUs that an XLA host does not have: {_INSTEAD}"
     yield from _given(script, call, "num_gpus", message)
 
 
 @RULE.call(*_CONFIGS)
 def workers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     message = (
-        "with `use_gpu` Ray's workers wait for ever for a GPU, which no XLA host has: use"
+        "with `use_gpu` Ray's workers wait forever for a GPU, which no XLA host has: use"
         ' `resources_per_worker={"TPU": n}`, or `{"neuron_cores": n}` on Trainium'
     )
     yield from _given(script, call, "use_gpu", message)

@@ -1,9 +1,23 @@
-"""transformers 5 has removed arguments of `TrainingArguments`; it raises a TypeError for each.
+"""transformers 5 removed arguments of `TrainingArguments`.
 
-transformers 4 and 5 both run on torch_xla 2.9. A script that was written for 4 fails with 5 before its first step, on
-every device. What is named here stood in 4.57.6 and is gone in 5.24.0, by `docs/bench/transformers_arguments.py`, which
-compares the two; `evaluation_strategy`, which many scripts still give, went with 4.46. The finding fails no check, because the version that will run is not known. Remove the argument, or pin
-`transformers<5`.
+## What it reports
+
+Arguments that existed in transformers 4.57.6 and not in 5.24.0, as compared by
+`docs/bench/transformers_arguments.py`, and `evaluation_strategy`, which 4.46 removed.
+
+## Why it matters on XLA
+
+transformers 5 raises a TypeError for each of them, on each device, before the first step.
+transformers 4 and 5 both run on torch_xla 2.9. The finding is a note, because the version that
+will run is not known.
+
+## What to do
+
+Fix: none.
+
+Remove the argument, or pin `transformers<5`.
+
+## Example
 
 ```python
 from transformers import TrainingArguments
@@ -17,7 +31,7 @@ arguments = TrainingArguments(
 )
 ```
 
-What both versions have stays, and so do arguments of other classes:
+Arguments that both versions accept, and arguments of other classes, are not reported:
 
 ```python
 from transformers import TrainingArguments

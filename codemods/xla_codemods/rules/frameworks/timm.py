@@ -1,6 +1,22 @@
-"""timm's loader moves and normalises batches on a device, which is CUDA unless it is told.
+"""timm's loader moves batches to a CUDA device by default.
 
-`create_loader` without a device fails on XLA. With one it works: its batches arrive on that device.
+## What it reports
+
+`create_loader` without `device=`, and random erasing and CutMix on the device.
+
+## Why it matters on XLA
+
+`create_loader` without a device fails on XLA. Random erasing and CutMix write to a different part
+of each batch, and each position is a new graph (fact 3.31).
+
+## What to do
+
+Fix: safe, or none.
+
+Pass `device=xla.xla_device()`. Pass `use_prefetcher=False` to run random erasing and CutMix on
+the host.
+
+## Example
 
 ```diff
  from timm.data import create_loader
@@ -13,8 +29,7 @@
      return train, plain
 ```
 
-Random erasing, and CutMix by `Mixup`, write into a part of the batch that is another one each time: on XLA every new
-place is a new graph (fact 3.31). Give `use_prefetcher=False`, so that both happen on the host, in the workers.
+CutMix in the training loop is reported without a fix:
 
 ```python
 from timm.data import Mixup
@@ -22,7 +37,7 @@ from timm.data import Mixup
 mix = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=10)  # XLA806
 ```
 
-Mixing whole images is one graph:
+Mixing whole images is one graph. It is not reported:
 
 ```python
 from timm.data import Mixup
@@ -48,7 +63,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA806", "timm-loader")
 
-_MOVING = "this writes to another part of each batch, which makes XLA compile every time"
+_MOVING = "it writes to a different part of each batch, which makes XLA compile every time"
 
 
 @RULE.call("timm.data.create_loader", "timm.data.loader.create_loader")
@@ -63,12 +78,12 @@ def loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            "timm's loader moves batches to a CUDA device, which fails on an XLA host: give it an XLA device",
+            "timm's loader moves batches to a CUDA device, which fails on an XLA host: pass an XLA device",
             edit,
         )
     erasing = keyword(call, "re_prob")
     if prefetcher is None and isinstance(erasing, ast.Constant) and erasing.value:
-        message = f"{_MOVING}: give `use_prefetcher=False`"
+        message = f"{_MOVING}: pass `use_prefetcher=False`"
         yield RULE.finding(script, erasing, message, severity=WARNING, effort=MEDIUM)
 
 
@@ -79,7 +94,7 @@ def prefetcher(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield RULE.finding(
             script,
             call,
-            "timm's loader moves batches to a CUDA device, which fails on an XLA host: give it an XLA device",
+            "timm's loader moves batches to a CUDA device, which fails on an XLA host: pass an XLA device",
             edit,
         )
 

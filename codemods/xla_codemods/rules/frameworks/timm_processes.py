@@ -1,8 +1,22 @@
-"""timm's helpers for several processes and for averages of weights ask for CUDA devices.
+"""timm's helpers for several processes and for averages of weights need CUDA devices.
 
-`init_distributed_device` takes the local rank for a device's index, where an XLA process has one device, and connects
-processes with gloo, which does nothing to XLA tensors. `ModelEmaV3` makes a random generator on the model's device, and XLA has
-none. The runtime's do what timm's do.
+## What it reports
+
+`init_distributed_device` and `ModelEmaV3` of timm.
+
+## Why it matters on XLA
+
+`init_distributed_device` uses the local rank as the index of a device and connects processes with
+gloo, which does nothing to XLA tensors (fact 3.9). `ModelEmaV3` creates a random generator on the
+model's device, which XLA does not have (fact 1.33).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.init_distributed_device` and `xla.ModelEmaV3`, which do the same.
+
+## Example
 
 ```diff
  import torch
@@ -17,7 +31,7 @@ none. The runtime's do what timm's do.
 +    return xla.ModelEmaV3(model, decay=args.decay)
 ```
 
-What else timm has for several processes goes through the group that was made:
+timm's other functions use the process group. They are not reported:
 
 ```python
 from timm import utils
@@ -70,6 +84,6 @@ def averages(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(
         script,
         call,
-        "timm makes a random generator of the device, which fails on XLA: use the runtime's class",
+        "timm creates a random generator on the device, which fails on XLA: use the runtime's class",
         edit,
     )

@@ -1,8 +1,23 @@
-"""torchmetrics looks at the values that it is given, which reads from the device at each update.
+"""torchmetrics checks its inputs, which reads from the device at each update.
 
-Metrics of two classes and of several labels look for classes that they do not know (`torch.unique`, which runs on the CPU), and so do
-curves of several classes; means and sums look for NaN. Without these checks they compute the same; what is wrong is not
-told. So they are left out only when asked for:
+## What it reports
+
+Metrics whose updates check their inputs: binary and multilabel metrics, curves of several
+classes, means and sums.
+
+## Why it matters on XLA
+
+Each update reads from the device. Checks for unknown classes use `torch.unique`, which runs on
+the CPU (fact 3.37). Means and sums search for NaN.
+
+## What to do
+
+Fix: unsafe.
+
+Switch the checks off with `validate_args=False` or `nan_strategy="disable"`. Valid inputs give
+the same results, but wrong inputs are no longer reported, so the fix is unsafe.
+
+## Example
 
 ```diff
  import torchmetrics
@@ -16,7 +31,7 @@ told. So they are left out only when asked for:
 +    return accuracy, MultilabelF1Score(10, validate_args=False), torchmetrics.MeanMetric(nan_strategy="disable")
 ```
 
-Metrics that are told so stay, and so do those of regression, and counts of several classes:
+Metrics without checks, metrics of regression and counts of several classes are not reported:
 
 ```python
 import torch
@@ -74,9 +89,7 @@ _SUMS = tuple(
     for home in ("torchmetrics", "torchmetrics.aggregation")
     for kind in ("Mean", "Sum", "Max", "Min", "Cat")
 )
-_READS = (
-    "this metric looks at the values that it is given, which reads from the device at each update"
-)
+_READS = "the metric checks its inputs, which reads from the device at each update"
 
 
 @RULE.call(*_CHECKED)
@@ -99,5 +112,5 @@ def _checks(script: Script, call: ast.Call, name: str, without: str) -> Iterator
     runs = script.runs_accelerated or has_a_trainer(script) or bool(called_in_steps(script))
     if not runs or keyword(call, name) is not None or any(k.arg is None for k in call.keywords):
         return
-    message = f"{_READS}: give `{without}`"
+    message = f"{_READS}: pass `{without}`"
     yield RULE.finding(script, call, message, AddArgument(call, without), safety=UNSAFE)

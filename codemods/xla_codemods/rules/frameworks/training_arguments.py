@@ -1,8 +1,24 @@
-"""The Trainer of transformers runs on XLA, but for some of its arguments.
+"""Some arguments of transformers' Trainer fail on XLA.
 
-Its default optimizer is a fused AdamW, which raises on XLA, and so do `tf32=True`,
-`torch_compile=True` and `ddp_backend="nccl"` (7.3). float16 needs a GradScaler, which costs a run and a host read per
-step: bfloat16 takes its place. TF32, the compiler and fused kernels stay where there is CUDA.
+## What it reports
+
+Arguments of `TrainingArguments`, from the script or the command line: optimizers, float16, TF32,
+compilers, the backend, activation checkpointing and FSDP.
+
+## Why it matters on XLA
+
+The default optimizer is a fused AdamW, which raises an exception on XLA (fact 3.26). `tf32=True`,
+`torch_compile=True` and `ddp_backend="nccl"` do so as well. float16 needs a GradScaler, which
+costs a graph launch and a host read per step.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Pass `optim="adamw_torch"` and use bfloat16. TF32, the compiler and fused kernels are kept on
+CUDA.
+
+## Example
 
 ```diff
  from transformers import Trainer, TrainingArguments
@@ -24,7 +40,7 @@ step: bfloat16 takes its place. TF32, the compiler and fused kernels stay where 
      Trainer(model, arguments, train_dataset=dataset).train()
 ```
 
-Optimizers of bitsandbytes and apex give way to torch's, with states in full precision:
+Optimizers of bitsandbytes and apex become PyTorch's, with states in full precision:
 
 ```diff
  from transformers import TrainingArguments
@@ -33,7 +49,7 @@ Optimizers of bitsandbytes and apex give way to torch's, with states in full pre
 +arguments = TrainingArguments("out", optim="adamw_torch", bf16=True)
 ```
 
-Arguments that come from the command line keep what is given there; the default changes:
+For arguments from the command line, only the default changes:
 
 ```diff
  from transformers import HfArgumentParser, TrainingArguments
@@ -43,7 +59,7 @@ Arguments that come from the command line keep what is given there; the default 
  arguments, = parser.parse_args_into_dataclasses()
 ```
 
-A parser without a name gets one:
+A parser without a name gets a name:
 
 ```diff
  from transformers import HfArgumentParser, TrainingArguments
@@ -54,8 +70,8 @@ A parser without a name gets one:
 +arguments, = parser.parse_args_into_dataclasses()
 ```
 
-Activation checkpointing fails in torch's own function (1.101), which transformers has imported. The runtime's takes its
-place there (see XLA509):
+transformers imports PyTorch's function for activation checkpointing, which fails on XLA (fact
+1.101). The runtime's function replaces it:
 
 ```diff
  from transformers import TrainingArguments
@@ -67,11 +83,12 @@ place there (see XLA509):
      return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
 ```
 
-FSDP stays as it is written. With `xla.patch_accelerate()` (XLA814) the Trainer shards parameters, gradients and the
-optimizer's state over all devices, from one process: start it once, with `python train.py`. A step takes
-`per_device_train_batch_size` samples for each device, as on CUDA. With `{"xla": True}` in `fsdp_config`, or after torch_xla's own
-`use_spmd()`, that is the batch of all devices, as transformers has it on TPUs. That call is put before the arguments where this file makes
-no Trainer:
+FSDP is kept. With `xla.patch_accelerate()` (XLA814) the Trainer divides parameters, gradients and
+the optimizer's state over all devices from one process. Start it once, with `python train.py`. A
+step takes `per_device_train_batch_size` samples for each device, as on CUDA. With `{"xla": True}`
+in `fsdp_config`, or after torch_xla's `use_spmd()`, the number means the batch of all devices, as
+in transformers on TPUs. In a file that creates no Trainer, the call is placed before the
+arguments:
 
 ```diff
  from transformers import TrainingArguments
@@ -97,7 +114,7 @@ def main(model):
     Trainer(model, TrainingArguments("out", optim="adamw_torch", fsdp=True, fsdp_config=config))
 ```
 
-Arguments that XLA runs as they are stay, and so do classes of one's own that are called the same:
+Arguments that XLA supports, and other classes of the same name, are not reported:
 
 ```python
 from transformers import TrainingArguments as HfArguments
@@ -106,6 +123,10 @@ from mylib import TrainingArguments
 arguments = HfArguments("out", bf16=True, optim="adafactor", dataloader_num_workers=2)
 mine = TrainingArguments("out", fp16=True)
 ```
+
+## See also
+
+XLA509, XLA812, XLA813, XLA814
 """
 
 from __future__ import annotations
@@ -183,7 +204,7 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
     name = _optimizer_name(script, given)
     if name in OPTIMIZERS:
         edit = Replace(given, f'"{OPTIMIZERS[name]}"')
-        message = f"`{name}` fails without CUDA: use an optimizer of torch"
+        message = f"`{name}` fails without CUDA: use an optimizer of PyTorch"
         if needs_more_memory(name):
             message += ", whose state in 32 bits takes more memory"
             yield RULE.finding(script, given, message, edit, safety=UNSAFE)
@@ -191,7 +212,10 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.finding(script, given, message, edit)
     elif name is not None and any(part in name for part in OTHER_OPTIMIZERS):
         yield RULE.finding(
-            script, given, f"`{name}` fails without CUDA: use an optimizer of torch", effort=MEDIUM
+            script,
+            given,
+            f"`{name}` fails without CUDA: use an optimizer of PyTorch",
+            effort=MEDIUM,
         )
 
 
@@ -238,9 +262,15 @@ def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] |
 
 # Arguments that need CUDA, or fail on XLA: where they may stay on.
 _ONLY = {
-    "tf32": ('== "cuda"', "TF32 exists on NVIDIA GPUs only, and this fails on XLA: leave it out"),
-    "torch_compile": ('!= "xla"', "torch's compiler fails on XLA tensors: leave it out"),
-    "use_liger_kernel": ('== "cuda"', "Liger's kernels need Triton and fail on XLA: leave it out"),
+    "tf32": (
+        '== "cuda"',
+        "TF32 exists on NVIDIA GPUs only, and the argument fails on XLA: remove it",
+    ),
+    "torch_compile": ('!= "xla"', "PyTorch's compiler fails on XLA tensors: remove the argument"),
+    "use_liger_kernel": (
+        '== "cuda"',
+        "Liger's kernels need Triton and fail on XLA: remove the argument",
+    ),
 }
 
 
@@ -265,7 +295,7 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             backend.value,
-            "the backend NCCL fails on XLA: leave it out, because the Trainer chooses the backend",
+            "the backend NCCL fails on XLA: remove the argument, because the Trainer chooses the backend",
             DropArgument(call, backend),
         )
 
@@ -278,7 +308,9 @@ def _fully_sharded(script: Script, call: ast.Call) -> Iterator[Finding]:
     if sharding.begins_with(script, call):
         edit = patched_before(script, call, "patch_accelerate", ARGUMENTS)
         if edit is not None:
-            message = "the Trainer's FSDP raises on XLA: call `xla.patch_accelerate()` first"
+            message = (
+                "the Trainer's FSDP raises an exception on XLA: call `xla.patch_accelerate()` first"
+            )
             yield RULE.finding(script, sharding.asked_for(script, call)[0], message, edit)
 
 
@@ -302,7 +334,7 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 _BY_HAND = {
     "deepspeed": "",  # `for_trainer`
-    "group_by_length": "XLA compiles once for every batch length: pad to a fixed length",
+    "group_by_length": "XLA compiles once for each batch length: pad to a fixed length",
 }
 
 
@@ -318,7 +350,9 @@ def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
         "from transformers import modeling_utils\n"
         f"modeling_utils.checkpoint = {script.xla}.checkpoint"
     )
-    message = "torch's activation checkpointing fails on XLA: use `xla.checkpoint` in transformers"
+    message = (
+        "PyTorch's activation checkpointing fails on XLA: use `xla.checkpoint` in transformers"
+    )
     yield RULE.finding(script, node, message, InsertBefore(script.statement(node), patch))
 
 
@@ -345,7 +379,7 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(
                 script,
                 call,
-                "the default optimizer is a fused AdamW, which fails on XLA: give `--optim adamw_torch`",
+                "the default optimizer is a fused AdamW, which fails on XLA: pass `--optim adamw_torch`",
                 severity=WARNING,
             )
 

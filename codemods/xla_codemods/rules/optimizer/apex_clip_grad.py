@@ -1,4 +1,20 @@
-"""apex's clip_grad_norm_ is a CUDA kernel for torch's.
+"""apex's `clip_grad_norm_` is a CUDA kernel.
+
+## What it reports
+
+`apex.contrib.clip_grad.clip_grad_norm_`.
+
+## Why it matters on XLA
+
+apex fails without CUDA.
+
+## What to do
+
+Fix: safe.
+
+Use `torch.nn.utils.clip_grad_norm_`, which computes the same.
+
+## Example
 
 ```diff
  import torch
@@ -8,7 +24,7 @@
 +norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 ```
 
-torch's stays.
+PyTorch's function is not reported:
 
 ```python
 from torch.nn.utils import clip_grad_norm_
@@ -54,5 +70,8 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Finding:
     edit = Replace(node, script.spell("torch.nn.utils.clip_grad_norm_", scope))
     return RULE.finding(
-        script, node, "apex's clip_grad_norm_ fails without CUDA: use torch's", edit
+        script,
+        node,
+        "apex's clip_grad_norm_ fails without CUDA: use `torch.nn.utils.clip_grad_norm_`",
+        edit,
     )

@@ -1,7 +1,22 @@
 """apex's fused optimizers are CUDA kernels.
 
-torch has the same algorithms, in one kernel or many as the device likes. What differs is written out: FusedAdam is
-AdamW unless `adam_w_mode=False`, and decays nothing unless told, while `torch.optim.AdamW` decays by 0.01.
+## What it reports
+
+`FusedAdam`, `FusedSGD`, `FusedLAMB`, `FusedNovoGrad` and the other optimizers of apex.
+
+## Why it matters on XLA
+
+apex fails without CUDA.
+
+## What to do
+
+Fix: safe, or none.
+
+Use the optimizer of PyTorch, timm or the runtime with the same algorithm. Different defaults are
+written out: FusedAdam is AdamW unless `adam_w_mode=False`, and its weight decay is 0 by default,
+but 0.01 in `torch.optim.AdamW`.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ AdamW unless `adam_w_mode=False`, and decays nothing unless told, while `torch.o
 +backbone = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 ```
 
-FusedLAMB is `timm.optim.Lamb`, and FusedNovoGrad, which no other library has in this form, is the runtime's:
+FusedLAMB becomes `timm.optim.Lamb`. FusedNovoGrad becomes `xla.NovoGrad`:
 
 ```diff
  import torch
@@ -29,7 +44,8 @@ FusedLAMB is `timm.optim.Lamb`, and FusedNovoGrad, which no other library has in
 +novograd = xla.NovoGrad(groups, lr=1e-2, betas=(0.95, 0.98))
 ```
 
-What an optimizer of torch cannot do is left to a person, and so are the optimizers of apex.contrib.
+Options that no optimizer of PyTorch has are reported without a fix, as are the optimizers of
+apex.contrib:
 
 ```python
 import torch
@@ -38,7 +54,7 @@ from apex.optimizers import FusedSGD
 optimizer = FusedSGD(model.parameters(), lr=0.1, momentum=0.9, wd_after_momentum=True)  # XLA301
 ```
 
-Optimizers of the same name from elsewhere stay.
+Optimizers of the same name from other packages are not reported:
 
 ```python
 import torch
@@ -193,9 +209,9 @@ _WITHOUT = tuple(
 def _message(node_name: str, why: str = "") -> str:
     needs = f"apex's {node_name} fails without CUDA"
     return (
-        f"{needs}, and torch has no equivalent of {why}: use an optimizer of torch without it"
+        f"{needs}, and PyTorch has no equivalent of {why}: use an optimizer of PyTorch without it"
         if why
-        else f"{needs}: use the equivalent in torch"
+        else f"{needs}: use the equivalent in PyTorch"
     )
 
 

@@ -1,9 +1,23 @@
 """bitsandbytes' optimizers are CUDA kernels.
 
-The full-precision equivalents do the same with more memory for their state: 8 bytes per parameter where Adam in 8 bits
-takes 2. More memory and other roundings are not for the tool to decide: for optimizers of 8 bits the fix is unsafe, for
-those of 32 it is safe. What bitsandbytes does otherwise than its names say is kept: its Adam decouples weight decay, which is AdamW,
-and ignores `amsgrad`; its SGD ignores `nesterov` and `dampening`.
+## What it reports
+
+The optimizers of `bitsandbytes.optim`, as calls and as classes that are called later.
+
+## Why it matters on XLA
+
+bitsandbytes fails without CUDA.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use the full-precision optimizer. For 32-bit optimizers the fix is safe. For 8-bit optimizers it
+is unsafe: rounding differs, and the state of Adam takes 8 bytes per parameter instead of 2.
+Peculiarities of bitsandbytes are kept: its Adam has decoupled weight decay, as AdamW, and ignores
+`amsgrad`; its SGD ignores `nesterov` and `dampening`.
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +32,7 @@ and ignores `amsgrad`; its SGD ignores `nesterov` and `dampening`.
 +lion = timm.optim.Lion(model.parameters(), lr=1e-4)
 ```
 
-So are classes that are called later:
+Classes that are called later:
 
 ```diff
  import torch
@@ -36,7 +50,7 @@ So are classes that are called later:
      return optimizer_class(params, lr=args.lr, weight_decay=args.decay)
 ```
 
-LAMB, LARS and AdEMAMix have no equivalent that computes the same, and are left to a person.
+LAMB, LARS and AdEMAMix have no equivalent. They are reported without a fix:
 
 ```python
 import torch
@@ -45,7 +59,7 @@ import bitsandbytes as bnb
 optimizer = bnb.optim.LARS(model.parameters(), lr=0.1, momentum=0.9)  # XLA302
 ```
 
-Optimizers of the same name from elsewhere stay.
+Optimizers of the same name from other packages are not reported:
 
 ```python
 import torch
@@ -146,7 +160,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     try:
         made = edits(script, call, scope, equivalent)
     except NoCounterpart as reason:
-        message = f"{_MESSAGE}, and torch has no equivalent of {reason}: use {equivalent.target} without it"
+        message = f"{_MESSAGE}, and PyTorch has no equivalent of {reason}: use {equivalent.target} without it"
         yield RULE.finding(script, call, message, effort=MEDIUM)
     else:
         message, safety = _told(script, call.func, equivalent, keyword(call, "optim_bits"))
@@ -211,5 +225,5 @@ def _without(script: Script, node: ast.AST, base: str) -> Finding:
 
 @RULE.call("bitsandbytes.optim.GlobalOptimManager.get_instance")
 def manager(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"{_MESSAGE}: remove this, because torch's optimizers keep their state in 32 bits"
+    message = f"{_MESSAGE}: remove it, because PyTorch's optimizers keep their state in 32 bits"
     yield RULE.finding(script, call, message)

@@ -1,8 +1,21 @@
-"""`capturable` optimizers are made for CUDA graphs.
+"""`capturable=True` is for CUDA graphs.
 
-They keep their step count on the device, which XLA does not need: with `foreach=True` they fail there, and with a
-learning rate on the device they read it back at each step (fact 3.26). Without it the same step is computed, up
-to rounding.
+## What it reports
+
+`capturable=` of optimizers, also in dictionaries of options and in parameter groups.
+
+## Why it matters on XLA
+
+Such optimizers keep their step count on the device. With `foreach=True` they fail on XLA. With a
+learning rate on the device, they read it in each step (fact 3.26).
+
+## What to do
+
+Fix: safe, or none.
+
+Remove the argument. The optimizer computes the same, except for rounding.
+
+## Example
 
 ```diff
  import torch
@@ -11,7 +24,7 @@ to rounding.
 +optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 ```
 
-So does a dictionary that only passes options to optimizers:
+A dictionary that is only used as options of optimizers:
 
 ```diff
  import torch
@@ -21,7 +34,7 @@ So does a dictionary that only passes options to optimizers:
  optimizer = torch.optim.AdamW(model.parameters(), **options)
 ```
 
-If a variable decides it, or other code may read the dictionary, you need to change it:
+If a variable decides it, or if other code may read the dictionary, you need to change it by hand:
 
 ```python
 import torch
@@ -55,7 +68,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA305", "capturable", severity=WARNING)
 
 
-_MESSAGE = "`capturable=True` is for CUDA graphs and fails or is slow on XLA: leave it out"
+_MESSAGE = "`capturable=True` is for CUDA graphs and fails or is slow on XLA: remove it"
 _MAYBE = "`capturable` is for CUDA graphs and fails or is slow on XLA: do not set it there"
 
 

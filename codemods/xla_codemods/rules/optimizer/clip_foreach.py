@@ -1,7 +1,21 @@
-"""What clips gradients refuses `foreach=True` on XLA.
+"""Functions that clip gradients reject `foreach=True` on XLA.
 
-torch's functions have it for CUDA only, and torch_xla has a `clip_grad_norm_` of its own that refuses it, too
-(fact 1.106). Without the argument torch itself chooses the faster way where there is one, with the same result.
+## What it reports
+
+`foreach=True` of `clip_grad_norm_`, `clip_grad_value_` and similar functions.
+
+## Why it matters on XLA
+
+PyTorch supports it only for some devices. torch_xla replaces `clip_grad_norm_` by a function that
+rejects it (fact 1.106).
+
+## What to do
+
+Fix: safe.
+
+Remove the argument. PyTorch then chooses the faster implementation, with the same result.
+
+## Example
 
 ```diff
  import torch
@@ -16,7 +30,7 @@ torch's functions have it for CUDA only, and torch_xla has a `clip_grad_norm_` o
 +    return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 ```
 
-What says no stays; so do optimizers, which take the argument on XLA.
+`foreach=False` is not reported. Optimizers accept the argument on XLA:
 
 ```python
 import torch
@@ -57,5 +71,5 @@ def clip_foreach(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         if argument.arg != "foreach" or not script.accelerated:
             continue
         if not (isinstance(argument.value, ast.Constant) and not argument.value.value):
-            message = "clipping with `foreach=True` raises on XLA: leave the argument out"
+            message = "clipping with `foreach=True` raises an exception on XLA: remove the argument"
             yield RULE.finding(script, argument, message, DropArgument(call, argument))

@@ -1,7 +1,23 @@
 """DeepSpeed's fused and CPU optimizers are compiled for CUDA hosts.
 
-FusedAdam and DeepSpeedCPUAdam are AdamW unless told otherwise, and decay nothing unless told; the Lions have defaults
-of their own.
+## What it reports
+
+`FusedAdam`, `DeepSpeedCPUAdam`, `FusedLamb`, `FusedLion` and the other optimizers of
+`deepspeed.ops`.
+
+## Why it matters on XLA
+
+Their kernels must be compiled for CUDA or for the CPU.
+
+## What to do
+
+Fix: safe, or none.
+
+Use the optimizer of PyTorch, timm or the runtime with the same algorithm. FusedAdam and
+DeepSpeedCPUAdam are AdamW by default, with a weight decay of 0. Other defaults of the Lion
+optimizers are written out.
+
+## Example
 
 ```diff
  import torch
@@ -17,8 +33,8 @@ of their own.
 +lion = timm.optim.Lion(model.parameters(), lr=1e-3, betas=(0.9, 0.999))
 ```
 
-FusedLamb bounds its trust ratio, which no other Lamb does in the same way: the runtime has it, with the numbers of the
-kernel in DeepSpeed 0.19.6.
+FusedLamb bounds its trust ratio. `xla.BoundedLamb` does the same, with the numbers of DeepSpeed
+0.19.6:
 
 ```diff
  import torch
@@ -29,7 +45,7 @@ kernel in DeepSpeed 0.19.6.
 +optimizer = xla.BoundedLamb(model.parameters(), lr=1e-3, max_coeff=5.0)
 ```
 
-What it clips by itself is left to a person.
+Options without an equivalent are reported without a fix:
 
 ```python
 import torch
@@ -38,7 +54,7 @@ from deepspeed.ops.lamb import FusedLamb
 optimizer = FusedLamb(model.parameters(), lr=1e-3, max_grad_norm=1.0)  # XLA303
 ```
 
-Optimizers of the same name from elsewhere stay.
+Optimizers of the same name from other packages are not reported:
 
 ```python
 import torch
@@ -138,8 +154,8 @@ _EQUIVALENTS = {
 }
 _WITHOUT = ("deepspeed.ops.adam.ZenFlowCPUAdam",)
 _MESSAGE = "DeepSpeed's optimizers need kernels compiled for CUDA or the CPU"
-_FIXED = f"{_MESSAGE}: use the equivalent in torch"
-_OF_RUNTIME = f"{_MESSAGE}: use the runtime's, which computes the same"
+_FIXED = f"{_MESSAGE}: use the equivalent in PyTorch"
+_OF_RUNTIME = f"{_MESSAGE}: use the optimizer of the runtime, which computes the same"
 
 
 @RULE.call(*_EQUIVALENTS)
@@ -156,7 +172,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            f"{_MESSAGE}, and torch has no equivalent of {reason}: use one of torch.optim without it",
+            f"{_MESSAGE}, and PyTorch has no equivalent of {reason}: use an optimizer of torch.optim without it",
             severity=_severity(script, call),
             effort=MEDIUM,
         )

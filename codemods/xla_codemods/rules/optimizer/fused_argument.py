@@ -1,7 +1,20 @@
 """Fused optimizer kernels do not exist for XLA.
 
-`torch.optim.AdamW(..., fused=True)` raises on XLA parameters (fact 3.26). `xla.supports_fused()` is True where the
-kernels are, on CUDA, which so stays bit for bit what it was.
+## What it reports
+
+`fused=True` of optimizers, also in dictionaries of options.
+
+## Why it matters on XLA
+
+`torch.optim.AdamW(..., fused=True)` raises an exception for XLA parameters (fact 3.26).
+
+## What to do
+
+Fix: safe.
+
+Use `fused=xla.supports_fused()`. It is True on CUDA, so results there do not change.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +26,7 @@ kernels are, on CUDA, which so stays bit for bit what it was.
 +momentum = torch.optim.SGD(model.parameters(), lr=0.1, fused=args.fused and xla.supports_fused())
 ```
 
-It is found in the dict that is handed on:
+In a dictionary:
 
 ```diff
  import inspect
@@ -26,7 +39,7 @@ It is found in the dict that is handed on:
      return torch.optim.AdamW(groups, lr=1e-3, **extra_args)
 ```
 
-So is what is put into one later, and a dict within another:
+In a dictionary that is extended later, and in a nested one:
 
 ```diff
  import torch
@@ -41,7 +54,7 @@ So is what is put into one later, and a dict within another:
  second = torch.optim.Adam(model.parameters(), **options)
 ```
 
-Where `fused` hangs on CUDA it stays CUDA's, whatever takes it:
+A value that depends on CUDA, for a function that may pass it to any optimizer:
 
 ```diff
  import torch
@@ -53,7 +66,7 @@ Where `fused` hangs on CUDA it stays CUDA's, whatever takes it:
      return build(parameters, **options)
 ```
 
-`fused=False` stays, and what is no optimizer's:
+`fused=False`, and arguments of other functions, are not reported:
 
 ```python
 import torch
@@ -84,7 +97,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA304", "fused-argument")
 
-_MESSAGE = "`fused=True` raises on XLA parameters: use `fused=xla.supports_fused()`"
+_MESSAGE = "`fused=True` raises an exception for XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _OPTIMIZER_NAME = Pattern(r"(?:torch\.optim\.)?(?:[NR]?Adam(?:W|ax)?|SGD|Adagrad)", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})

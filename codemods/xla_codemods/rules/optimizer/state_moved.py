@@ -1,8 +1,21 @@
-"""Moving an optimizer's state by hand makes every step wait.
+"""Moving an optimizer's state to the device makes each step wait.
 
-Scripts that load it before they move the model move it along by hand. So the step counts go to the device, too, and are read
-back from there at every step, one for each parameter (fact 3.28). `xla.move_state` leaves them on the CPU, as
-`load_state_dict` does.
+## What it reports
+
+Loops that move the values of `optimizer.state` to the device.
+
+## Why it matters on XLA
+
+They also move the step counts to the device, which each step then reads, once for each parameter
+(fact 3.28).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.move_state(optimizer)`. It keeps step counts on the CPU, as `load_state_dict` does.
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +31,7 @@ back from there at every step, one for each parameter (fact 3.28). `xla.move_sta
      optimizer.zero_grad()
 ```
 
-Loops that do anything else with the state stay.
+Other loops over the state are not reported:
 
 ```python
 def norms(optimizer):
@@ -51,7 +64,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING, about="speed")
 
 
-_MESSAGE = "this moves the step counts to the device too, which are then read back in every step: use `xla.move_state`"
+_MESSAGE = "the loop also moves the step counts to the device, from which every step reads them: use `xla.move_state`"
 
 
 @RULE.node(ast.For)

@@ -1,7 +1,22 @@
-"""transformers no longer has an AdamW.
+"""transformers 5 has no `AdamW`.
 
-It was removed in version 5, in favour of torch's. Its defaults were eps 1e-6 and no weight decay. torch's decays before
-the update and corrects the bias of eps too, so results differ in the last digits, and the fix is unsafe.
+## What it reports
+
+`AdamW` imported from transformers.
+
+## Why it matters on XLA
+
+Version 5 removed the class, so the import fails.
+
+## What to do
+
+Fix: unsafe.
+
+Use `torch.optim.AdamW` with the removed class's defaults: eps 1e-6 and no weight decay. PyTorch
+decays before the update and corrects the bias of eps, so the last digits of results differ, and
+the fix is unsafe.
+
+## Example
 
 ```diff
  import torch
@@ -16,7 +31,7 @@ the update and corrects the bias of eps too, so results differ in the last digit
 +xla.mark_step()
 ```
 
-torch's own is left alone.
+PyTorch's class is not reported:
 
 ```python
 import torch
@@ -62,7 +77,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            f"{_MISSING}, and torch.optim.AdamW has no {reason}: remove that",
+            f"{_MISSING}, and torch.optim.AdamW has no {reason}: remove the argument",
             effort=MEDIUM,
         )
     else:

@@ -1,9 +1,23 @@
-"""apex.amp is CUDA-only: autocast around the model does what its opt levels do.
+"""apex.amp is available for CUDA only.
 
-`amp.initialize` at O1, O2 and O3 computes in float16; `xla.mixed_precision(model)` runs the model's forward under
-`xla.autocast()`, in bfloat16, and gives its outputs back in float32, as O2 does. The opt level stays what switches it:
-O0 is float32. Losses need no scaling in bfloat16, so `scale_loss` goes with its block, and with it the entries of amp's
+## What it reports
+
+Calls of `apex.amp`: `initialize`, `scale_loss`, `master_params`, registered functions and the
 state in checkpoints.
+
+## Why it matters on XLA
+
+apex fails without CUDA. Opt levels O1, O2 and O3 compute in float16, which needs loss scaling.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.mixed_precision(model)`. It runs the model's forward pass under `xla.autocast()` in
+bfloat16 and returns float32 outputs, as O2 does. The opt level remains the switch: O0 means
+float32. bfloat16 needs no loss scaling, so `scale_loss` and amp's state are removed.
+
+## Example
 
 ```diff
  import torch
@@ -29,7 +43,7 @@ state in checkpoints.
 +    return {"model": model.state_dict(), "amp": {}}
 ```
 
-An `if` between scaling and not scaling has nothing left to decide:
+A choice between scaling and no scaling is no longer needed:
 
 ```diff
  import torch
@@ -48,8 +62,8 @@ An `if` between scaling and not scaling has nothing left to decide:
 +    loss.backward()
 ```
 
-Functions that were registered as half or float functions keep that, under autocast, through a decorator of
-the runtime (torch's `custom_fwd` is for `torch.autograd.Function.forward` alone: it writes to the first argument):
+Functions that were registered as half or float functions keep their data type through a decorator
+of the runtime. `custom_fwd` of PyTorch is only for `torch.autograd.Function.forward`:
 
 ```diff
  import torch
@@ -60,7 +74,7 @@ the runtime (torch's `custom_fwd` is for `torch.autograd.Function.forward` alone
 +torch.sigmoid = xla.cast_inputs(torch.sigmoid, torch.float32)
 ```
 
-Another `amp` is left alone.
+Another module named `amp` is not reported:
 
 ```python
 from mylib import amp
@@ -69,6 +83,10 @@ model, optimizer = amp.initialize(model, optimizer)
 with amp.scale_loss(loss, optimizer) as scaled_loss:
     scaled_loss.backward()
 ```
+
+## See also
+
+XLA201, XLA204, XLA207
 """
 
 from __future__ import annotations
@@ -95,7 +113,7 @@ _MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
 _STATE = (
     "apex.amp fails without CUDA, and without loss scaling there is no state to keep: remove it"
 )
-_SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove this"
+_SCALING = "apex.amp fails without CUDA, and bfloat16 needs no loss scaling: remove the call"
 
 
 @RULE.call("apex.amp.initialize")
@@ -254,7 +272,7 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
         return  # what takes its place where it cannot be imported
     if script.parent(node) in {test.node for _, test in complaints(script.index, "apex")}:
         return
-    yield RULE.finding(script, node, "apex.amp fails without CUDA: remove this", effort=MEDIUM)
+    yield RULE.finding(script, node, "apex.amp fails without CUDA: remove the call", effort=MEDIUM)
 
 
 @RULE.file
@@ -265,13 +283,13 @@ def missed(script: Script) -> Iterator[Finding]:
     refused = {}
     for statement, test in complaints(script.index, "apex"):
         refused[test.node] = statement
-        message = "apex is not installed on XLA hosts, and this raises: remove it"
+        message = "XLA hosts do not have apex, so the script raises the error: remove it"
         yield RULE.finding(script, statement.test, message, remove(statement))
     for test in tests(script.index, "apex"):
         if test.node not in refused and decides(script, test, "apex"):
             answer = "False" if test.answer else "True"
             message = (
-                f"this test for apex is {answer} on XLA hosts, and the migrated code needs no apex:"
+                f"the test for apex is {answer} on XLA hosts, and the migrated code needs no apex:"
                 " remove the test"
             )
             yield RULE.finding(script, test.node, message, severity=WARNING, effort=MEDIUM)

@@ -1,8 +1,22 @@
-"""apex.fp16_utils keeps a model in float16 by hand.
+"""`apex.fp16_utils` keeps a model in float16 by hand.
 
-`FP16_Optimizer`, `network_to_half` and their like cast the model, keep float32 master weights and scale the loss. None
-of that is needed in bfloat16: keep the model in float32, run its forward under `xla.autocast()`, and let a plain
-optimizer step it. What that means for the code around is for a person to say.
+## What it reports
+
+`FP16_Optimizer`, `network_to_half` and the other members of `apex.fp16_utils`.
+
+## Why it matters on XLA
+
+apex fails without CUDA. The functions cast the model, keep float32 master weights and scale the
+loss. bfloat16 needs none of these.
+
+## What to do
+
+Fix: none.
+
+Keep the model in float32, run its forward pass under `xla.autocast()`, and use a plain optimizer.
+Remove the code that copies between master weights and model.
+
+## Example
 
 ```python
 import torch
@@ -11,13 +25,17 @@ from apex.fp16_utils import FP16_Optimizer
 optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), dynamic_loss_scale=True)  # XLA207
 ```
 
-torch's own conversions are judged by other rules, and functions of the same name are not apex's.
+Functions of the same name from other packages are not reported:
 
 ```python
 from mylib.half import network_to_half
 
 model = network_to_half(model)
 ```
+
+## See also
+
+XLA206
 """
 
 from __future__ import annotations

@@ -1,8 +1,21 @@
-"""CUDA's autocast does nothing to XLA tensors.
+"""CUDA's autocast has no effect on XLA tensors.
 
-`torch.autocast("cuda")` and `torch.cuda.amp.autocast()` leave XLA tensors in float32, without a warning (fact 1.71).
-`xla.autocast()` is that of the accelerator at hand. It computes in bfloat16, also where float16 was asked for: that is
-what TPUs and Trainium are made for, and it needs no loss scaling (XLA204).
+## What it reports
+
+`torch.autocast("cuda")`, `torch.cuda.amp.autocast()` and autocast of a device that may be CUDA.
+
+## Why it matters on XLA
+
+XLA tensors stay in float32, without a warning (fact 1.71).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.autocast()`, the autocast of the accelerator. It computes in bfloat16, also if float16
+was requested. TPUs and Trainium support bfloat16 in hardware, and it needs no loss scaling.
+
+## Example
 
 ```diff
  import torch
@@ -21,8 +34,7 @@ what TPUs and Trainium are made for, and it needs no loss scaling (XLA204).
          return model(z)
 ```
 
-A device type and a data type that are variables are handed on: `xla.autocast` takes "cuda" for the accelerator, and
-float16 for bfloat16.
+`xla.autocast` accepts variables: "cuda" means the accelerator and float16 means bfloat16:
 
 ```diff
  import torch
@@ -34,7 +46,8 @@ float16 for bfloat16.
 +    return nullcontext() if device_type == "cpu" else xla.autocast(device_type=device_type, dtype=dtype)
 ```
 
-Autocast on the CPU stays, and that of the device that a tensor is on: where it is off, or says its type.
+Autocast on the CPU is not reported. Autocast of a tensor's device is not reported if it is off or
+if its data type is given:
 
 ```python
 import torch
@@ -46,7 +59,7 @@ def forward(model, x):
         return model(x)
 ```
 
-Where it does not, it is float16 on CUDA, which training needs loss scaling for.
+Autocast of a tensor's device without a data type is float16 on CUDA, which needs loss scaling:
 
 ```diff
  import torch
@@ -63,6 +76,10 @@ Where it does not, it is float16 on CUDA, which training needs loss scaling for.
 +    xla.optimizer_step(optimizer)
 +    xla.mark_step()
 ```
+
+## See also
+
+XLA204
 """
 
 from __future__ import annotations
@@ -88,7 +105,7 @@ _ANY = ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocas
 _CUDA_ORDER = ("enabled", "dtype", "cache_enabled")
 _ANY_ORDER = ("device_type", "dtype", "enabled", "cache_enabled")
 _MESSAGE = "autocast for CUDA leaves XLA tensors in float32 without a warning: use `xla.autocast`"
-_OFF = "this switches CUDA's autocast off, and leaves XLA's on: use `xla.autocast`"
+_OFF = "the call switches off only CUDA's autocast, and XLA's stays on: use `xla.autocast`"
 _RIGHT = frozenset({"torch.bfloat16", "torch.float32"})
 _OTHERS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "mtia", "meta", "xla"})
 

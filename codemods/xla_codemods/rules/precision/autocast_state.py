@@ -1,6 +1,22 @@
-"""Questions about autocast mean CUDA's unless they name a device type.
+"""Functions that query autocast mean CUDA's autocast unless they receive a device type.
 
-`torch.is_autocast_enabled()` is False inside `xla.autocast()`, and `torch.get_autocast_gpu_dtype()` is CUDA's.
+## What it reports
+
+`torch.is_autocast_enabled()`, `torch.get_autocast_gpu_dtype()` and their setters without a device
+type.
+
+## Why it matters on XLA
+
+`torch.is_autocast_enabled()` is False inside `xla.autocast()`, and
+`torch.get_autocast_gpu_dtype()` is the data type of CUDA.
+
+## What to do
+
+Fix: safe.
+
+Pass `xla.device_type()` as the device type.
+
+## Example
 
 ```diff
  import torch
@@ -24,7 +40,7 @@
 +torch.set_autocast_dtype(xla.device_type(), torch.bfloat16)
 ```
 
-Those about the CPU, and about a device type that is a variable, stay.
+Queries for the CPU, and queries with a variable device type, are not reported:
 
 ```python
 import torch
@@ -52,7 +68,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA202", "autocast-state", of_step="precision")
 
-_MESSAGE = "this reads or sets the autocast of CUDA, not of XLA: give `xla.device_type()` as the device type"
+_MESSAGE = "the call reads or sets the autocast of CUDA, not of XLA: pass `xla.device_type()` as the device type"
 
 
 @RULE.call("torch.is_autocast_enabled", "torch.get_autocast_dtype", "torch.is_autocast_available")

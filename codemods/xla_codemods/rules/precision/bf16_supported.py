@@ -1,6 +1,20 @@
-"""Asking CUDA for bfloat16 answers no on an XLA host, and picks float16.
+"""`torch.cuda.is_bf16_supported()` is False on an XLA host.
 
-`torch.cuda.is_bf16_supported()` is False without a CUDA device. TPUs and Trainium have bfloat16.
+## What it reports
+
+`torch.cuda.is_bf16_supported()`, and tests of CUDA's and NCCL's versions next to it.
+
+## Why it matters on XLA
+
+The script chooses float16, although TPUs and Trainium have bfloat16.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.is_bf16_supported()`.
+
+## Example
 
 ```diff
  import torch
@@ -10,7 +24,7 @@
 +dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
 ```
 
-What is asked with it of CUDA's version and NCCL's is dropped: on an XLA host it says no, or fails.
+Tests of CUDA's and NCCL's versions fail or are False on an XLA host. They are removed:
 
 ```diff
  import torch
@@ -22,7 +36,7 @@ What is asked with it of CUDA's version and NCCL's is dropped: on an XLA host it
 +    return wanted and xla.is_bf16_supported()
 ```
 
-The runtime's question stays.
+The runtime's function is not reported:
 
 ```python
 import torch
@@ -49,7 +63,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA210", "bf16-supported")
 
-_MESSAGE = "this is False on an XLA host: use `xla.is_bf16_supported`"
+_MESSAGE = "the call returns False on an XLA host: use `xla.is_bf16_supported`"
 _VERSIONS = frozenset(
     {
         "torch.cuda.nccl.version",
@@ -72,7 +86,7 @@ def with_versions(script: Script, node: ast.BoolOp, scope: Scope) -> Iterator[Fi
     kept = [value for value in node.values if not _asks_for_versions(script, value, scope)]
     if len(kept) < len(node.values):
         text = " and ".join(f"{{{k}}}" for k in range(len(kept)))
-        message = "versions of CUDA and NCCL say nothing of an XLA host: `xla.is_bf16_supported` is enough"
+        message = "versions of CUDA and NCCL do not apply to an XLA host: use only `xla.is_bf16_supported`"
         yield RULE.finding(script, node, message, Replace(node, text, tuple(kept)))
 
 

@@ -1,7 +1,21 @@
-"""Autograd functions of their own ask about CUDA's autocast.
+"""`torch.cuda.amp.custom_fwd` has no effect on XLA tensors.
 
-`torch.cuda.amp.custom_fwd` switches CUDA's autocast off around `forward`; on XLA tensors it does nothing. `torch.amp`'s
-takes the device type.
+## What it reports
+
+The decorators `custom_fwd` and `custom_bwd` of `torch.cuda.amp`, and those of `torch.amp` with
+the device type "cuda".
+
+## Why it matters on XLA
+
+The decorator switches CUDA's autocast off around `forward`. XLA's autocast stays on.
+
+## What to do
+
+Fix: safe.
+
+Use the decorators of `torch.amp` with `xla.device_type()`.
+
+## Example
 
 ```diff
  import torch
@@ -35,7 +49,7 @@ takes the device type.
          return 2 * x
 ```
 
-Another device's stay.
+Decorators for another device are not reported:
 
 ```python
 import torch
@@ -72,7 +86,7 @@ _CUDA = tuple(
     for name in ("custom_fwd", "custom_bwd")
 )
 _ANY = tuple(name.replace(".cuda", "") for name in _CUDA)
-_MESSAGE = "this has no effect under the autocast of XLA: use the runtime's decorators"
+_MESSAGE = "the decorator has no effect under the autocast of XLA: use the decorator of `torch.amp` with `xla.device_type()`"
 
 
 @RULE.reference(*_CUDA)

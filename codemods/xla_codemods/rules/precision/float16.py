@@ -1,7 +1,21 @@
-"""TPUs and Trainium are made for bfloat16, not for float16.
+"""TPUs and Trainium support bfloat16 in hardware, but not float16.
 
-float16 works on XLA, but TPUs have no float16 arithmetic, and its small range is what loss scaling was for, which is
-gone (XLA204). bfloat16 has float32's range and fewer digits, so results change: the fix is unsafe.
+## What it reports
+
+Models and tensors on the accelerator that are converted to float16.
+
+## Why it matters on XLA
+
+float16 works on XLA, but TPUs have no float16 arithmetic. float16 also needs loss scaling, which
+the migrated script does not have.
+
+## What to do
+
+Fix: unsafe.
+
+Use bfloat16. It has the range of float32 and fewer digits. Results change, so the fix is unsafe.
+
+## Example
 
 ```diff
  import torch
@@ -23,8 +37,7 @@ gone (XLA204). bfloat16 has float32's range and fewer digits, so results change:
 +model = AutoModel.from_pretrained("bert-base-uncased", torch_dtype=torch.bfloat16).to(xla.xla_device())
 ```
 
-Tables of data types, comparisons, and what stays on the CPU are left alone: autocast takes float16 for bfloat16 by
-itself (XLA201).
+Tables of data types, comparisons and tensors on the CPU are not reported:
 
 ```python
 import torch
@@ -36,7 +49,7 @@ if x.dtype == torch.float16:
     print(xla.device_type())
 ```
 
-So is float16 that is meant: a tensor that is rounded through it, and copies that are only saved.
+Deliberate float16 is not reported, such as rounding a tensor through float16 and saving a copy:
 
 ```python
 import torch
@@ -48,6 +61,10 @@ rounded = model(torch.ones(2, 4, device=xla.xla_device())).half().float()
 halves = {name: value.half() for name, value in model.state_dict().items()}
 xla.save(halves, "model.pt")
 ```
+
+## See also
+
+XLA201, XLA204
 """
 
 from __future__ import annotations

@@ -1,7 +1,22 @@
-"""Accelerators hardly have float64.
+"""float64 is slow on TPUs and does not exist on Trainium.
 
-TPUs emulate float64, slowly, and Trainium has none. Sums and counters that are kept in float64 on the
-device are mostly as good in float32; what must be float64 belongs on the CPU. Which it is, a person knows.
+## What it reports
+
+float64 tensors on the accelerator.
+
+## Why it matters on XLA
+
+TPUs emulate float64, and Trainium does not have it.
+
+## What to do
+
+Fix: none.
+
+Use float32, which is accurate enough for most sums and counters. Compute values that need float64
+on the CPU. Arrays of numpy are float64 by default: convert tensors that are created from them
+before you move them (`torch.from_numpy(betas).float().to(device)`).
+
+## Example
 
 ```diff
  import torch
@@ -11,10 +26,7 @@ device are mostly as good in float32; what must be float64 belongs on the CPU. W
 +totals = torch.zeros(3, dtype=torch.float64, device=xla.xla_device())  # XLA209
 ```
 
-numpy's numbers are float64 where nothing else is said, and so are tensors that are made of its arrays: convert them
-before they are moved (`torch.from_numpy(betas).float().to(device)`).
-
-On the CPU it stays.
+float64 on the CPU is not reported:
 
 ```python
 import torch

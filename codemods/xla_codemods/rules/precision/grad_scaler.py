@@ -1,9 +1,23 @@
 """bfloat16 needs no loss scaling.
 
-Gradients in float16 underflow, so CUDA scripts scale the loss up. bfloat16 has float32's range: the scaler has nothing
-to do there, and on XLA it costs a host sync per step (fact 1.73), while its `step` reduces no gradients over
-replicas (1.74). Autocast computes in bfloat16 (XLA201), so all that belongs to the scaler goes: scaling, unscaling, its
-update.
+## What it reports
+
+Gradient scalers of PyTorch and all code that belongs to them: scaling, unscaling, `update` and
+comparisons of the scale.
+
+## Why it matters on XLA
+
+A `GradScaler` reads one value from the device in each step (fact 1.73). Its `step` does not
+average gradients between replicas (fact 1.74). It exists because gradients in float16 underflow.
+bfloat16 has the range of float32.
+
+## What to do
+
+Fix: safe, or none.
+
+Remove the scaler. Autocast computes in bfloat16 on XLA.
+
+## Example
 
 ```diff
  import torch
@@ -27,8 +41,8 @@ update.
      return model.state_dict()
 ```
 
-A scaler whose state is in checkpoints stays there: `xla.GradScaler` scales nothing, and keeps what the CUDA script saved, so
-that each of the two scripts resumes from the other's checkpoints.
+A scaler whose state is saved in checkpoints becomes `xla.GradScaler`. It scales nothing and keeps
+the state, so that both scripts can resume from the other's checkpoints:
 
 ```diff
  import torch
@@ -46,8 +60,8 @@ that each of the two scripts resumes from the other's checkpoints.
      return {"model": model.state_dict(), "scaler": scaler.state_dict()}
 ```
 
-Where a scaler is handed on to functions of the same file it becomes `None`, and an `if` that chose between scaling
-and not scaling goes, with its test:
+A scaler that is passed to functions of the same file becomes `None`. An `if` that chooses between
+scaling and no scaling is removed:
 
 ```diff
  import torch
@@ -71,7 +85,8 @@ and not scaling goes, with its test:
      step(loss, optimizer, scaler)
 ```
 
-Where having one says that mixed precision is on, or code of another file gets it, it stays as `xla.GradScaler`, too.
+If the presence of a scaler means mixed precision, or if code of another file receives it, it
+becomes `xla.GradScaler`:
 
 ```diff
  import torch
@@ -90,7 +105,7 @@ Where having one says that mixed precision is on, or code of another file gets i
 +    xla.mark_step()
 ```
 
-No step is ever skipped, which is what comparing the scale before and after asks:
+A comparison of the scale tests whether a step was skipped. No step is skipped without a scaler:
 
 ```diff
  import torch
@@ -111,8 +126,8 @@ No step is ever skipped, which is what comparing the scale before and after asks
 +    scheduler.step()
 ```
 
-Gradients that are clipped and that nothing has unscaled are clipped while they are scaled, tens of thousands of times too
-large: nearly all of them. Without a scaler the limit is met as it is written, so such a place is named.
+A script that clips gradients without unscaling them first clips nearly all of them on CUDA.
+Without a scaler the limit applies as written. The rule reports the clipping:
 
 ```diff
  import torch
@@ -130,7 +145,7 @@ large: nearly all of them. Without a scaler the limit is met as it is written, s
 -    scaler.update()
 ```
 
-Scalers of other libraries are left alone.
+Scalers of other libraries are not reported:
 
 ```python
 import torch
@@ -141,6 +156,10 @@ def normalise(x):
     scaler.fit(x)
     return torch.tensor(scaler.transform(x))
 ```
+
+## See also
+
+XLA201, XLA205, XLA208
 """
 
 from __future__ import annotations
@@ -170,10 +189,7 @@ RULE = Rule(
 )
 
 _MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
-_BESIDE_ACCELERATE = (
-    "this GradScaler scales losses on XLA, too, and costs one device read in every step: ask accelerate for bfloat16, "
-    "which needs none, and remove it"
-)
+_BESIDE_ACCELERATE = "the GradScaler also scales losses on XLA, and costs one device read in every step: select bfloat16 in accelerate, and remove the scaler"
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
@@ -192,9 +208,7 @@ def used(script: Script) -> Iterator[Finding]:
             script, branch, "without loss scaling both branches are the same: keep one", edit
         )
     for node in uses.unclear:
-        message = (
-            "this uses what only a GradScaler has, and bfloat16 needs no loss scaling: remove this"
-        )
+        message = "the code uses a member that only a GradScaler has, and bfloat16 needs no loss scaling: remove it"
         yield RULE.finding(script, node, message, effort=MEDIUM)
     if not all(_is_disabled(creation) for creation in uses.creations):
         yield from _clipped_while_scaled(script, uses)
@@ -202,10 +216,7 @@ def used(script: Script) -> Iterator[Finding]:
 
 
 def _clipped_while_scaled(script: Script, uses: Uses) -> Iterator[Finding]:
-    message = (
-        "CUDA clips gradients here that are scaled, since nothing has unscaled them, and XLA clips them as they are, which"
-        " is far less: check the limit, and write `scaler.unscale_(optimizer)` before it if that was forgotten"
-    )
+    message = "on CUDA the clipping applies to scaled gradients, because nothing unscales them first, and on XLA to unscaled ones: check the limit, and if `scaler.unscale_(optimizer)` is missing in the original, add it"
     for call in clipped(script, uses):
         yield RULE.finding(script, call, message)._replace(outlasts=True)
 
@@ -307,5 +318,5 @@ def _is_disabled(creation: Creation) -> bool:
 def _subclasses(script: Script) -> Iterator[Finding]:
     for definition, scope in script.index.of(ast.ClassDef):
         if SCALER in script.inference.base_kind(definition, scope):
-            message = "this class wraps a GradScaler, and bfloat16 needs no loss scaling: call the optimizer instead of it"
+            message = "the class wraps a GradScaler, and bfloat16 needs no loss scaling: call the optimizer directly"
             yield RULE.finding(script, definition, message, effort=MEDIUM)

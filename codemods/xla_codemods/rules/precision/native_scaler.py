@@ -1,8 +1,22 @@
-"""timm's NativeScaler scales losses, and steps the optimizer itself.
+"""timm's `NativeScaler` scales losses and steps the optimizer itself.
 
-It does backward, clipping and the optimizer step around a GradScaler of its own: a host sync per step on XLA
-(fact 1.73), and no reduction of gradients over replicas (fact 1.74). `xla.NativeScaler` is called in the same way and
-scales nothing. Its state is empty, and it ignores the one of an old checkpoint.
+## What it reports
+
+`timm.utils.NativeScaler`.
+
+## Why it matters on XLA
+
+It runs the backward pass, the clipping and the optimizer step around a GradScaler. That costs one
+host read per step (fact 1.73) and averages no gradients between replicas (fact 1.74).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.NativeScaler`, which has the same interface and scales nothing. Its state is empty, and
+it ignores the state in an old checkpoint.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +27,7 @@ scales nothing. Its state is empty, and it ignores the one of an old checkpoint.
 +loss_scaler = xla.NativeScaler()
 ```
 
-A class of the same name from elsewhere stays.
+Classes of the same name from other packages are not reported:
 
 ```python
 import torch
@@ -21,6 +35,10 @@ from util.misc import NativeScaler
 
 loss_scaler = NativeScaler()
 ```
+
+## See also
+
+XLA204
 """
 
 from __future__ import annotations

@@ -1,9 +1,24 @@
-"""A SageMaker estimator on GPU instances becomes one on Trainium (SDK v2).
+"""A SageMaker estimator selects GPU instances (SDK v2).
 
-The instance type becomes Trainium's (one GPU: `ml.trn1.2xlarge`, several: `ml.trn1.32xlarge`, P5: `ml.trn2.48xlarge`), and
-SageMaker's library for data parallelism, MPI and `pytorchddp` become torchrun, which starts a process per NeuronCore.
-The SDK knows no current image for Trainium: it is taken from the variable TRAINIUM_IMAGE where the launch script runs,
-and the versions that chose the GPU image go.
+## What it reports
+
+Estimators with GPU instances, their images and their `distribution`.
+
+## Why it matters on XLA
+
+XLA devices on SageMaker are Trainium instances. The SDK has no current image for Trainium.
+SageMaker's library for data parallelism, MPI and `pytorchddp` are for GPUs.
+
+## What to do
+
+Fix: safe.
+
+Use Trainium instances: `ml.trn1.2xlarge` for one GPU, `ml.trn1.32xlarge` for several,
+`ml.trn2.48xlarge` for P5. torchrun starts one process per NeuronCore. Set the variable
+TRAINIUM_IMAGE to the image when you run the launch script. Versions that selected the GPU image
+are removed. `xla-migrate sagemaker rehearse` shows the resulting request.
+
+## Example
 
 ```diff
  import os
@@ -32,7 +47,7 @@ and the versions that chose the GPU image go.
 +estimator = HuggingFace(entry_point="train.py", instance_type=kind, instance_count=1, image_uri=os.environ["TRAINIUM_IMAGE"])
 ```
 
-What is not known to be a GPU instance, an image of one's own, and endpoints stay:
+Instances that are not known to have GPUs, own images and endpoints are not reported:
 
 ```python
 from sagemaker.pytorch import PyTorch
@@ -44,9 +59,12 @@ def start(args):
     return PyTorch(entry_point="train.py", instance_type="ml.trn1.32xlarge", instance_count=1)
 ```
 
-SageMaker's model parallelism has no counterpart on Trainium: an estimator that asks for it is left to a person, as it is.
-Without `distribution` one process trains, on one of the instance's devices: as before, on one GPU. Checkpoints
-(`checkpoint_s3_uri`), spot instances and hyperparameters stay as they are. `xla-migrate sagemaker rehearse` shows the request that comes of it.
+## Limits
+
+- SageMaker's model parallelism has no counterpart on Trainium. Such an estimator is reported
+  without a fix.
+- Without `distribution`, one process trains on one device, as on one GPU.
+- Checkpoints (`checkpoint_s3_uri`), spot instances and hyperparameters stay.
 """
 
 from __future__ import annotations
@@ -97,10 +115,12 @@ def estimator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
             yield RULE.finding(script, distribution, message)
         return
     edit, old, new = found
-    message = f"{old} has GPUs: train on {new}, in the image that ${IMAGE} names"
+    message = f"{old} has GPUs: train on {new} with the image in ${IMAGE}"
     if any(k.arg is None for k in call.keywords):
         yield RULE.finding(
-            script, instance or call, f"{message} (left: what ** hands over is not known)"
+            script,
+            instance or call,
+            f"{message} (not rewritten, because the arguments in ** are not known)",
         )
         return
     edits = [edit, *_image(script, call, scope)]

@@ -1,7 +1,21 @@
-"""Hyperparameters that a launch script hands on for GPUs: `fp16`.
+"""A launch script passes hyperparameters for GPUs.
 
-A script of transformers' Trainer that is told `--fp16` trains with a GradScaler, which reads from the device at every
-step; `--bf16` takes its place.
+## What it reports
+
+`fp16` among the hyperparameters of an estimator.
+
+## Why it matters on XLA
+
+A script of transformers' Trainer with `--fp16` trains with a GradScaler, which reads from the
+device in each step.
+
+## What to do
+
+Fix: safe.
+
+Pass `bf16`.
+
+## Example
 
 ```diff
  from sagemaker.huggingface import HuggingFace
@@ -17,6 +31,10 @@ from sagemaker.huggingface import HuggingFace
 hyperparameters = {"epochs": 3, "fp16": False}
 estimator = HuggingFace(entry_point="train.py", hyperparameters=hyperparameters)
 ```
+
+## See also
+
+XLA801, XLA821
 """
 
 from __future__ import annotations

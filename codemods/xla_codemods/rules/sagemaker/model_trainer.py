@@ -1,7 +1,21 @@
-"""SageMaker's ModelTrainer on GPU instances becomes one on Trainium (SDK v3).
+"""SageMaker's ModelTrainer selects GPU instances (SDK v3).
 
-`Compute` gets Trainium's instance type, and an image for GPUs becomes the one that TRAINIUM_IMAGE names where the launch
-script runs.
+## What it reports
+
+`Compute` with GPU instances, images for GPUs, and numbers of processes for GPUs.
+
+## Why it matters on XLA
+
+XLA devices on SageMaker are Trainium instances, which need a different image.
+
+## What to do
+
+Fix: safe.
+
+Use Trainium's instance type, and set the variable TRAINIUM_IMAGE to the image when you run the
+launch script.
+
+## Example
 
 ```diff
  from sagemaker.train import ModelTrainer
@@ -18,7 +32,8 @@ script runs.
  )
 ```
 
-`Torchrun()` without a number starts one process per NeuronCore; a number of processes that was chosen for GPUs goes:
+`Torchrun()` without a number starts one process per NeuronCore. A number of processes for GPUs is
+removed:
 
 ```diff
  from sagemaker.train.distributed import Torchrun
@@ -30,7 +45,7 @@ script runs.
 +distributed = Torchrun()
 ```
 
-MPI and model parallelism (`Torchrun(smp=...)`) are left to a person. What stands on Trainium already stays:
+Trainium instances are not reported:
 
 ```python
 from sagemaker.train.configs import Compute
@@ -39,6 +54,10 @@ from sagemaker.train.distributed import Torchrun
 compute = Compute(instance_type="ml.trn1.32xlarge", instance_count=2)
 distributed = Torchrun(process_count_per_node=32)
 ```
+
+## Limits
+
+MPI and model parallelism (`Torchrun(smp=...)`) are reported without a fix.
 """
 
 from __future__ import annotations
@@ -90,7 +109,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     edits = list(image_edits(script, call, scope, "training_image", image))
     if edits:
-        message = f"an image for GPUs: train in the one that ${IMAGE} names"
+        message = f"the image is for GPUs: train with the image in ${IMAGE}"
         yield RULE.finding(script, image, message, *edits)
 
 
@@ -106,7 +125,7 @@ def torchrun(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     count = next((k for k in call.keywords if k.arg == _COUNT), None)
     if count is not None and isinstance(count.value, ast.Constant) and _asks_for_gpus(script):
-        message = "a number of processes for GPUs: without one there is a process per NeuronCore"
+        message = "the number of processes is for GPUs: without it, torchrun starts one process per NeuronCore"
         yield RULE.finding(script, count.value, message, DropArgument(call, count))
 
 
@@ -114,7 +133,7 @@ def torchrun(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def mpi(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if _asks_for_gpus(script):
         yield RULE.finding(
-            script, call, "MPI starts processes for GPUs: `Torchrun()` does for NeuronCores"
+            script, call, "MPI starts processes for GPUs: use `Torchrun()` for NeuronCores"
         )
 
 

@@ -1,8 +1,21 @@
-"""Spot instances without checkpoints begin anew when they are taken away.
+"""A spot instance without checkpoints starts from the beginning after an interruption.
 
-On Trainium that is dearer than on GPUs: every start also compiles. A job with `checkpoint_s3_uri` finds under
-`/opt/ml/checkpoints` what it saved there before, and `xla.latest` the last whole checkpoint. Where checkpoints are to go
-is for a person to say.
+## What it reports
+
+`use_spot_instances=True` without `checkpoint_s3_uri`.
+
+## Why it matters on XLA
+
+Each start on Trainium also compiles, so a restart costs more than on GPUs.
+
+## What to do
+
+Fix: none.
+
+Pass `checkpoint_s3_uri`. The job then finds its earlier files in `/opt/ml/checkpoints`, and
+`xla.latest` returns the last complete checkpoint.
+
+## Example
 
 ```python
 from sagemaker.pytorch import PyTorch
@@ -46,5 +59,5 @@ def spot(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Findin
         and "checkpoint_s3_uri" not in text
         and "checkpoint_config" not in text
     ):
-        message = "a spot instance that is taken away begins anew: give checkpoints a place (`checkpoint_s3_uri`)"
+        message = "an interrupted spot instance starts from the beginning: pass a location for checkpoints (`checkpoint_s3_uri`)"
         yield RULE.finding(script, argument.value, message)

@@ -1,7 +1,22 @@
-"""The compiler lays tensors out on XLA: `channels_last` has no effect there.
+"""`channels_last` has no effect on XLA.
 
-Nothing fails and values are the same. `to`, `contiguous` and `torch.empty` take the argument and give a tensor whose
-`stride()` is as before, in the same memory. So it can stay, for the runs on CUDA.
+## What it reports
+
+`memory_format=torch.channels_last` and `channels_last_3d` in files that train on an accelerator.
+
+## Why it matters on XLA
+
+XLA's compiler chooses the layout of tensors. Nothing fails, and values are the same: `to`,
+`contiguous` and `torch.empty` accept the argument and return a tensor with the same `stride()` as
+before.
+
+## What to do
+
+Fix: none.
+
+Keep the argument for runs on CUDA, or remove it.
+
+## Example
 
 ```python
 import torch
@@ -18,7 +33,7 @@ def train(model, loader, optimizer, criterion):
         xla.optimizer_step(optimizer)
 ```
 
-A layout that is chosen is reported where it is named, once.
+A layout that is chosen is reported once, where it is named:
 
 ```python
 import torch
@@ -30,8 +45,8 @@ def step(model, clips, labels, args):
     torch.nn.functional.cross_entropy(model(clips), labels).backward()
 ```
 
-An option of that name, other layouts and questions about the layout are not reported. On XLA
-`is_contiguous(memory_format=torch.channels_last)` is True of any tensor that is contiguous.
+Options of that name, other layouts and queries are not reported. On XLA
+`is_contiguous(memory_format=torch.channels_last)` is True for each contiguous tensor:
 
 ```python
 import torch
@@ -44,7 +59,7 @@ def step(model, images, labels, args):
     torch.nn.functional.cross_entropy(model(images), labels).backward()
 ```
 
-Neither is what stands in a file that does not train, or that trains on the CPU alone.
+Files that do not train, or that train only on the CPU, are not reported:
 
 ```python
 import torch

@@ -1,6 +1,21 @@
-"""Flags of cuDNN mean nothing on XLA.
+"""Flags of cuDNN have no effect on XLA.
 
-They are accepted and do nothing there. `xla.set_cudnn` sets them where there is CUDA, and says so.
+## What it reports
+
+Assignments to flags of `torch.backends.cudnn`, and tests for cuDNN.
+
+## Why it matters on XLA
+
+The flags are accepted and ignored. `cudnn.is_available()` may be True on an XLA host, because it
+describes the build of PyTorch.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.set_cudnn`, which sets the flags on CUDA only.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +28,7 @@ They are accepted and do nothing there. `xla.set_cudnn` sets them where there is
 +xla.set_cudnn(deterministic=False)
 ```
 
-That there is a cuDNN is said on an XLA host as well:
+A test for cuDNN becomes a test for CUDA:
 
 ```diff
  import torch
@@ -23,7 +38,7 @@ That there is a cuDNN is said on an XLA host as well:
 +fast = xla.device_type() == "cuda"
 ```
 
-`cudnn.flags(...)` and questions for a flag do no harm, and stay.
+`cudnn.flags(...)` and reads of a flag do no harm. They are not reported:
 
 ```python
 import torch
@@ -113,5 +128,5 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     if script.device_literals.is_inside(call):
         return
     edit = Replace(call, f'{script.xla}.device_type() == "cuda"')
-    message = "this tells whether torch was built with cuDNN, also on an XLA host: test for a CUDA device too"
+    message = "the call describes the build of PyTorch and may be True on an XLA host: also test for a CUDA device"
     yield RULE.finding(script, call, message, edit, severity=WARNING)

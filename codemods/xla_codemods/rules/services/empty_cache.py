@@ -1,6 +1,20 @@
-"""CUDA's caching allocator has no counterpart on XLA: there is no cache to empty.
+"""XLA has no cache of memory to empty.
 
-The calls are taken away, with the `if` that holds nothing else; `gc.collect()` stays.
+## What it reports
+
+`torch.cuda.empty_cache()`, `torch.cuda.ipc_collect()` and caches of FFT plans.
+
+## Why it matters on XLA
+
+The calls fail on an XLA host, which has no CUDA caching allocator.
+
+## What to do
+
+Fix: safe.
+
+Remove the calls, and the `if` that contains nothing else. `gc.collect()` stays.
+
+## Example
 
 ```diff
  import gc
@@ -22,7 +36,7 @@ The calls are taken away, with the `if` that holds nothing else; `gc.collect()` 
 +    pass
 ```
 
-Caches of other things stay.
+Caches of other objects are not reported:
 
 ```python
 def free(store):
@@ -66,7 +80,7 @@ _FAILING = (
 
 @RULE.call(*_HARMLESS)
 def empty_cache(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield _gone(script, call, "XLA has no cache to empty: remove this", INFO)
+    yield _gone(script, call, "XLA has no cache to empty: remove the call", INFO)
 
 
 @RULE.call(*_FAILING)
@@ -77,7 +91,7 @@ def allocator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 @RULE.reference("torch.backends.cuda.cufft_plan_cache.max_size")
 def plan_cache(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
-    message = "XLA has no cache of FFT plans: remove this"
+    message = "XLA has no cache of FFT plans: remove the call"
     if isinstance(parent, ast.Assign) and parent.targets == [node]:
         yield RULE.finding(script, node, message, remove(parent))
     else:

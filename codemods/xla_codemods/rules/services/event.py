@@ -1,7 +1,22 @@
-"""A CUDA event is made without an error on an XLA host, and fails when it is recorded.
+"""A CUDA event fails on an XLA host when it is recorded.
 
-`xla.Event` is a CUDA event on CUDA. On XLA, one with `enable_timing` cuts the graph and waits where it is recorded, so
-that the time between two is the device's: time whole steps with it.
+## What it reports
+
+`torch.cuda.Event`, its `record` and tests for the class.
+
+## Why it matters on XLA
+
+The event is created without an error, so the failure comes later.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.Event`, which is a CUDA event on CUDA. On XLA, an event with `enable_timing` ends the
+graph and waits when it is recorded. The time between two events is then the device's. Time whole
+steps with it.
+
+## Example
 
 ```diff
  import torch
@@ -21,7 +36,7 @@ that the time between two is the device's: time whole steps with it.
      return start.elapsed_time(end)
 ```
 
-Other events stay.
+Other events are not reported:
 
 ```python
 import threading
@@ -77,7 +92,7 @@ def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
             yield RULE.finding(
                 script,
                 node,
-                "on XLA events are `xla.Event` and not CUDA's: test for that class too",
+                "on XLA events are of the class `xla.Event`: also test for that class",
                 effort=MEDIUM,
             )
         case ast.Call() | ast.keyword() | ast.Assign() | ast.IfExp() | ast.Return():

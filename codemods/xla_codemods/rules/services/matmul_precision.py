@@ -1,7 +1,21 @@
-"""How precisely float32 matrices are multiplied is said to CUDA only.
+"""Settings for the precision of float32 matrix products affect CUDA only.
 
-On a TPU they are multiplied in bfloat16 unless told otherwise (fact 1.108). `xla.set_float32_matmul_precision`
-says it to torch and to the accelerator; TF32 is what torch calls "high".
+## What it reports
+
+`torch.set_float32_matmul_precision`, `allow_tf32` and `fp32_precision`.
+
+## Why it matters on XLA
+
+A TPU multiplies float32 matrices in bfloat16 by default (fact 1.108).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.set_float32_matmul_precision`, which sets the precision for PyTorch and for the
+accelerator. TF32 corresponds to "high".
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +32,7 @@ says it to torch and to the accelerator; TF32 is what torch calls "high".
 +    xla.set_float32_matmul_precision("highest")
 ```
 
-Sums in lower precision, and questions, do no harm.
+Reductions in lower precision, and reads of the settings, are not reported:
 
 ```python
 import torch
@@ -47,7 +61,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA129", "matmul-precision", severity=WARNING)
 
 _MESSAGE = (
-    "this precision of matrix products has no effect on XLA: use `xla.set_float32_matmul_precision`"
+    "the setting for matrix products has no effect on XLA: use `xla.set_float32_matmul_precision`"
 )
 _PRECISIONS = {"ieee": "highest", "tf32": "high"}
 

@@ -1,6 +1,21 @@
 """Figures of CUDA's memory are 0 on an XLA host, or fail.
 
-`xla.memory_info()` is a real measurement of the accelerator's memory, or says that there is none.
+## What it reports
+
+`torch.cuda.memory_allocated`, `max_memory_allocated`, `mem_get_info`, `memory_stats`,
+`memory_summary` and similar functions.
+
+## Why it matters on XLA
+
+Logs show 0, and decisions that depend on memory are wrong.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.memory_info()`. It measures the accelerator's memory, or says that no measurement exists.
+
+## Example
 
 ```diff
  import torch
@@ -19,7 +34,7 @@
 +    print(str(xla.memory_info(device)), free / total)
 ```
 
-Memory of other things stays; what the allocator of CUDA alone could tell is for a person to replace.
+Memory of other objects is not reported:
 
 ```python
 import psutil
@@ -27,6 +42,10 @@ import psutil
 def report(process):
     return psutil.virtual_memory().percent, process.memory_info().rss
 ```
+
+## Limits
+
+Figures that only CUDA's allocator has are reported without a fix.
 """
 
 from __future__ import annotations
@@ -135,7 +154,7 @@ def stats(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             held = Replace(call, f"{script.xla}.memory_info({text})", holes)
             yield RULE.finding(script, call, message, held, *edits)
         case _:
-            message += ", which has the bytes in use, their peak and the limit"
+            message += ", which contains the bytes in use, their peak and the limit"
             yield RULE.finding(script, call, message, effort=MEDIUM)
 
 
@@ -194,7 +213,7 @@ def figure_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
 def reset_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     edit = Replace(node, f"{script.xla}.reset_peak_memory_stats")
     yield RULE.finding(
-        script, node, "this fails on an XLA host: use `xla.reset_peak_memory_stats`", edit
+        script, node, "the call fails on an XLA host: use `xla.reset_peak_memory_stats`", edit
     )
 
 

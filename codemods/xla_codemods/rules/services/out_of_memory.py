@@ -1,7 +1,22 @@
-"""`torch.cuda.OutOfMemoryError` is never raised by XLA.
+"""XLA never raises `torch.cuda.OutOfMemoryError`.
 
-XLA raises a RuntimeError that says RESOURCE_EXHAUSTED, and mostly when it compiles: the same shapes fail again. A
-handler that skips the batch or halves it has to be thought over, so nothing is changed.
+## What it reports
+
+Handlers of `torch.cuda.OutOfMemoryError`, and tests for the text "out of memory".
+
+## Why it matters on XLA
+
+XLA raises a RuntimeError with RESOURCE_EXHAUSTED, mostly during compilation, so the same shapes
+fail again. Its text contains "Out of memory" with a capital letter.
+
+## What to do
+
+Fix: none.
+
+Also catch RuntimeError, and compare the text in lower case. Check whether it is still useful to
+skip or halve the batch.
+
+## Example
 
 ```python
 import torch
@@ -13,7 +28,7 @@ def step(model, batch):
         return None
 ```
 
-Nor does XLA write the message as CUDA does: it says "Out of memory".
+Tests of the text:
 
 ```diff
  import torch
@@ -31,7 +46,7 @@ Nor does XLA write the message as CUDA does: it says "Out of memory".
          raise
 ```
 
-Other errors are no business of this rule, and where torch's `empty_cache` goes, the handler stays:
+Other errors are not reported. The handler stays if `empty_cache` is removed from it:
 
 ```diff
  import torch
@@ -43,8 +58,6 @@ Other errors are no business of this rule, and where torch's `empty_cache` goes,
 -        torch.cuda.empty_cache()
          raise error
 ```
-
-A handler of other errors stays.
 
 ```python
 import torch
@@ -72,7 +85,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM)
 
-_MESSAGE = "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory runs out, mostly while compiling: catch that too"
+_MESSAGE = "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory runs out, mostly during compilation: catch RuntimeError as well"
 
 
 @RULE.reference("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")

@@ -1,8 +1,24 @@
-"""NVTX ranges and the CUDA profiler speak to NVIDIA's tools, which do not see an XLA device.
+"""NVTX ranges and the CUDA profiler have no effect on XLA.
 
-A range that spans a block becomes one of torch's own profiler, and what is pushed and popped one of the runtime's. Both
-stand in traces of `torch.profiler` and of `xla.profile` (`torch_xla.debug.profiler` alone sees neither). What starts the
-CUDA profiler, and single marks, go.
+## What it reports
+
+`torch.cuda.nvtx`, `torch.cuda.profiler`, `emit_nvtx`, CUDA activities of `torch.profiler`, and
+names of columns for CUDA.
+
+## Why it matters on XLA
+
+They report to NVIDIA's tools, which do not see an XLA device. A profile with only the activity
+CUDA fails without CUDA (fact 1.107).
+
+## What to do
+
+Fix: safe.
+
+Use ranges of `torch.profiler`, or the runtime's `xla.range_push` and `xla.range_pop`. Both appear
+in traces of `torch.profiler` and of `xla.profile`, but not in those of
+`torch_xla.debug.profiler`. Calls that start the CUDA profiler and single marks are removed.
+
+## Example
 
 ```diff
  import torch
@@ -31,7 +47,7 @@ CUDA profiler, and single marks, go.
 -    torch.cuda.profiler.stop()
 ```
 
-torch's own profiler stays, and asks for the activities that there are:
+PyTorch's profiler receives the supported activities:
 
 ```diff
  import torch
@@ -45,13 +61,15 @@ torch's own profiler stays, and asks for the activities that there are:
      return trace.key_averages().table(sort_by="cuda_time_total")
 ```
 
-Its tables know the columns of other devices as `device_time_total`; `xla_time_total` is none:
+Its tables have columns `device_time_total` for other devices, and no `xla_time_total`:
 
 ```diff
  def table(trace, x):
 -    return trace.key_averages().table(sort_by=f"self_{x.device.type}_time_total")
 +    return trace.key_averages().table(sort_by=f"self_{x.device.type}_time_total".replace("xla", "device"))
 ```
+
+A profile of the CPU is not reported:
 
 ```python
 import torch
@@ -181,7 +199,7 @@ def activity(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """CUDA among the activities of torch's profiler: alone it fails (fact 1.107), beside the CPU it is left out."""
     display = script.parent(node)
     argument = script.parent(display) if display is not None else None
-    message = "torch's profiler records nothing of XLA devices: use `supported_activities()`, or torch_xla.debug.profiler"
+    message = "PyTorch's profiler records nothing of XLA devices: use `supported_activities()`, or torch_xla.debug.profiler"
     if (
         isinstance(display, (ast.List, ast.Tuple, ast.Set))
         and isinstance(argument, ast.keyword)
@@ -229,7 +247,7 @@ def _column(
         text = '({0}).replace("xla", "device")'
         if not isinstance(node, ast.BinOp):
             text = '{0}.replace("xla", "device")'
-        message = "torch's profiler has no columns of XLA's: for other devices it says `device`"
+        message = "PyTorch's profiler has no columns for XLA: use `device`, as for other devices"
         yield RULE.finding(script, node, message, Replace(node, text, (node,)), severity=ERROR)
 
 

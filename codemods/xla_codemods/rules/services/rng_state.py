@@ -1,7 +1,22 @@
 """The state of CUDA's random generators is empty on an XLA host, or fails.
 
-`get_rng_state_all()` returns an empty list and `set_rng_state` does nothing, silently: a resumed run draws other
-numbers. The runtime's functions of the same names keep the accelerator's.
+## What it reports
+
+`torch.cuda.get_rng_state`, `set_rng_state` and their variants, `torch.random.fork_rng`, and
+`get_device_states` of `torch.utils.checkpoint`.
+
+## Why it matters on XLA
+
+`get_rng_state_all()` returns an empty list, and `set_rng_state` does nothing. A resumed run
+silently draws different numbers. `fork_rng` raises an exception for XLA (fact 1.3).
+
+## What to do
+
+Fix: safe.
+
+Use the runtime's functions of the same names.
+
+## Example
 
 ```diff
  import torch
@@ -20,7 +35,7 @@ numbers. The runtime's functions of the same names keep the accelerator's.
 +    xla.set_rng_state_all(state["cuda"])
 ```
 
-`fork_rng` keeps the accelerator's, too:
+`fork_rng`:
 
 ```diff
  import torch
@@ -32,7 +47,7 @@ numbers. The runtime's functions of the same names keep the accelerator's.
          return torch.rand(n).to(device)
 ```
 
-So do the functions by which reversible layers draw the same numbers again:
+Functions that let reversible layers draw the same numbers again:
 
 ```diff
  import torch
@@ -55,7 +70,7 @@ So do the functions by which reversible layers draw the same numbers again:
              return self.net(*args)
 ```
 
-The CPU's state stays.
+The CPU's state is not reported:
 
 ```python
 import torch
@@ -67,6 +82,10 @@ def host_only(n):
     torch.set_rng_state(state)
     return numbers
 ```
+
+## See also
+
+XLA124
 """
 
 from __future__ import annotations
@@ -93,8 +112,8 @@ _STATES = tuple(
     for home in _HOMES
     for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all")
 )
-_OF_DEVICES = "this fails on XLA tensors: use the runtime's random states"
-_MESSAGE = "this is the random state of CUDA, not of XLA: use the runtime's function"
+_OF_DEVICES = "the function fails on XLA tensors: use `xla.get_rng_state` and `xla.set_rng_state`"
+_MESSAGE = "the call uses the random state of CUDA, not of XLA: use the runtime's function"
 
 
 @RULE.call(*_STATES)

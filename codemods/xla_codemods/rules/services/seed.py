@@ -1,7 +1,22 @@
-"""A seed for CUDA never reaches XLA, and neither does `torch.manual_seed`.
+"""`torch.manual_seed` and seeds for CUDA do not seed XLA.
 
-Nothing fails: dropout and initialisation on the device draw from a generator that was not seeded (fact 1.30).
-`xla.manual_seed` seeds the CPU as torch does, and the device; of a set of seeding calls it takes one.
+## What it reports
+
+`torch.manual_seed`, `torch.cuda.manual_seed`, `manual_seed_all`, and functions of libraries that
+seed PyTorch.
+
+## Why it matters on XLA
+
+Nothing fails. Dropout and initialisation on the device draw from a generator with a different
+seed (fact 1.30). torch_xla seeds each process with 101 (fact 1.31).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.manual_seed`, which seeds the CPU and the device. It replaces a group of seeding calls.
+
+## Example
 
 ```diff
  import random
@@ -17,7 +32,7 @@ Nothing fails: dropout and initialisation on the device draw from a generator th
 -        torch.cuda.manual_seed_all(seed)
 ```
 
-Alone, a seed for CUDA stays one for the device:
+A seed for CUDA alone stays a seed for the device:
 
 ```diff
  import torch
@@ -27,7 +42,7 @@ Alone, a seed for CUDA stays one for the device:
 +xla.manual_seed(1234, device_only=True)
 ```
 
-A generator that is asked for keeps its seed, and the device gets it as well:
+A generator that the call returns keeps its seed, and the device is seeded as well:
 
 ```diff
  import torch
@@ -40,7 +55,7 @@ A generator that is asked for keeps its seed, and the device gets it as well:
 +    return torch.rand(n, generator=generator).to(xla.xla_device())
 ```
 
-Libraries that seed torch do not reach XLA either:
+Functions of libraries that seed PyTorch:
 
 ```diff
  import torch
@@ -57,8 +72,8 @@ Libraries that seed torch do not reach XLA either:
 +    model.to(xla.xla_device())
 ```
 
-A seed in front of `xla.use_spmd()` stays as well, since that has to come before the device is used: the device then takes the
-seed that torch was given.
+A seed before `xla.use_spmd()` is not reported, because that call must come before the first use
+of the device. The device then uses PyTorch's seed:
 
 ```python
 import torch
@@ -69,7 +84,8 @@ xla.use_spmd()
 model = torch.nn.Linear(4, 2).to(xla.xla_device())
 ```
 
-Seeds of other generators stay, and so do those of loader processes, which must not touch the device.
+Seeds of other generators, and seeds in loader processes, which must not use the device, are not
+reported:
 
 ```python
 import torch
@@ -82,6 +98,10 @@ def make(dataset):
     generator = torch.Generator().manual_seed(0)
     return DataLoader(dataset, worker_init_fn=seed_worker, generator=generator)
 ```
+
+## See also
+
+XLA130
 """
 
 from __future__ import annotations
@@ -132,7 +152,7 @@ _LIBRARIES = (
     "timm.utils.random.random_seed",
 )
 _XLAS_OWN = frozenset({"torch_xla.manual_seed", "torch_xla.core.xla_model.set_rng_state"})
-_MESSAGE = "this does not seed XLA: use `xla.manual_seed`"
+_MESSAGE = "the call does not seed XLA: use `xla.manual_seed`"
 
 
 @RULE.call(*_ALL)
@@ -197,7 +217,9 @@ def of_library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield RULE.finding(script, call, _MESSAGE, edit)
     else:
         yield RULE.finding(
-            script, call, "this does not seed XLA: call `xla.manual_seed(seed, device_only=True)`"
+            script,
+            call,
+            "the call does not seed XLA: add `xla.manual_seed(seed, device_only=True)`",
         )
 
 
@@ -207,7 +229,7 @@ def _is_trained_somewhere(script: Script) -> bool:
 
 @RULE.call("torch.cuda.initial_seed", "torch.cuda.random.initial_seed")
 def initial_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "this seed is CUDA's, and XLA does not tell its own: use `torch.initial_seed()`, which `xla.manual_seed` sets"
+    message = "the call returns CUDA's seed, and XLA has no such query: use `torch.initial_seed()`, which `xla.manual_seed` sets"
     yield RULE.finding(script, call, message)
 
 

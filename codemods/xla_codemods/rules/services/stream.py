@@ -1,7 +1,21 @@
-"""CUDA streams cannot be made on an XLA host, and XLA orders its work itself.
+"""CUDA streams do not exist on XLA.
 
-What ran on a stream runs in its place: results are the same, since streams only promise less order. What they were
-used to overlap, the device loader overlaps (XLA404).
+## What it reports
+
+`torch.cuda.Stream`, `torch.cuda.stream`, `wait_stream`, `record_stream` and tests for streams.
+
+## Why it matters on XLA
+
+Streams cannot be created on an XLA host. XLA orders its work itself.
+
+## What to do
+
+Fix: safe.
+
+Delete the streams and keep the code inside them. Results are the same, because streams only relax
+the order. To overlap copies with computation, use the device loader (XLA401).
+
+## Example
 
 ```diff
  import torch
@@ -19,7 +33,7 @@ used to overlap, the device loader overlaps (XLA404).
      return batch
 ```
 
-A context that is kept, handed on or bound becomes one that does nothing:
+A context that is stored or passed becomes one that does nothing:
 
 ```diff
 -from functools import partial
@@ -34,7 +48,7 @@ A context that is kept, handed on or bound becomes one that does nothing:
          copy()
 ```
 
-A stream that is handed on becomes None, which every function of torch takes for the current one:
+A stream that is passed becomes None, which PyTorch's functions treat as the current stream:
 
 ```diff
  import torch
@@ -44,7 +58,7 @@ A stream that is handed on becomes None, which every function of torch takes for
 +    return make(stream=None)
 ```
 
-A test for a stream goes with it, where both branches are the same without streams:
+A test for a stream is removed if both branches are the same without streams:
 
 ```diff
  import torch
@@ -65,7 +79,7 @@ A test for a stream goes with it, where both branches are the same without strea
          return x
 ```
 
-Streams of other things stay.
+Streams of other objects are not reported:
 
 ```python
 import sys
@@ -74,6 +88,10 @@ def read(stream=sys.stdin):
     with open("log") as log:
         return stream.read(), log
 ```
+
+## See also
+
+XLA404
 """
 
 from __future__ import annotations
@@ -110,7 +128,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA123", "stream", of_what_runs=True)
 
-_MESSAGE = "XLA has no streams and orders the work itself: remove this"
+_MESSAGE = "CUDA streams do not exist on XLA: delete the stream and keep the code inside it; to prefetch, iterate over `xla.MpDeviceLoader`"
 _SAME = "without streams, which XLA does not have, both branches are the same: keep one"
 
 

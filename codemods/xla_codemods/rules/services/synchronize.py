@@ -1,7 +1,21 @@
 """`torch.cuda.synchronize()` fails without a CUDA driver.
 
-On XLA nothing has even begun where the graph is not cut: timing code without a synchronisation measures tracing alone
-(fact 1.51). `xla.synchronize()` cuts the graph and waits.
+## What it reports
+
+`torch.cuda.synchronize()`, and `synchronize()` of streams and devices.
+
+## Why it matters on XLA
+
+On XLA, nothing runs before the graph ends. Code that measures time without a synchronisation
+measures only tracing (fact 1.51).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.synchronize()`, which ends the graph and waits.
+
+## Example
 
 ```diff
  import time
@@ -18,8 +32,8 @@ On XLA nothing has even begun where the graph is not cut: timing code without a 
      return time.time() - start
 ```
 
-In a file that reads no clock, one in every step only keeps the host from tracing the next step while the device computes:
-it goes.
+In a file that measures no time, a synchronisation in each step only prevents the host from
+tracing the next step. It is removed:
 
 ```diff
  import torch
@@ -37,7 +51,7 @@ it goes.
 +        xla.optimizer_step(optimizer)
 ```
 
-Other things' `synchronize` stays.
+`synchronize` of other objects is not reported:
 
 ```python
 def flush(disk):
@@ -67,8 +81,8 @@ if TYPE_CHECKING:
 RULE = Rule("XLA121", "synchronize", of_what_runs=True)
 
 _NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
-_MESSAGE = "this does not wait for XLA: use `xla.synchronize`"
-_IN_EACH_STEP = "waiting for the device in every step leaves it idle while the host traces the next, and no clock is read here: remove it"
+_MESSAGE = "the call does not wait for the XLA device: use `xla.synchronize`"
+_IN_EACH_STEP = "the wait in every step leaves the device idle while the host traces the next step, and the file measures no time: remove the call"
 _CLOCK = Pattern(r"(?:^|_)(?:time|timer|timeit|clock|elapsed|perf|tic|toc|event)(?:_|$)")
 
 

@@ -1,6 +1,20 @@
-"""TunableOp tunes cuBLAS and rocBLAS; XLA chooses its own kernels.
+"""TunableOp has no effect on XLA.
 
-What sets it up chooses nothing on XLA, and is taken away where it stands alone, with the `if` that holds nothing else.
+## What it reports
+
+Calls of `torch.cuda.tunable`.
+
+## Why it matters on XLA
+
+TunableOp tunes cuBLAS and rocBLAS. XLA chooses its own kernels.
+
+## What to do
+
+Fix: safe, or none.
+
+Remove the calls, and the `if` that contains nothing else.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +29,8 @@ What sets it up chooses nothing on XLA, and is taken away where it stands alone,
      return torch.nn.Linear(2, 2)
 ```
 
-Where the result is used, or what it is told is computed on the way, or results are read and written, a person decides.
+Calls whose result is used, calls with arguments that may have effects, and calls that read or
+write results are reported without a fix:
 
 ```python
 import torch
@@ -27,7 +42,7 @@ def setup(files):
     return on, torch.cuda.tunable.enable()  # XLA132
 ```
 
-What enables anything else stays.
+Other objects are not reported:
 
 ```python
 def setup(tunable):

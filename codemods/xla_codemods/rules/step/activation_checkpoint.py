@@ -1,7 +1,22 @@
-"""torch's activation checkpointing fails on XLA.
+"""PyTorch's activation checkpointing fails on XLA.
 
-`torch.utils.checkpoint` asks for a module `torch.xla`, which there is not; and where one is made up, gradients with
-dropout are silently wrong (facts 1.101, 1.102). `xla.checkpoint` recomputes with the same masks, on every backend.
+## What it reports
+
+`torch.utils.checkpoint`, `gradient_checkpointing_enable()` of transformers and
+`enable_gradient_checkpointing()` of diffusers.
+
+## Why it matters on XLA
+
+`torch.utils.checkpoint` needs a module `torch.xla`, which does not exist (fact 1.101). With a
+substitute for that module, gradients through dropout are silently wrong (fact 1.102).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.checkpoint`, which recomputes with the same dropout masks on each backend.
+
+## Example
 
 ```diff
  import torch
@@ -16,7 +31,7 @@ dropout are silently wrong (facts 1.101, 1.102). `xla.checkpoint` recomputes wit
 +        return xla.checkpoint_sequential(self.layers, 2, x)
 ```
 
-transformers' models checkpoint with the function that their module has imported:
+Models of transformers use the function that their module imports:
 
 ```diff
  from transformers import AutoModel
@@ -28,7 +43,7 @@ transformers' models checkpoint with the function that their module has imported
  model.gradient_checkpointing_enable()
 ```
 
-Models of diffusers take the function (from 0.32 on):
+Models of diffusers accept the function (from version 0.32):
 
 ```diff
  import torch
@@ -41,7 +56,7 @@ Models of diffusers take the function (from 0.32 on):
 +unet.enable_gradient_checkpointing(lambda module, *args: xla.checkpoint(module, *args, use_reentrant=False))
 ```
 
-Questions about checkpointing stay, and checkpoints of another kind.
+Other functions named `checkpoint` are not reported:
 
 ```python
 import torch
@@ -74,7 +89,7 @@ RULE = Rule("XLA509", "activation-checkpoint", of_what_runs=True)
 _CHECKPOINTS = {
     f"torch.utils.checkpoint.{name}": name for name in ("checkpoint", "checkpoint_sequential")
 }
-_MESSAGE = "torch's activation checkpointing fails on XLA: use `xla.checkpoint`"
+_MESSAGE = "PyTorch's activation checkpointing fails on XLA: use `xla.checkpoint`"
 _WRAPPERS = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 _WRAPPER = f"{_WRAPPERS}.checkpoint_wrapper"
 
@@ -110,14 +125,14 @@ def wrapper_handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[
     parent = script.parent(node)
     is_partial = isinstance(parent, ast.Call) and script.dotted(parent.func) == "functools.partial"
     if is_handed_on(node, script.parents) and not is_partial:
-        advice = f"torch's activation checkpointing fails on XLA: give it checkpoint_fn={script.xla}.checkpoint, by functools.partial"
+        advice = f"PyTorch's activation checkpointing fails on XLA: pass checkpoint_fn={script.xla}.checkpoint with functools.partial"
         yield RULE.finding(script, node, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
 @RULE.call(f"{_WRAPPERS}.apply_activation_checkpointing")
 def applied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if keyword(call, "checkpoint_wrapper_fn") is None and len(call.args) < 2:
-        advice = f"torch's activation checkpointing fails on XLA: give it a checkpoint_wrapper_fn with checkpoint_fn={script.xla}.checkpoint"
+        advice = f"PyTorch's activation checkpointing fails on XLA: pass a checkpoint_wrapper_fn with checkpoint_fn={script.xla}.checkpoint"
         yield RULE.finding(script, call, f"{_MESSAGE}: {advice}", effort=MEDIUM)
 
 
@@ -176,5 +191,7 @@ def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         )
         yield RULE.finding(script, call, _MESSAGE, AddArgument(call, function))
     elif not call.keywords or keyword(call, "enable") is not None:
-        message = "torch's activation checkpointing, which this library imports, fails on XLA: switch it off"
+        message = (
+            "the library uses PyTorch's activation checkpointing, which fails on XLA: switch it off"
+        )
         yield RULE.finding(script, call, message, effort=MEDIUM)

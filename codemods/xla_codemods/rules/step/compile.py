@@ -1,7 +1,22 @@
-"""`torch.compile` fails on XLA tensors, which are compiled anyway.
+"""`torch.compile` fails on XLA tensors.
 
-Inductor fails on XLA tensors (fact 1.100), and the openxla backend launches four times per training step instead of
-once. `xla.compile` is `torch.compile` where that helps, and gives its argument back on XLA.
+## What it reports
+
+`torch.compile` as a function or a decorator, and `model.compile()`, for code that runs on the
+device.
+
+## Why it matters on XLA
+
+Inductor fails on XLA tensors (fact 1.100). The openxla backend launches four graphs per training
+step instead of one. XLA compiles the step without `torch.compile`.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.compile`. It calls `torch.compile` on other devices, and returns its argument on XLA.
+
+## Example
 
 ```diff
  import torch
@@ -21,7 +36,7 @@ once. `xla.compile` is `torch.compile` where that helps, and gives its argument 
      return 0.5 * x * (1.0 + torch.erf(x / 1.41421))
 ```
 
-A module that compiles itself in place does so where there is no XLA:
+A module that compiles itself in place keeps the call on other devices:
 
 ```diff
  import torch
@@ -35,7 +50,7 @@ A module that compiles itself in place does so where there is no XLA:
 +    model.compile(mode="reduce-overhead")
 ```
 
-Compilers of other things stay, and so does a compilation for XLA.
+Other functions named `compile`, and compilation for XLA, are not reported:
 
 ```python
 import re
@@ -66,7 +81,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA508", "compile", of_what_runs=True)
 
-_MESSAGE = "`torch.compile` fails on XLA tensors: use `xla.compile`, which leaves the function as it is on XLA"
+_MESSAGE = "`torch.compile` fails on XLA tensors: use `xla.compile`, which returns the function unchanged on XLA"
 _OF_XLA = frozenset({"openxla", "openxla_eval", "torchxla_trace_once"})
 
 

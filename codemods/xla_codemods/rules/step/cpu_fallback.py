@@ -1,9 +1,28 @@
-"""What torch_xla has no kernel for is computed on the host, in the middle of every step.
+"""An operation without an XLA kernel runs on the CPU in every step.
 
-The result is right, but the graph is cut there: the operation's input is fetched, and what it gives is sent back
-(fact 3.37). In a model's computation and in loops that train, choose something that stays on the device: "bilinear"
-for "bicubic", `sort` or `topk` for `median`, convolutions for `unfold`, `a * torch.sigmoid(b)` for `glu`, a layer that
-divides its weight by its norm itself for `weight_norm`; or do it on the host before, in the dataset.
+## What it reports
+
+Operations that torch_xla has no kernel for, in a model's computation and in loops that train.
+
+## Why it matters on XLA
+
+The result is right, but the graph ends at the operation. Its inputs are copied to the host, and
+its result is copied back (fact 3.37).
+
+## What to do
+
+Fix: none.
+
+Use an operation that has a kernel, or compute the result earlier, in the dataset. Common
+replacements:
+
+- `mode="bilinear"` for `mode="bicubic"`.
+- `sort` or `topk` for `median`.
+- A convolution for `unfold`.
+- `a * torch.sigmoid(b)` for `glu`.
+- A layer that divides its weight by the norm for `weight_norm`.
+
+## Example
 
 ```diff
  import torch
@@ -21,7 +40,7 @@ divides its weight by its norm itself for `weight_norm`; or do it on the host be
 +        xla.optimizer_step(optimizer)
 ```
 
-The same on the host, and what has a kernel, is no finding:
+Operations on the host, and operations with a kernel, are not reported:
 
 ```python
 import torch
@@ -107,7 +126,7 @@ _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
 def _message(name: str) -> str:
-    return f"`{name}` has no XLA kernel and is computed on the CPU, with copies from and to the device: use an operation that XLA has, or move it out of the step"
+    return f"`{name}` has no XLA kernel and runs on the CPU, with copies from and to the device: use an operation with an XLA kernel, or move the call out of the step"
 
 
 @RULE.call(*FUNCTIONS)

@@ -1,7 +1,21 @@
-"""Anomaly detection reads back what every operation of backward gives.
+"""Anomaly detection reads the result of each operation in the backward pass.
 
-Nine host syncs for one tiny backward. It is a tool for finding a fault, and takes its message with
-it when it goes: the fix is unsafe.
+## What it reports
+
+`torch.autograd.set_detect_anomaly(True)` and `torch.autograd.detect_anomaly()`.
+
+## Why it matters on XLA
+
+The host waits for each of these reads. A tiny backward pass has nine of them.
+
+## What to do
+
+Fix: unsafe.
+
+Remove it, and switch it on only while you search for a fault. The fix is unsafe because it also
+removes the error message that anomaly detection gives.
+
+## Example
 
 ```diff
  import torch
@@ -13,7 +27,7 @@ it when it goes: the fix is unsafe.
 +    model(x.to(device)).sum().backward()
 ```
 
-Where it is an option, or off, it stays.
+Calls with a variable argument, and calls that switch it off, are not reported:
 
 ```python
 import torch

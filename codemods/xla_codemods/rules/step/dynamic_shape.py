@@ -1,11 +1,29 @@
-"""A result whose size depends on data is fetched from the device, and compiled anew for each size.
+"""A result whose size depends on data is read from the device and compiled again for each size.
 
-`nonzero`, `unique`, `x[mask]` and their like wait for the device to learn the size, and every new size is a new graph
-for all that follows. What to do depends on what comes next: `torch.where(mask, x, 0)` instead of
-`x[mask]`, sums weighted by the mask instead of means over a selection, `F.one_hot(y, num_classes)`,
-`torch.repeat_interleave(..., output_size=n)`.
+## What it reports
 
-A number written where a tensor itself meets a condition needs no selection:
+Operations in training steps whose result has a size that depends on data (`nonzero`, `unique`,
+`x[mask]`), sizes that change between steps, and loaders whose batches differ in size.
+
+## Why it matters on XLA
+
+The host waits for the device to learn the size. Each new size is a new graph for all operations
+that follow.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Keep one size. The replacement depends on the code that follows:
+
+- `torch.where(mask, x, 0)` for `x[mask]`.
+- A sum weighted by the mask, divided by `mask.sum()`, for the mean of a selection.
+- `F.one_hot(y, num_classes)` for `F.one_hot(y)`.
+- `torch.repeat_interleave(..., output_size=n)` for a call without the size.
+
+## Example
+
+A number that is assigned where a tensor meets a condition:
 
 ```diff
  import torch
@@ -22,8 +40,8 @@ A number written where a tensor itself meets a condition needs no selection:
      return tokens
 ```
 
-A training loader whose last batch is smaller gives one more graph (3.29); without it, one per epoch is not seen, so
-that is done only when asked for:
+A smaller last batch costs one extra compilation. `drop_last=True` avoids it, but skips up to one
+batch per epoch, so the fix is unsafe:
 
 ```diff
  import torch
@@ -42,7 +60,7 @@ that is done only when asked for:
 +        xla.optimizer_step(optimizer)
 ```
 
-So are batches of graphs, each of which has another number of nodes and edges:
+Batches of graphs, whose numbers of nodes and edges differ:
 
 ```python
 from torch_geometric.loader import NeighborLoader
@@ -55,7 +73,7 @@ def train_on_graphs(model, data, optimizer):
         xla.optimizer_step(optimizer)
 ```
 
-And batches that are padded to their longest:
+Batches that are padded to their longest sample:
 
 ```diff
  from transformers import AutoTokenizer, Trainer, TrainingArguments
@@ -69,7 +87,7 @@ And batches that are padded to their longest:
  arguments = TrainingArguments("out", optim="adamw_torch")
 ```
 
-What is longer in every turn is another graph in every turn; what to do, a person knows:
+A tensor that grows in each iteration:
 
 ```diff
  import torch
@@ -85,7 +103,7 @@ What is longer in every turn is another graph in every turn; what to do, a perso
      return tokens
 ```
 
-A size that is computed from a counter or a schedule is another graph in every step:
+A size that is computed from a counter or a schedule:
 
 ```python
 import torch
@@ -101,7 +119,7 @@ def warm_up(model, optimizer, steps):
         xla.mark_step()
 ```
 
-A batch that is cut at its longest sample has another length each time:
+A batch that is cut at its longest sample:
 
 ```python
 from xla_migrate import runtime as xla
@@ -114,7 +132,7 @@ def train_on_words(model, batches, optimizer):
         xla.optimizer_step(optimizer)
 ```
 
-The same on the host, and choices that keep their size, are no finding:
+Operations on the host, and operations that keep the size, are not reported:
 
 ```python
 import torch
@@ -157,12 +175,9 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-_CUT = (
-    "a batch that is cut at its longest sample has another length each time, and XLA compiles once for every length: "
-    "leave all as long as they are, or cut at one of a few lengths"
-)
+_CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
 
-_ONE_SIZE = "use one size and mask the rest, or round it up to one of a few sizes"
+_ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
 
 RULE = Rule(
     "XLA504",
@@ -180,7 +195,7 @@ RULE = Rule(
 )
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_ELSEWHERE = ": move it out of the step, or to the host"
+_ELSEWHERE = ": move the call out of the step, or to the host"
 _FUNCTIONS = {
     "torch.argwhere": _ELSEWHERE,
     "torch.bincount": _ELSEWHERE,
@@ -206,7 +221,7 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            f"the size of the result of `{dotted}` depends on data, and XLA compiles again for every new size{_FUNCTIONS[dotted] or f': {_instead(script, call)}'}",
+            f"the size of the result of `{dotted}` depends on data, and XLA compiles again for each size{_FUNCTIONS[dotted] or f': {_instead(script, call)}'}",
         )
 
 
@@ -218,7 +233,7 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             call,
-            f"the size of the result of `.{name}()` depends on data, and XLA compiles again for every new size{_METHODS[name] or f': {_instead(script, call)}'}",
+            f"the size of the result of `.{name}()` depends on data, and XLA compiles again for each size{_METHODS[name] or f': {_instead(script, call)}'}",
         )
 
 
@@ -226,7 +241,7 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def where(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`torch.where(condition)`, which is `nonzero`."""
     if len(call.args) == 1 and not call.keywords and _matters(script, call, call.args[0]):
-        message = "the size of the result of `torch.where` with a condition alone depends on data, and XLA compiles again for every new size: use the mask itself, or give both values"
+        message = "the size of the result of `torch.where` with only a condition depends on data, and XLA compiles again for each size: use the mask itself, or pass both values"
         yield RULE.finding(script, call, message)
 
 
@@ -237,7 +252,7 @@ def one_hot(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(
                 script,
                 call,
-                "without `num_classes` XLA reads the data to find the size of `one_hot`: give `num_classes`",
+                "without `num_classes` XLA reads the data to find the size of `one_hot`: pass `num_classes`",
             )
 
 
@@ -250,7 +265,7 @@ def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[
         yield RULE.finding(
             script,
             call,
-            "without `output_size` XLA reads the data to find the size of `repeat_interleave`: give `output_size`",
+            "without `output_size` XLA reads the data to find the size of `repeat_interleave`: pass `output_size`",
         )
 
 
@@ -268,10 +283,7 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             *_,
         ] if walked.ifs and _DRAWN.search(ast.unparse(walked.iter)):
             if _is_repeated(script, call):
-                message = (
-                    "how many tensors are joined depends on data, and XLA compiles again for every new number: join all, "
-                    "with zeros for what is left out, and mask what is computed of these"
-                )
+                message = "the number of tensors that are joined depends on data, and XLA compiles again for each number: join all tensors, replace unused ones with zeros, and mask their results"
                 yield RULE.finding(script, call, message)
 
 
@@ -285,7 +297,7 @@ def masked(script: Script) -> Iterator[Finding]:
             yield from _written(script, node)
         elif isinstance(node.ctx, ast.Load) and _is_selection(script, node):
             if _is_repeated(script, node):
-                message = "the size of a selection by a mask depends on data, and XLA compiles again for every new size"
+                message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
                 yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
 
 
@@ -309,17 +321,15 @@ def _instead(script: Script, selection: ast.expr) -> str:
             node = around
             continue
         else:
-            return (
-                "compute with the whole, with a value that does not count where the mask is False"
-            )
+            return "keep the full tensor, with a neutral value for masked elements"
         if name in _SUMS:
             return "use `torch.where(mask, x, 0)`"
         if name in _MEANS:
             return "divide the sum of `torch.where(mask, x, 0)` by `mask.sum()`"
         if name in _SPREADS:
-            return f"compute `{name}` of the whole, with a value that does not count where the mask is False"
+            return f"compute `{name}` of the full tensor, with a neutral value for masked elements"
         if "loss" in name.lower() or "criterion" in name.lower() or "entropy" in name.lower():
-            return "compute the loss of each with `reduction='none'`, and divide the sum of those in the mask by `mask.sum()`"
+            return "compute the losses with `reduction='none'`, and divide the sum over the mask by `mask.sum()`"
         assert isinstance(call, ast.Call)
         node = call
 
@@ -340,9 +350,7 @@ def _is_selection(script: Script, node: ast.Subscript) -> bool:
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     """`x[x < 0] = 0`."""
-    message = (
-        "writing by a mask reads the mask back from the device: use `torch.where` or `masked_fill_`"
-    )
+    message = "an assignment with a mask reads the mask from the device: use `torch.where` or `masked_fill_`"
     statement = script.parent(node)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         own = is_about(script, node.slice, node.value) and _is_whole_number(statement.value)
@@ -395,7 +403,7 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
 @RULE.file
 def growing(script: Script) -> Iterator[Finding]:
     for call in growing_tensors(script):
-        message = "a tensor that grows in every iteration makes XLA compile in every iteration: allocate the whole length, and write into it"
+        message = "a tensor that grows in each iteration makes XLA compile in each iteration: allocate the full length, and write into the tensor"
         yield RULE.finding(script, call, message)
 
 
@@ -404,10 +412,10 @@ def sized_by_a_counter(script: Script) -> Iterator[Finding]:
     """`torch.zeros(4, 8 + step)`, also by names, lists of stages and functions of this file."""
     for size in changing_sizes(script):
         if size.variation is Variation.FEW:
-            message = "XLA compiles the step once for every size in this list"
+            message = "XLA compiles the step once for each size in the list"
             yield RULE.finding(script, size.node, f"{message}: keep the list short", severity=INFO)
         else:
-            message = "this size changes between steps, and XLA compiles again for every new size"
+            message = "the size changes between steps, and XLA compiles again for each size"
             yield RULE.finding(script, size.node, f"{message}: {_ONE_SIZE}")
 
 
@@ -448,7 +456,9 @@ def last_batch(script: Script) -> Iterator[Finding]:
     if not (script.accelerated or uses_accelerate(script)):
         return
     for call in uneven_loaders(script):
-        message = "a smaller last batch makes XLA compile the step once more: use `drop_last=True`, or accept one more compilation"
+        message = (
+            "the smaller last batch costs one extra compilation: use `drop_last=True` to avoid it"
+        )
         edit = AddArgument(call, "drop_last=True")
         yield RULE.finding(script, call, message, edit, safety=UNSAFE, severity=INFO, effort=LOW)
 
@@ -470,8 +480,5 @@ def graphs(script: Script) -> Iterator[Finding]:
     if not (script.is_trained and (script.runs_accelerated or uses_accelerate(script))):
         return
     for call in graph_loaders(script):
-        message = (
-            "batches of graphs have another number of nodes and edges in every step, and XLA compiles again for each: pad "
-            "the graphs to one size (`torch_geometric.transforms.Pad`), or the batches"
-        )
+        message = "batches of graphs differ in their numbers of nodes and edges, and XLA compiles again for each: pad the graphs to one size (`torch_geometric.transforms.Pad`), or pad the batches"
         yield RULE.finding(script, call, message)

@@ -1,7 +1,21 @@
-"""A slice from further back than its tensor is long raises on XLA.
+"""A slice that starts before the beginning of its tensor raises an exception on XLA.
 
-`ids[:, -block_size:]` takes all there is where that is less, on CPU and CUDA; torch_xla 2.9 says "Value out of range".
-A text that is generated token by token begins short:
+## What it reports
+
+Slices with a negative start, such as `ids[:, -block_size:]`, of a tensor that may be shorter.
+
+## Why it matters on XLA
+
+On the CPU and on CUDA, such a slice returns the whole tensor. torch_xla 2.9 raises "Value out of
+range". Text that is generated token by token begins short.
+
+## What to do
+
+Fix: safe.
+
+Limit the start to 0.
+
+## Example
 
 ```diff
  import torch
@@ -19,7 +33,7 @@ A text that is generated token by token begins short:
      return ids
 ```
 
-Where the length is asked before, and where the last one is meant, which is there, the slice stays:
+Slices after a test of the length, and slices of the last element, are not reported:
 
 ```python
 import torch

@@ -1,8 +1,23 @@
-"""A sum of losses that are not detached holds the graph of every step.
+"""A sum of losses that are not detached keeps the autograd graph of each step.
 
-`total += loss` keeps, for as long as `total` lives, what backward would need of each step: memory grows with the epoch,
-on XLA as on CUDA. Where `loss.backward()` has been called in the step and nobody calls it on the sum,
-nothing is lost by detaching:
+## What it reports
+
+`total += loss` and `losses.append(loss)` in a training loop, if the loss has a graph and the sum
+lives longer than the step.
+
+## Why it matters on XLA
+
+Memory grows through the epoch, on XLA as on CUDA, because the sum keeps everything that a
+backward pass would need.
+
+## What to do
+
+Fix: safe.
+
+Detach the loss. The fix is made if `loss.backward()` was called in the step and no backward pass
+uses the sum.
+
+## Example
 
 ```diff
  import torch
@@ -24,7 +39,7 @@ nothing is lost by detaching:
      return total / len(dataset)
 ```
 
-The same goes for `losses.append(loss)`. A sum that backward is called on is the loss itself:
+A sum on which `backward` is called is the loss itself. It is not reported:
 
 ```python
 import torch
@@ -39,7 +54,8 @@ def accumulate(model, windows, optimizer):
     xla.mark_step()
 ```
 
-So may one stay that each optimizer step empties: it holds the batches of that step.
+A sum that is reset after each optimizer step is not reported, because it holds only the batches
+of that step:
 
 ```python
 from xla_migrate import runtime as xla
@@ -88,7 +104,7 @@ RULE = Rule(
     behind={"bounded graph": LIKELY},
 )
 
-_MESSAGE = "this keeps the autograd graph of every step in memory: add `loss.detach()`"
+_MESSAGE = "the sum keeps the autograd graph of every step in memory: add `loss.detach()`"
 
 
 @RULE.file

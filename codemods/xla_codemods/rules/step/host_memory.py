@@ -1,8 +1,23 @@
-"""XLA tensors have no memory that others could read.
+"""An XLA tensor has no memory that other code could read.
 
-DLPack and shared memory fail on them, and quantized tensors come out on the CPU: go there before,
-with `x.cpu()`.
-Processes do not share a model on the device either; each trains its own, and gradients are averaged.
+## What it reports
+
+DLPack, shared memory and quantization of XLA tensors, tensors that are resized in place, and
+models that processes share.
+
+## Why it matters on XLA
+
+DLPack and shared memory fail on XLA tensors. Quantized tensors end on the CPU. Processes cannot
+share a model on the device.
+
+## What to do
+
+Fix: none.
+
+Move the tensor to the CPU first (`x.cpu()`). Give each process a model of its own, and average
+the gradients.
+
+## Example
 
 ```diff
  import torch
@@ -14,7 +29,7 @@ Processes do not share a model on the device either; each trains its own, and gr
 +    return to_dlpack(x.to(xla.xla_device()))  # XLA515
 ```
 
-A tensor that was made smaller in place has nothing behind its end: to make it larger again fails, or gives zeros (fact 3.66).
+A tensor that became smaller in place cannot grow again: growing fails or gives zeros (fact 3.66).
 
 ```diff
  import torch
@@ -26,7 +41,7 @@ A tensor that was made smaller in place has nothing behind its end: to make it l
      held.resize_(x.size()).copy_(x)  # XLA515
 ```
 
-What the CPU holds can be shared.
+Tensors on the CPU are not reported:
 
 ```python
 import torch
@@ -101,7 +116,7 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return  # an override, which is reported where it is called
     if _is_kept_from_the_device(script, call):
         return
-    message = "XLA tensors cannot be shared between processes: give each process a model of its own"
+    message = "XLA tensors cannot be shared between processes: create a model in each process"
     yield RULE.finding(script, call, message)
 
 
@@ -120,7 +135,7 @@ _ONCE_A_TURN = (
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     if script.on_accelerator(call.func.value) and not _is_new_each_time(script, call, scope):
-        message = f"a tensor that `{call.func.attr}` made smaller cannot grow again on XLA: make a new tensor"
+        message = f"a tensor that `{call.func.attr}` made smaller cannot grow again on XLA: create a new tensor"
         yield RULE.finding(script, call, message, severity=WARNING)
 
 

@@ -1,10 +1,28 @@
-"""A value fetched from the device in every training step makes the host wait for it.
+"""A value that is read from the device in every step makes the host wait.
 
-XLA runs the steps behind the script's back; `.item()`, `print(loss)`, `if loss > x` and their like wait until the
-device has come that far. What only people look at, and what is summed up, is read later: with the
-values of other steps, in one transfer, when the device is done with them. `xla.item(loss)` is a number on its way, of
-which sums, means and meters are made as of any number, in double precision; `xla.later` makes a call when what it shows
-has come, in order with all other output. On CUDA both do at once what the script did.
+## What it reports
+
+Host reads in training loops: `.item()`, `print(loss)`, `if loss > x`, `float(loss)`, `any(...)`,
+`max(...)` or `sorted(...)` of tensors, and tensors as an index of a list or a host array.
+
+## Why it matters on XLA
+
+XLA runs training steps asynchronously. A host read waits until the device has computed the value,
+so Python and the device no longer work at the same time.
+
+## What to do
+
+Fix: safe, or none.
+
+Defer values that are only shown or summed. `xla.item(loss)` returns a deferred value, from which
+sums, means and meters are computed in double precision. `xla.later` makes a call when its values
+have arrived, in the order of the script's other output. On CUDA both act at once.
+
+Values that decide something need another change. Check them every n-th step, or decide on the
+device: skip a step with `xla.optimizer_step(optimizer, where=finite)`, and keep a maximum with
+`torch.maximum`.
+
+## Example
 
 ```diff
  import torch
@@ -32,11 +50,7 @@ has come, in order with all other output. On CUDA both do at once what the scrip
 +    return xla.arrived(running)
 ```
 
-That is done where everything is known that becomes of the value: arithmetic, `min`, `max` and `math` (`xla.computed`), texts, names,
-elements of numpy arrays (`xla.fill`), lists and dicts of this file or of an object (`self.losses.append(loss.item())`), what functions return, also several values together, and
-what generators yield to loops of this file, meters and functions of this project (`losses.update(loss.item(), n)`); `print`,
-`logging`, tqdm, rich, files that are opened in the same function, `accelerator.print` and `accelerator.log`, TensorBoard, wandb and other trackers, and
-loggers of this project that only keep and write what they are told (`logger.log(...)`, with `to=logger`). `xla.arrived` gives Python's own number to whatever may ask what it is. Evaluations read once:
+Evaluations read the value once:
 
 ```diff
  import torch
@@ -65,7 +79,7 @@ loggers of this project that only keep and write what they are told (`logger.log
 +    return xla.arrived(correct) / len(dataset), predictions
 ```
 
-Conditions of what is only shown are asked later, too, and extremes are kept by `xla.computed`:
+Conditions that only control output are deferred. `xla.computed` keeps extremes:
 
 ```diff
  import torch
@@ -90,8 +104,8 @@ Conditions of what is only shown are asked later, too, and extremes are kept by 
      print(lowest)
 ```
 
-So are checks that end the training, where what a step does until then is seen by nobody: output of later steps is dropped, weights are not
-saved, and no caller of the program catches the error.
+Checks that end the training are deferred if no effect of the following steps is visible: output
+of later steps is dropped, no weights are saved, and no caller catches the error.
 
 ```diff
  import math, sys
@@ -115,7 +129,8 @@ saved, and no caller of the program catches the error.
 +        xla.optimizer_step(optimizer)
 ```
 
-Whether a step is taken is decided by the device, where nothing but the step hangs on it, and what is shown or summed up:
+The device decides whether a step is taken, if only the step and deferred values depend on the
+decision. The same applies to `if torch.isfinite(norm): optimizer.step()`:
 
 ```diff
  import torch
@@ -141,11 +156,8 @@ Whether a step is taken is decided by the device, where nothing but the step han
      print(total)
 ```
 
-So it is for `if torch.isfinite(norm): optimizer.step()`. Gradients of a step that is not taken have to be zeroed in every turn; schedulers and
-averages of weights that step with it, and gradients of several turns that are added up, stand in the way.
-
-Other decisions have to be read in every step, but for gradients that are clipped by hand, where the device can
-multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
+Gradients that are clipped by hand are multiplied by one instead of being skipped. The same
+applies to `if norm > limit: coefficient = limit / norm`:
 
 ```diff
  import torch
@@ -168,11 +180,7 @@ multiply by one (also for `if norm > limit: coefficient = limit / norm ...`):
 +        xla.optimizer_step(optimizer)
 ```
 
-`any(torch.isnan(p.grad).any() for p in ...)`, `max` and `sorted` of tensors read each of them, and so does a tensor as an index of a
-list, an array or a tensor of the host: `matrix[target, guess] += 1` for each sample.
-
-Let what is left be decided now and then; or on the device, where a step that is not finite is skipped by
-`xla.optimizer_step(optimizer, where=finite)`, and a maximum is kept by `torch.maximum`:
+A check every n-th step is not reported:
 
 ```python
 import math, sys
@@ -189,7 +197,7 @@ def train(model, batches, optimizer):
             sys.exit(f"loss is {loss.item()} at step {step}")
 ```
 
-An environment on the host needs each action, whatever is done: that is a note.
+An environment on the host needs each action. The rule reports the read as a note:
 
 ```python
 import torch
@@ -207,7 +215,7 @@ def play(policy, env, optimizer, device):
         xla.mark_step()
 ```
 
-What is read now and then is no finding, nor what is no tensor of the device:
+Rare reads, and values that are not tensors on the device, are not reported:
 
 ```python
 import torch
@@ -224,6 +232,26 @@ def train(model, batches, optimizer, schedule):
         if step % 100 == 0:
             print(loss.item())
 ```
+
+## Limits
+
+A read is deferred only if the rule can follow all uses of its value:
+
+- Arithmetic, `min`, `max`, `math` (`xla.computed`), formatted text and elements of numpy arrays
+  (`xla.fill`).
+- Lists and dictionaries of the file or of an object, such as `self.losses.append(loss.item())`.
+- Results of functions, values of generators that the file loops over, and meters and functions of
+  the project.
+- Output through `print`, `logging`, tqdm, rich, files that are opened in the same function,
+  `accelerator.print`, `accelerator.log`, TensorBoard, wandb and other trackers.
+- Loggers of the project that only keep and write their arguments (`logger.log(...)`, with
+  `to=logger`).
+
+`xla.arrived` returns a Python number for code that tests the type of the value.
+
+A step is skipped on the device only if its gradients are set to zero in each iteration. It is not
+possible if a scheduler or an average of weights steps with the optimizer, or if gradients
+accumulate over several iterations.
 """
 
 from __future__ import annotations
@@ -256,10 +284,7 @@ RULE = Rule(
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
-_ACTION = (
-    ", since the environment needs the action, and XLA launches a graph for each: act for several environments at once, or "
-    "with a copy of the model on the CPU"
-)
+_ACTION = ", because the environment needs the action, and XLA launches a graph for each: act in several environments at once, or with a copy of the model on the CPU"
 # Of what functions return, and attributes are asked for.
 _CALLERS = Pattern(r"callers that are not known here$|\.py` (?:shows|asks|hands)|^in `")
 # What makes a number of a number, and what takes one for a size.
@@ -278,10 +303,10 @@ def host_sync(script: Script) -> Iterator[Finding]:
             continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
-        reason = f" (not read later here, since {obstacle})" if obstacle else ""
+        reason = f" (cannot be deferred: {obstacle})" if obstacle else ""
         advice = _advice(script, node, obstacle)
         if said.startswith("`error_if_nonfinite`"):
-            advice = "give `error_if_nonfinite=False`, and look at the norm every n-th step"
+            advice = "pass `error_if_nonfinite=False`, and check the norm every n-th step"
         message = f"{said} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
@@ -289,14 +314,14 @@ def host_sync(script: Script) -> Iterator[Finding]:
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("whether it goes on") or obstacle.startswith("it ends the training"):
-        return "ask every n-th step (`if step % 100 == 0 and ...`)"
+        return "check it every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
         return "join them by `torch.stack`"
     match node:
         case ast.Call(func=ast.Name(id="all" | "any" | "max" | "min" as name), args=[_]):
             return f"`torch.stack([...]).{name}()` is one read, to be made every n-th step, or after the loop"
         case ast.Subscript():
-            return "bring the indices to the host before, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
+            return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
     if obstacle.endswith("may go on growing"):
@@ -304,20 +329,24 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("is opened in every step"):
         return "open the file once, before the loop"
     if obstacle.endswith("would read the tensor itself"):
-        return "hand it the tensor (`update(loss=loss)`), and it is read there"
+        return "pass the tensor (`update(loss=loss)`), which the function reads"
     if _is_logged_by_lightning(script, node):
-        return "hand `self.log` the tensor itself"
+        return "pass the tensor itself to `self.log`"
     if obstacle and _is_for_numpy(script, node):
-        return "compute it with torch on the device, in place of numpy"
+        return "compute it with PyTorch on the device instead of numpy"
     if _is_a_size(script, node):
-        return "pad to one size and mask what is too much, or keep the number on the host beside the tensor"
+        return (
+            "pad to one size and mask the rest, or keep the number on the host next to the tensor"
+        )
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
     if asked & {"isnan", "isfinite", "isinf"}:
-        return "ask every n-th step, or on the device: `xla.optimizer_step(optimizer, where=torch.isfinite(loss))`"
+        return "check it every n-th step, or decide on the device: `xla.optimizer_step(optimizer, where=torch.isfinite(loss))`"
     if _is_asked_of(script, node):
-        return "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
+        return (
+            "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
+        )
     return "read every n-th step, or after the loop"
 
 

@@ -1,7 +1,21 @@
 """`torch.inference_mode` fails on XLA.
 
-Its tensors count no versions, which views and matrix products of XLA tensors need. `torch.no_grad`
-does as well there; `xla.inference_mode` is the one or the other.
+## What it reports
+
+`torch.inference_mode` as a context manager or a decorator around code that runs on the device.
+
+## Why it matters on XLA
+
+Tensors in inference mode have no version counter. Views and matrix products of XLA tensors need
+one.
+
+## What to do
+
+Fix: safe.
+
+Use `xla.inference_mode`. It is `torch.no_grad` on XLA and `torch.inference_mode` elsewhere.
+
+## Example
 
 ```diff
  import torch
@@ -18,7 +32,7 @@ does as well there; `xla.inference_mode` is the one or the other.
          return model(x.to(device))
 ```
 
-A file that has no device and no model in it keeps it.
+Code without a device and without a model is not reported:
 
 ```python
 import torch

@@ -1,7 +1,22 @@
-"""A slice of a device tensor at another place in every step is another graph in every step.
+"""A slice at a different position in every step compiles in every step.
 
-Python integers that slice or index are part of the graph (fact 3.31). `xla.narrow` gives the same part by an index
-that is data:
+## What it reports
+
+Slices, indices and ranges of device tensors whose Python numbers change from step to step.
+
+## Why it matters on XLA
+
+Python integers that slice or index are part of the graph, so each number is a new graph (fact
+3.31).
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use `xla.narrow`, which takes the position as data. It returns a copy. To write into a slice, use
+`xla.put` (XLA519).
+
+## Example
 
 ```diff
  import torch
@@ -20,8 +35,7 @@ that is data:
 +        xla.mark_step()
 ```
 
-A slice ends where the tensor ends, and `xla.narrow` raises there; so where it cannot be seen that the end is not
-reached, the fix is made only when asked for. Positions counted by `torch.arange` are counted from 0, and moved:
+A range with a changing start becomes a range from 0 plus the start:
 
 ```diff
  import torch
@@ -41,7 +55,7 @@ reached, the fix is made only when asked for. Positions counted by `torch.arange
 +        xla.mark_step()
 ```
 
-`xla.narrow` gives a copy. A slice that is written to stays; `xla.put` writes at an index that is data:
+A slice that is written to is reported without a fix:
 
 ```python
 import torch
@@ -57,9 +71,7 @@ def collect(model, batches, optimizer):
         kept[i : i + 8].copy_(x)  # XLA506
 ```
 
-Where a function of another module of the project slices what it is given, the call is a finding, without a fix.
-
-Slices at fixed places, and those of lists and of tensors on the host, stay:
+Slices at constant positions, and slices of lists and of host tensors, are not reported:
 
 ```python
 from torch.utils.data import DataLoader
@@ -72,6 +84,16 @@ def train(model, optimizer, names, dataset, device):
         xla.optimizer_step(optimizer)
         print(names[i : i + 4])
 ```
+
+## Limits
+
+A slice may end beyond its tensor, but `xla.narrow` raises an exception there. If the rule cannot
+tell that the end is inside the tensor, the fix is unsafe. If a function of another module slices
+its argument, the call is reported without a fix.
+
+## See also
+
+XLA519, XLA510
 """
 
 from __future__ import annotations
@@ -110,7 +132,7 @@ RULE = Rule(
 )
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
-_WRITTEN = "a slice at a Python number that changes makes XLA compile again for each number, and is written to: use `xla.put`"
+_WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
 
 
 @RULE.file
@@ -219,7 +241,7 @@ def _of_range(script: Script, call: ast.Call, counters: Counters) -> Iterator[Fi
     if not counters.changes(start):
         return
     length = is_sum(end, start)
-    message = "a range whose start changes makes XLA compile again for each start: make a range from 0, and add the start"
+    message = "a range whose start changes makes XLA compile again for each start: create a range from 0, and add the start"
     if length is None:
         yield RULE.finding(script, call, message)
         return

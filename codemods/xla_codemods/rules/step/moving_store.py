@@ -1,7 +1,23 @@
-"""A store into a device tensor at another place in every step is another graph in every step.
+"""A write to a different position of a tensor in every step compiles in every step.
 
-Python integers that index are part of the graph (fact 3.31). `xla.put` stores by an index that is data: what a
-rollout collects,
+## What it reports
+
+Assignments to an element or a slice of a device tensor whose Python index changes from step to
+step.
+
+## Why it matters on XLA
+
+Python integers that index are part of the graph, so each number is a new graph (fact 3.31).
+
+## What to do
+
+Fix: safe.
+
+Use `xla.put`, which takes the position as data.
+
+## Example
+
+Values that a rollout collects:
 
 ```diff
  import torch
@@ -25,7 +41,7 @@ rollout collects,
 +        xla.mark_step()
 ```
 
-and queues, whose place a module keeps:
+A queue whose position is an attribute of a module:
 
 ```diff
  import torch
@@ -54,8 +70,7 @@ and queues, whose place a module keeps:
 +        xla.mark_step()
 ```
 
-Where it is added to, written to several targets at once, or to other places than one index or one slice of known length,
-a person decides. Stores at fixed places, on the host, and into lists stay.
+Writes at constant positions, to host tensors and into lists are not reported:
 
 ```python
 import torch
@@ -72,6 +87,15 @@ def train(model, optimizer, batches, losses, device):
         host[i] = 2.0
         losses[i] = 3.0
 ```
+
+## Limits
+
+The fix covers one index, or one slice of known length. It does not cover additions in place and
+several targets of one assignment.
+
+## See also
+
+XLA506
 """
 
 from __future__ import annotations
@@ -102,7 +126,7 @@ RULE = Rule(
 )
 
 _MESSAGE = (
-    "a store at a Python number that changes makes XLA compile again for each number: use `xla.put`"
+    "an assignment at an index that changes makes XLA compile again for each number: use `xla.put`"
 )
 
 

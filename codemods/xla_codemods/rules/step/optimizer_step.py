@@ -1,7 +1,22 @@
-"""The optimizer step must reduce gradients over replicas.
+"""`optimizer.step()` does not average gradients between replicas on XLA.
 
-`xla.optimizer_step(optimizer)` averages the gradients over replicas where there are several and nobody has
-done so yet, then calls `optimizer.step()`. With one replica it is `optimizer.step()`.
+## What it reports
+
+Calls of an optimizer's `step()`.
+
+## Why it matters on XLA
+
+With several replicas, each one would step with its own gradients.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.optimizer_step(optimizer)`. If there are several replicas and the gradients have not been
+averaged yet, it averages them. Then it calls `optimizer.step()`. With one replica it only calls
+`optimizer.step()`.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ done so yet, then calls `optimizer.step()`. With one replica it is `optimizer.st
 +    xla.mark_step()
 ```
 
-Closures are handed through:
+A closure is passed on:
 
 ```diff
  import torch
@@ -29,11 +44,9 @@ Closures are handed through:
 +        xla.mark_step()
 ```
 
-Averages are right only for parameters that are the same on every process. A program without a process group has none
-that differ: it was written for one process, and those that the runtime starts hold the same. In a program with one
-something has to show it: `DistributedDataParallel` or its like around the model, which averages in backward, so that
-the step has nothing left to do; or an all-reduce of the gradients over all processes. Model-parallel parts, as an
-embedding table of each rank's own, have neither. Their step averages nothing, as on CUDA:
+In a program with a process group, gradients are averaged only for models that are wrapped in
+`DistributedDataParallel` or a similar class, which averages in the backward pass. Other models,
+such as an embedding table that differs between ranks, are not averaged, as on CUDA:
 
 ```diff
  import torch
@@ -58,7 +71,7 @@ embedding table of each rank's own, have neither. Their step averages nothing, a
 +        xla.mark_step()
 ```
 
-A program that reduces its gradients itself, by hooks or after `backward`, needs no second all-reduce:
+A program that reduces its gradients itself needs no second reduction:
 
 ```diff
  import torch
@@ -79,12 +92,8 @@ A program that reduces its gradients itself, by hooks or after `backward`, needs
 +        xla.mark_step()
 ```
 
-Where a program with a process group wraps nothing and reduces nothing, no step averages. Where some model is wrapped,
-and this one is a function's parameter, comes from another module or is handed to what may wrap it, the step says nothing of
-averages: once a wrapper exists, the runtime averages nothing beside it, as on CUDA.
-
-A class's own `step` that takes more than a closure is called as before. Where the gradients are computed beside it, it is
-named, and nothing is said where it computes them itself:
+A `step` with other arguments than a closure keeps its call. It is reported if the gradients are
+computed outside of it:
 
 ```diff
  import torch
@@ -105,7 +114,7 @@ named, and nothing is said where it computes them itself:
 +        xla.mark_step()
 ```
 
-What is no optimizer keeps its `step`:
+Objects that are not optimizers are not reported:
 
 ```python
 import torch
@@ -115,6 +124,18 @@ def play(env, scheduler, profiler):
     scheduler.step()
     profiler.step()
 ```
+
+## Limits
+
+- A program without a process group was written for one process. All replicas then hold the same
+  parameters, and every step averages.
+- In a program with a process group that wraps and reduces nothing, no step averages.
+- If a model is wrapped, and another model comes from a parameter or another module, the call has
+  no `average=` argument. The runtime averages nothing besides the wrapped models, as on CUDA.
+
+## See also
+
+XLA502, XLA602
 """
 
 from __future__ import annotations
@@ -142,10 +163,7 @@ RULE = Rule(
     shows_accelerator=False,
 )
 
-_OWN = (
-    "on several XLA devices each would step with its own gradients, and this `step` takes more than a closure: "
-    "call `xla.reduce_gradients` of the optimizer before it"
-)
+_OWN = "with several XLA devices each would step with its own gradients, and `step` takes more than a closure: call `xla.reduce_gradients(optimizer)` first"
 
 
 @RULE.file
@@ -162,7 +180,7 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
         given = list(handed_through(step.call))
         text = "".join(f", {name}{{{k}}}" for k, (name, _) in enumerate(given, 1))
         averages = script.cached(Replication).averages(step.optimizer)
-        message = "on several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
+        message = "with several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
         if not averages:
             text += ", average=False"
             message = script.cached(Replication).reason(step.optimizer)

@@ -1,8 +1,22 @@
-"""Packed sequences fail in XLA's recurrent layers.
+"""Packed sequences fail in recurrent layers on XLA.
 
-An LSTM or GRU that is given a PackedSequence raises, and the lengths would be a shape of their own
-in every batch. Pad to a fixed length, run over the padding, and mask it out of the loss; take the last step of each
-sequence by `gather`.
+## What it reports
+
+`pack_padded_sequence` and `pack_sequence`.
+
+## Why it matters on XLA
+
+An LSTM or GRU raises an exception for a PackedSequence. The lengths would also be a new shape in
+each batch.
+
+## What to do
+
+Fix: none.
+
+Pad to a fixed length, run over the padding, and mask it in the loss. Take the last step of each
+sequence with `gather`.
+
+## Example
 
 ```python
 import torch
@@ -15,7 +29,7 @@ class Encoder(nn.Module):
         return self.lstm(packed)
 ```
 
-Padding to one length stays.
+A layer over padded sequences is not reported:
 
 ```python
 import torch

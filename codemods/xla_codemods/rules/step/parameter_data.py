@@ -1,7 +1,22 @@
-"""`p.data = ...` cannot take a tensor of another device.
+"""`p.data = ...` does not accept a tensor of another device on XLA.
 
-On CUDA it moves a parameter; on XLA it raises (fact 3.50), unless the parameter is there already. Move the module
-instead: the runtime keeps its parameters what they are, so that optimizers and ties hold.
+## What it reports
+
+Assignments to a parameter's `.data` that move it to the accelerator.
+
+## Why it matters on XLA
+
+On CUDA the assignment moves the parameter. On XLA it raises an exception, unless the parameter is
+on the device already (fact 3.50).
+
+## What to do
+
+Fix: none.
+
+Move the module with `.to()`. The runtime keeps the parameter objects, so optimizers and tied
+weights stay valid.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ instead: the runtime keeps its parameters what they are, so that optimizers and 
 +        p.data = p.data.to(xla.xla_device())  # XLA516
 ```
 
-Other changes of a parameter's data are no trouble.
+Other assignments to `.data` are not reported:
 
 ```python
 import torch

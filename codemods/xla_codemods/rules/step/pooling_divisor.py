@@ -1,8 +1,23 @@
-"""Average pooling by a divisor of its own is confused on XLA with the same pooling without it.
+"""Average pooling with `divisor_override` may use the wrong divisor on XLA.
 
-torch_xla 2.9 takes two poolings of one shape for the same if they differ in `divisor_override` only: the second one in
-a program is silently divided by the first one's divisor. With `ceil_mode=True` it is wrong by itself. Pool without the argument,
-and multiply: an average over a window of 2 x 2, times 4, is its sum.
+## What it reports
+
+`divisor_override=` of `avg_pool2d`, `AvgPool2d` and the other average poolings.
+
+## Why it matters on XLA
+
+torch_xla 2.9 treats two poolings of one shape as equal if they differ only in `divisor_override`.
+The second one silently uses the divisor of the first one. With `ceil_mode=True`, a single pooling
+is wrong as well.
+
+## What to do
+
+Fix: none.
+
+Pool without the argument, and multiply the result. The sum over a window of 2 x 2 is its average
+times 4.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +30,7 @@ and multiply: an average over a window of 2 x 2, times 4, is its sum.
      return x
 ```
 
-`None` is no divisor.
+`None` is not a divisor. It is not reported:
 
 ```python
 import torch
@@ -59,5 +74,5 @@ def pooling_divisor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     if divisor is None or (isinstance(divisor, ast.Constant) and divisor.value is None):
         return
     if script.runs_accelerated:
-        message = "on XLA a pooling with `divisor_override` may silently use the divisor of another one: leave it out, and multiply the result"
+        message = "on XLA a pooling with `divisor_override` may silently use the divisor of another pooling: omit the argument, and multiply the result"
         yield RULE.finding(script, divisor, message)

@@ -1,8 +1,23 @@
-"""A Python integer in a shape, an exponent or an offset is part of the graph: every new one is a new graph.
+"""A Python integer in a shape, an exponent or an offset is part of the graph.
 
-Numbers that are added, multiplied or compared are data, and may change; these may not (fact 3.31): exponents,
-sizes, repeats, and the offsets of `roll` and `tril`. Where one counts the steps, give it as a tensor, or keep the size
-fixed and mask.
+## What it reports
+
+Python numbers that change from step to step, as an exponent, a size, a number of repeats, or an
+offset of `roll` and `tril`.
+
+## Why it matters on XLA
+
+XLA compiles again for each value (fact 3.31). Numbers that are only added, multiplied or compared
+are data and may change.
+
+## What to do
+
+Fix: none.
+
+Pass the number as a tensor, or keep the size fixed and mask. If a size is drawn at random, as for
+training at several scales, draw it once per epoch or from two or three values.
+
+## Example
 
 ```python
 import torch
@@ -17,9 +32,7 @@ def train(model, optimizer, steps):
         xla.mark_step()
 ```
 
-So is a size that is drawn in each step, as in training at several scales: draw it once per epoch, or from two or three.
-
-Numbers that only enter as values are no finding:
+Numbers that are only values are not reported:
 
 ```python
 import torch
@@ -33,6 +46,10 @@ def train(model, optimizer, steps):
         xla.optimizer_step(optimizer)
         xla.mark_step()
 ```
+
+## See also
+
+XLA504, XLA506
 """
 
 from __future__ import annotations
@@ -100,7 +117,7 @@ def python_scalar(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(
                     script,
                     node,
-                    "an exponent that is a changing Python number makes XLA compile again: give it as a tensor",
+                    "a Python exponent that changes makes XLA compile again: pass it as a tensor",
                 )
     for call, scope in script.index.of(ast.Call):
         if isinstance(call.func, ast.Attribute) and _has_changing_size(
@@ -145,10 +162,7 @@ def by_chance(script: Script) -> Iterator[Finding]:
     for node in in_each_step(script):
         if isinstance(node, (ast.If, ast.IfExp)) and _is_drawn(script, node.test):
             if script.function(node) in computing(script) or _computes(script, node):
-                message = (
-                    "a step that is chosen by a number drawn in Python is a graph for each way, and XLA compiles all of "
-                    "them: compute both and choose by `torch.where`, or draw seldom"
-                )
+                message = "a branch that depends on a random Python number is one graph per branch, and XLA compiles each of them: compute both branches and choose with `torch.where`, or draw less often"
                 yield RULE.finding(script, node, message, severity=INFO)
 
 

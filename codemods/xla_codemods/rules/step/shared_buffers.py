@@ -1,7 +1,21 @@
-"""A parameter that is copied from another comes to share its buffer.
+"""A parameter that is copied from another one shares its buffer on XLA.
 
-`target.data.copy_(source.data)` makes both use one buffer after the next step mark; the next update of one takes it from
-the other, whose next use fails (fact 3.12). Multiplied by 1, exactly the same values are a tensor of their own.
+## What it reports
+
+`target.data.copy_(source.data)` and similar copies between parameters and state dictionaries.
+
+## Why it matters on XLA
+
+After the next step mark, both tensors use one buffer. The next update of one takes the buffer
+from the other, and the next use of the other fails (fact 3.12).
+
+## What to do
+
+Fix: safe.
+
+Copy `source * 1`. The values are the same, but they have a buffer of their own.
+
+## Example
 
 ```diff
  import torch
@@ -15,7 +29,7 @@ the other, whose next use fails (fact 3.12). Multiplied by 1, exactly the same v
 +        q.data.copy_(p.data * 1)
 ```
 
-So is one by its name, or from what is kept under its name:
+Copies by name, and copies from a saved dictionary:
 
 ```diff
  import torch
@@ -38,7 +52,7 @@ So is one by its name, or from what is kept under its name:
 +        target.state_dict()[name].copy_(value * 1)
 ```
 
-A moving average computes something new, and shares nothing.
+A moving average computes a new tensor. It is not reported:
 
 ```python
 import torch

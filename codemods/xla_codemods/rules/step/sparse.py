@@ -1,7 +1,27 @@
 """XLA has no sparse tensors.
 
-An embedding with `sparse=True` fails in backward, and sparse tensors cannot be made on the device.
-Dense gradients of an embedding train the same with SGD and Adagrad, which are the torch optimizers that take sparse ones.
+## What it reports
+
+`nn.Embedding(..., sparse=True)`, sparse tensors that are created on the device or moved to it,
+and operations on them.
+
+## Why it matters on XLA
+
+Sparse tensors cannot be created on an XLA device. An embedding with `sparse=True` fails in the
+backward pass.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use dense gradients for embeddings. They train the same with SGD and Adagrad, the optimizers of
+PyTorch that accept sparse gradients. Use `xla.sparse` for a sparse matrix that is moved to the
+device: the runtime keeps indices and values and multiplies with them, with gradients. On CUDA
+`xla.sparse` returns the tensor unchanged.
+
+For other operations, gather and scatter dense tensors.
+
+## Example
 
 ```diff
  import torch
@@ -12,8 +32,7 @@ Dense gradients of an embedding train the same with SGD and Adagrad, which are t
 +embedding = nn.Embedding(1000, 64).to(xla.xla_device())
 ```
 
-A sparse matrix that is moved is kept as indices and values, which the runtime multiplies by gathering and adding up, with
-gradients; on CUDA `xla.sparse` gives the sparse tensor back as it is.
+A sparse matrix that is moved:
 
 ```diff
  import torch
@@ -28,8 +47,8 @@ gradients; on CUDA `xla.sparse` gives the sparse tensor back as it is.
      return torch.spmm(adjacency, x)
 ```
 
-One that comes from elsewhere is known by what is done with it, or by the module of the project that makes it
-(`adj, x, y = utils.load_data()`; `adj = adj.cuda()`).
+A matrix from elsewhere is recognised by its uses, or by the module of the project that creates
+it:
 
 ```diff
  import torch
@@ -40,8 +59,7 @@ One that comes from elsewhere is known by what is done with it, or by the module
  y = torch.spmm(adjacency, x)
 ```
 
-It can multiply, and little else: where a use is seen that it cannot do, and where a sparse tensor is made on the device, it
-is left to a person: gather and scatter, or index_add, over dense ones. What is not seen raises.
+Operations that `xla.sparse` does not have:
 
 ```python
 import torch
@@ -51,7 +69,7 @@ adjacency = torch.sparse_coo_tensor(indices, values, (n, n)).to(xla.xla_device()
 weights = torch.sparse.softmax(adjacency, dim=1)  # XLA513
 ```
 
-One that is made and used up on the host is no finding:
+Sparse tensors that stay on the host are not reported:
 
 ```python
 import torch
@@ -63,6 +81,11 @@ def normalized(table):
     features = scale @ features
     return features.to(xla.xla_device())
 ```
+
+## Limits
+
+`xla.sparse` supports multiplication and little else. An unsupported use that the rule does not
+see raises an exception when it runs.
 """
 
 from __future__ import annotations
@@ -109,8 +132,8 @@ _METHODS = frozenset(
 _FUNCTIONS = frozenset(
     "torch.spmm torch.smm torch.hspmm torch.dsmm torch.sspaddmm torch.sparse.mm torch.sparse.softmax torch.sparse.sum".split()
 )
-_MESSAGE = "XLA has no sparse tensors: use dense ones"
-_MOVED = "a sparse tensor fails where it is moved to an XLA device: move its indices and values, by `xla.sparse`"
+_MESSAGE = "XLA has no sparse tensors: use dense tensors"
+_MOVED = "a sparse tensor cannot be moved to an XLA device: use `xla.sparse`, which moves its indices and values"
 
 
 @RULE.call(*_EMBEDDINGS)
@@ -169,11 +192,8 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         edit = Replace(tensor, f"{script.xla}.sparse({{0}})", (tensor,))
         yield RULE.finding(script, call, _MOVED, edit)
     elif origin is None or origin.path != script.cached(SparseTensors).home.path:
-        where = f" (made in {origin.path}, line {origin.line})" if origin is not None else ""
-        message = (
-            f"a sparse tensor{where} fails where it is moved to an XLA device, and `xla.sparse` cannot do "
-            f"`{refused}`: make it dense before it is moved, or gather and scatter over dense ones"
-        )
+        where = f" (created in {origin.path}, line {origin.line})" if origin is not None else ""
+        message = f"a sparse tensor{where} cannot be moved to an XLA device, and `xla.sparse` has no `{refused}`: make it dense before you move it, or gather and scatter dense tensors"
         yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
 
 
@@ -182,10 +202,7 @@ def kept(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`self.register_buffer("adj", adj)`: it is moved with its module."""
     origin = _origin(script, call, call.args[1]) if len(call.args) > 1 else None
     if origin is not None and origin.path != script.cached(SparseTensors).home.path:
-        message = (
-            f"this tensor is sparse (made in {origin.path}, line {origin.line}), and fails where it is moved to an XLA "
-            "device: make it dense before (`.to_dense()`), or gather and scatter over dense ones"
-        )
+        message = f"the tensor is sparse (created in {origin.path}, line {origin.line}) and cannot be moved to an XLA device: make it dense first (`.to_dense()`), or gather and scatter dense tensors"
         yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
 
 

@@ -1,13 +1,28 @@
-"""A step without a mark grows one graph without end.
+"""A step without a step mark lets the graph grow in each iteration.
 
-Nothing runs on a lazy backend until the graph is cut. A device loader cuts it at each batch; where none feeds the
-loop, `xla.mark_step()` has to. Reading `loss.item()` does not cut it: the updates stay pending, and each step
-retraces all before it (fact 3.20).
+## What it reports
 
-The mark stands behind the optimizer step (and averages of weights that are updated with it) and before what is read
-on the host, so that the read costs no second run of the forward pass (3.21). In a loop that a device loader feeds it is added
-only where such a read follows, or where several replicas train and one of them may act alone: it would launch what the
-others launch elsewhere, and wait for them (1.41).
+Loops that train, evaluate or sample, and that neither a step mark nor a device loader ends.
+
+## Why it matters on XLA
+
+XLA runs nothing until the graph ends. A read such as `loss.item()` does not end it: the updates
+stay pending, and each step traces all steps before it again (fact 3.20). A loop without any read
+becomes one graph (fact 3.32).
+
+## What to do
+
+Fix: safe.
+
+Add `xla.mark_step()` after the optimizer step, and after averages of weights that are updated
+with it. Add it before host reads, so that a read does not run the forward pass a second time
+(fact 3.21).
+
+A device loader marks each batch. In a loop over one, a mark is added only before such a read, or
+if several replicas train and one of them may act alone: it would launch a graph that the other
+replicas launch elsewhere, and wait for them (fact 1.41).
+
+## Example
 
 ```diff
  import torch
@@ -26,8 +41,8 @@ others launch elsewhere, and wait for them (1.41).
          print(loss.item())
 ```
 
-Gradients that are accumulated in an inner loop are cut there too, else the graph holds all micro-batches. The cut is
-at the beginning, so that the last micro-batch and the optimizer step run together:
+If an inner loop accumulates gradients, each micro-batch gets a mark. The mark is at the
+beginning, so that the last micro-batch and the optimizer step run together:
 
 ```diff
  import torch
@@ -46,7 +61,7 @@ at the beginning, so that the last micro-batch and the optimizer step run togeth
          optimizer.zero_grad()
 ```
 
-So are evaluation and sampling loops, which would otherwise be one giant graph (3.32):
+Evaluation and sampling loops:
 
 ```diff
  import torch
@@ -64,8 +79,8 @@ So are evaluation and sampling loops, which would otherwise be one giant graph (
      return total / 20
 ```
 
-Loops that act, and loops that ask for gradients and step by hand, are cut as well; not those whose gradients are
-differentiated, or that belong to a training step:
+Loops that act in an environment, and loops that compute gradients and step by hand, get a mark as
+well. Loops whose gradients are differentiated, and loops that belong to a training step, do not:
 
 ```diff
  import torch
@@ -82,7 +97,7 @@ differentiated, or that belong to a training step:
      return weight
 ```
 
-Loops inside a model's forward pass are part of one graph, and stay:
+Loops inside a model's forward pass are part of one graph. They are not reported:
 
 ```python
 from torch import nn
@@ -146,11 +161,8 @@ RULE = Rule(
     behind={"bounded graph": LIKELY, "static shapes": REMOTE, "launches": REMOTE},
 )
 
-_AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of this loop as one graph until something reads a value: mark each iteration"
-_IN_PIECES = (
-    "without `xla.mark_step()` each read in this loop launches a graph of its own, with the whole forward pass in it: "
-    "mark each iteration before the first"
-)
+_AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of the loop as one graph until a value is read: mark each iteration"
+_IN_PIECES = "without `xla.mark_step()` each read in the loop launches a graph that contains the whole forward pass: mark each iteration before its first read"
 _WAITS = frozenset({"torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize"})
 # Alone: what is asked beside it may be so now and then only.
 _ASKS_FOR_ONE = Pattern(
@@ -185,7 +197,7 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
         yield RULE.finding(
             script,
             step.call,
-            "without `xla.mark_step()` XLA does not run this step until a value is read: mark the end of the step",
+            "without `xla.mark_step()` XLA does not run the step until a value is read: mark the end of the step",
             *edits,
         )
 
@@ -203,10 +215,7 @@ def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Findi
         behind = behind[: next((k for k, s in enumerate(behind) if _waits(script, s)), None)]
         alone = any(_is_for_one_process(script, node) for s in behind for node in walk(s))
         if loop is not None and alone and not marked_after(script, anchor):
-            message = (
-                "what one process does behind this step launches its averages there alone, and all processes wait: mark "
-                "the end of the step"
-            )
+            message = "code that only one process runs after the step launches the reduction there alone, and all processes wait: mark the end of the step"
             yield RULE.finding(script, step.call, message, *_behind(script, anchor))
 
 

@@ -1,7 +1,23 @@
-"""torch_xla's files, seeds and random states.
+"""Files, seeds and random states of torch_xla.
 
-`xm.save` writes on the first process of each host, and so does `xla.save(..., each_host=True)`, unless the script asks
-for one of all hosts. Files are torch's, as before.
+## What it reports
+
+`xm.save`, `torch_xla.utils.serialization`, seeds and random states, in runs with `--from
+torch_xla`.
+
+## Why it matters on XLA
+
+These calls run with torch_xla only. The runtime's run on each backend.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Use `xla.save`. `xm.save` writes on the first process of each host, and so does `xla.save(...,
+each_host=True)`, unless the script requests one file for all hosts. Files are PyTorch's, as
+before.
+
+## Example
 
 ```diff
  import torch
@@ -25,8 +41,8 @@ for one of all hosts. Files are torch's, as before.
 +    xla.set_rng_state(torch.load(path, map_location="cpu")["rng"])
 ```
 
-`xla.get_rng_state()` is a tensor, of which `xla.set_rng_state` takes either kind. So where the number itself is used, it
-stays:
+`xla.get_rng_state()` is a tensor. A use of the number itself is reported without a fix.
+`xla.set_rng_state` accepts both:
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -34,7 +50,8 @@ import torch_xla.core.xla_model as xm
 print(xm.get_rng_state() % 2)  # XLA017
 ```
 
-`torch.manual_seed` seeds the host alone where torch_xla is. Where the device has a seed of its own, it does so everywhere:
+`torch.manual_seed` seeds only the host if torch_xla is used. If the device has a seed of its own,
+it keeps it on each backend:
 
 ```diff
  import torch
@@ -52,8 +69,8 @@ print(xm.get_rng_state() % 2)  # XLA017
 +    return model.to(xla.xla_device())
 ```
 
-Files of `torch_xla.utils.serialization` are of a kind of their own. With `--unsafe` they become torch's, which do not
-load what was written before.
+Files of `torch_xla.utils.serialization` have their own format. With `--unsafe` they become
+PyTorch's, which cannot load older files:
 
 ```diff
 -import torch_xla.utils.serialization as xser
@@ -97,7 +114,7 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     found = given(call, order) or {}
     known = all(is_constant(found.get(name), True, False) for name in order[2:])
     if not {"data", order[1]}.issubset(found) or not known:
-        yield RULE.finding(script, call, f"which processes write cannot be told from here: {KEPT}")
+        yield RULE.finding(script, call, f"it is not known which processes write: {KEPT}")
         return
     edits: list[Edit] = [renamed(script, call, "save")]
     edits += [DropArgument(call, argument) for argument in call.args[2:]]
@@ -124,7 +141,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     found = given(call, ("seed",))
     if not found:
-        yield RULE.finding(script, call, f"the seed of one of several devices: {KEPT}")
+        yield RULE.finding(script, call, f"the call seeds one of several devices: {KEPT}")
     elif (beside := _same_seed_beside(script, call, found["seed"])) is not None:
         yield _both(script, call, beside)
     else:
@@ -146,10 +163,7 @@ def of_host(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     if any(_is_seed_of_function(script, other, call) for other, _ in apart):
         return  # the migration leaves it there
-    message = (
-        "this seeds the host alone where torch_xla is, and the device as well on other backends, which this script seeds"
-        " by itself: use `torch.default_generator`"
-    )
+    message = "the call seeds only the host with torch_xla, but also the device on other backends, which the script seeds itself: use `torch.default_generator`"
     edit = Replace(call.func, script.spell("torch.default_generator.manual_seed", scope))
     yield RULE.finding(script, call, message, edit)
 
@@ -207,7 +221,7 @@ def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 @RULE.call(f"{XM}.get_rng_state")
 def get_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args or call.keywords or not _is_stored(script, call):
-        message = f"`xla.get_rng_state()` is a tensor, and this may want a number: {KEPT}"
+        message = f"`xla.get_rng_state()` is a tensor, and the code may need a number: {KEPT}"
         yield RULE.finding(script, call, message)
         return
     yield _found(script, call, "get_rng_state", renamed(script, call, "get_rng_state"))
@@ -236,5 +250,5 @@ def fork(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit, safety: str = SAFE) -> Finding:
     same = "which is the same there" if safety == SAFE else "whose files are torch's"
-    message = f"this runs with torch_xla only: use `xla.{name}`, {same}"
+    message = f"the call runs with torch_xla only: use `xla.{name}`, {same}"
     return RULE.finding(script, node, message, *edits, safety=safety)

@@ -1,6 +1,21 @@
-"""What replicas tell each other through torch_xla.
+"""Collectives of torch_xla.
 
-The runtime's are the same on XLA, and torch's on the other backends.
+## What it reports
+
+`xm.all_reduce`, `xm.all_gather` and other collectives, in runs with `--from torch_xla`.
+
+## Why it matters on XLA
+
+These calls run with torch_xla only. The runtime's are the same on XLA, and PyTorch's on other
+backends.
+
+## What to do
+
+Fix: safe, or none.
+
+Use the runtime's collectives.
+
+## Example
 
 ```diff
  import numpy as np
@@ -23,7 +38,7 @@ The runtime's are the same on XLA, and torch's on the other backends.
 +    return xla.mesh_reduce("accuracy", 100.0 * correct / total, np.mean)
 ```
 
-Several tensors at once are reduced in place, and so they are in the runtime.
+Several tensors at once are reduced in place:
 
 ```diff
 -import torch_xla.core.xla_model as xm
@@ -37,7 +52,8 @@ Several tensors at once are reduced in place, and so they are in the runtime.
 +    xla.all_reduced(gradients, "sum", scale=1.0 / xla.world_size())
 ```
 
-Those among some replicas stay, gathering several tensors at once, and what has no equivalent on other backends.
+Collectives among some replicas, a gather of several tensors at once, and functions without an
+equivalent are reported without a fix:
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -81,7 +97,9 @@ def rendezvous(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if not script.is_statement(call) or set(given(call, ("tag", "payload", "replicas")) or ()) != {
         "tag"
     }:
-        yield _left(script, call, "what is told, and to whom, is more than `xla.rendezvous` takes")
+        yield _left(
+            script, call, "`xla.rendezvous` accepts neither payloads nor a selection of replicas"
+        )
         return
     edits: list[Edit] = [renamed(script, call, "rendezvous")]
     edits.append(InsertBefore(script.statement(call), f"{script.xla}.mark_step()"))
@@ -111,7 +129,7 @@ def all_gather(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield _left(script, call, "`xla.all_gathered` gathers from all processes into a new tensor")
         return
     if isinstance(tensor, (ast.List, ast.Tuple, ast.ListComp)):
-        yield _left(script, call, "this gathers several tensors at once")
+        yield _left(script, call, "the call gathers several tensors at once")
         return
     if "dim" in arguments:
         edit = Replace(
@@ -137,7 +155,7 @@ def _is_of_all(arguments: dict[str, ast.expr]) -> bool:
 
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
-    message = f"this runs with torch_xla only: use `xla.{name}`, which is the same there"
+    message = f"the call runs with torch_xla only: use `xla.{name}`, which is the same there"
     return RULE.finding(script, node, message, *edits)
 
 

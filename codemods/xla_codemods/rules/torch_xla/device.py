@@ -1,7 +1,22 @@
-"""torch_xla's device, ranks and what is asked of them.
+"""Devices and ranks of torch_xla.
 
-`xla.xla_device()` is `torch_xla.device()` on XLA, and the accelerator at hand elsewhere. Ranks are the runtime's, too,
-which rehearses several processes on the CPU, where torch_xla makes each of them rank 0 of 1 (fact 3.10).
+## What it reports
+
+`xm.xla_device`, ordinals, world sizes and kinds of devices, in runs with `--from torch_xla`.
+
+## Why it matters on XLA
+
+These calls run with torch_xla only. On XLA:CPU, torch_xla counts each process as rank 0 of 1
+(fact 3.10). The runtime has real ranks there, so that several processes can be rehearsed.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.xla_device()`, which is `torch_xla.device()` on XLA and the accelerator elsewhere, and
+the runtime's ranks.
+
+## Example
 
 ```diff
  import torch
@@ -23,8 +38,8 @@ which rehearses several processes on the CPU, where torch_xla makes each of them
      return model.to(device)
 ```
 
-Without arguments, `xm.is_master_ordinal()` is true on one process of each host; with `local=False` it is
-`xla.is_master()`. The device by its kind becomes the runtime's as well:
+Without arguments, `xm.is_master_ordinal()` is True on one process of each host. With
+`local=False` it is `xla.is_master()`. A device by its kind:
 
 ```diff
  import torch
@@ -41,7 +56,8 @@ Without arguments, `xm.is_master_ordinal()` is true on one process of each host;
 +    return x.to(xla.xla_device()) if not xla.is_accelerator(x) and xla.is_master() else y
 ```
 
-One of several devices of a process stays, since the runtime has one for each process:
+One of several devices of a process is reported without a fix, because the runtime has one device
+per process:
 
 ```python
 import torch_xla
@@ -90,7 +106,7 @@ _GIVEN = {f"{XM}.get_memory_info": "memory_info", f"{XM}.is_xla_tensor": "is_acc
 def device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     arguments = given(call, ("n", "devkind")) if len(call.args) + len(call.keywords) < 3 else None
     if arguments is None or not all(is_constant(a, None, 0) for a in arguments.values()):
-        message = f"this may be another device than the process's own: {KEPT}"
+        message = f"the call may mean another device than the process's own: {KEPT}"
         yield RULE.finding(script, call, message)
         return
     yield _found(script, call, Replace(call, f"{script.xla}.xla_device()"), "xla_device")
@@ -118,7 +134,9 @@ def is_master(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     arguments = given(call, ("local",))
     local = (arguments or {}).get("local")
     if arguments is None or not is_constant(local, True, False):
-        message = f"a process of each host, or one of all, as a value says: {KEPT}"
+        message = (
+            f"a variable decides between one process per host and one process in total: {KEPT}"
+        )
         yield RULE.finding(script, call, message)
     elif is_constant(local, True):
         yield _found(
@@ -170,5 +188,5 @@ def _in_place(script: Script, call: ast.Call, text: str) -> str:
 
 
 def _found(script: Script, node: ast.expr, edit: Edit, name: str) -> Finding:
-    message = f"this runs with torch_xla only: use `xla.{name}`, which is the same there"
+    message = f"the call runs with torch_xla only: use `xla.{name}`, which is the same there"
     return RULE.finding(script, node, message, edit)

@@ -1,8 +1,23 @@
-"""torch_xla's launchers start one process for each device.
+"""Launchers of torch_xla.
 
-`xla.launch` does, too, and on the other backends it is what starts them there. Under torchrun it calls the function in
-the process that is there already. `of_all_hosts=True` makes the processes replicas of one training without a call that asks for
-it, and hands the function the number that torch_xla does: among the processes of all hosts.
+## What it reports
+
+`torch_xla.launch`, `xmp.spawn` and process groups with torch_xla's backend, in runs with `--from
+torch_xla`.
+
+## Why it matters on XLA
+
+They start processes with torch_xla only.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.launch`, which starts one process per device on each backend. Under torchrun it calls the
+function in the current process. `of_all_hosts=True` makes the processes replicas of one training,
+and passes the number of the process among all hosts, as torch_xla does (fact 1.8).
+
+## Example
 
 ```diff
  import sys
@@ -23,7 +38,7 @@ it, and hands the function the number that torch_xla does: among the processes o
 +        xla.launch(_mp_fn, args=({},), nprocs=None, start_method="fork", of_all_hosts=True)
 ```
 
-torch's process group over torch_xla's devices is the one that fits the device elsewhere, too:
+A process group over torch_xla's devices:
 
 ```diff
 -import torch.distributed as dist
@@ -35,7 +50,7 @@ torch's process group over torch_xla's devices is the one that fits the device e
 +    xla.init_process_group()
 ```
 
-So is a group of the hosts that SPMD drives, which torch_xla tells of each other:
+A group of the hosts that SPMD drives:
 
 ```diff
 -import torch.distributed as dist
@@ -47,7 +62,7 @@ So is a group of the hosts that SPMD drives, which torch_xla tells of each other
 +    xla.init_process_group("gloo", init_method="xla://")
 ```
 
-A call whose arguments are not written out stays.
+A call with arguments that are not known is reported without a fix:
 
 ```python
 import torch_xla.distributed.xla_multiprocessing as xmp
@@ -108,7 +123,7 @@ def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     address = call.args[1] if len(call.args) > 1 else keyword(call, "init_method")
     if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
         if isinstance(address, ast.Constant) and address.value == "xla://":
-            message = "this address is torch_xla's only: use `xla.init_process_group`, which takes the launcher's elsewhere"
+            message = "the address is valid for torch_xla only: use `xla.init_process_group`, which uses the launcher's address elsewhere"
             yield RULE.finding(script, call, message, renamed(script, call, "init_process_group"))
         return
     edits: list[Edit] = [renamed(script, call, "init_process_group")]
@@ -119,7 +134,7 @@ def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             edits.append(DropArgument(call, node))
         elif not isinstance(node, ast.keyword):
             return  # an address by position
-    message = "this group is of torch_xla's devices only: use `xla.init_process_group`, which takes the device's own"
+    message = "the group supports torch_xla's devices only: use `xla.init_process_group`, which chooses the backend of the device"
     yield RULE.finding(script, call, message, *edits)
 
 
@@ -127,9 +142,11 @@ def _launched(
     script: Script, call: ast.Call, arguments: dict[str, ast.expr] | None, edits: list[Edit]
 ) -> Iterator[Finding]:
     if arguments is None or "fn" not in arguments or not script.is_statement(call):
-        message = f"how this is called cannot be told from here: {KEPT}"
+        message = f"the arguments of the call are not known: {KEPT}"
         yield RULE.finding(script, call, message)
         return
     edits.append(AddArgument(call, "of_all_hosts=True"))
-    message = "this starts processes with torch_xla only: use `xla.launch`, which is the same there"
+    message = (
+        "the call starts processes with torch_xla only: use `xla.launch`, which is the same there"
+    )
     yield RULE.finding(script, call, message, renamed(script, call, "launch"), *edits)

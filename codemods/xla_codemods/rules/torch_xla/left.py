@@ -1,7 +1,21 @@
-"""What is left of torch_xla, because nothing of the runtime means the same.
+"""The runtime has no equivalent of some names of torch_xla.
 
-Such a script goes on training on XLA: the runtime and torch_xla are at home in one process. It needs torch_xla to run, and
-so runs on no other backend. Each place is named, with what to use by hand.
+## What it reports
+
+Names of torch_xla that stay in the script, in runs with `--from torch_xla`.
+
+## Why it matters on XLA
+
+The script still trains on XLA, because the runtime and torch_xla work in one process. It needs
+torch_xla and does not run on other backends.
+
+## What to do
+
+Fix: none.
+
+Use the replacement that the finding names.
+
+## Example
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -12,8 +26,8 @@ def shard(model, x, pairs):
     return xs.XLAShardedTensor(y)  # XLA019
 ```
 
-An import is left, and named, where a string may still mean one of its devices; a name that only asks whether torch_xla is
-there is not.
+An import is kept and reported if a string in the script may name an XLA device. An import that
+only tests for torch_xla is not reported:
 
 ```python
 import torch_xla  # XLA019
@@ -31,7 +45,7 @@ except ImportError:
 HAS_XLA = torch_xla is not None
 ```
 
-So is one that the script cannot do without, though all that it asks is which names there are:
+An import that the script needs is reported, even if the script only tests for names:
 
 ```python
 import torch_xla.core.xla_model as xm  # XLA019
@@ -39,7 +53,7 @@ import torch_xla.core.xla_model as xm  # XLA019
 HAS_ORDINALS = hasattr(xm, "get_ordinal")
 ```
 
-Where one of torch_xla's modules may be something else, the whole file is left:
+If a name may stand for a module of torch_xla or for something else, the file is not rewritten:
 
 ```python
 try:
@@ -72,14 +86,14 @@ if TYPE_CHECKING:
 RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
 
 _SHARDED = "`xla.FullyShardedDataParallel` splits weights over all devices, under `xla.use_spmd()`"
-_GRAPH = "it looks into torch_xla's graphs, which no other backend has"
+_GRAPH = "it inspects torch_xla's graphs, which no other backend has"
 _KERNEL = "a kernel of TPUs: write the same in torch for other devices"
 _EXPORT = "export the model in a script of its own: `torch.export` is of all backends"
-_VARIABLE = "it is a string: write it out"
+_VARIABLE = "the name is in a string: write the call out"
 # What is to be done by hand where the script is to do without torch_xla; the longest name that fits counts.
 _BY_HAND = {
-    "torch_xla": '`if xla.device_type() == "xla":` keeps it for torch_xla, where the script is to run elsewhere',
-    "torch_xla.core.functions": "the runtime's collectives pass no gradients on: average the loss, or the gradients",
+    "torch_xla": '`if xla.device_type() == "xla":` keeps it for torch_xla if the script also runs elsewhere',
+    "torch_xla.core.functions": "the runtime's collectives have no gradients: average the loss or the gradients",
     "torch_xla.core.xla_builder": _KERNEL,
     "torch_xla.core.xla_op_registry": _KERNEL,
     "torch_xla.core.xla_env_vars": _VARIABLE,
@@ -87,8 +101,8 @@ _BY_HAND = {
     "torch_xla.device_count": "`xla.device_count()` counts the processes of this host",
     "torch_xla.distributed.data_parallel": "`xla.launch` starts a process for each device",
     "torch_xla.distributed.fsdp": _SHARDED,
-    "torch_xla.distributed.spmd": "without torch_xla it is `torch.distributed.tensor` that shards tensors",
-    "torch_xla.distributed.xla_backend": "`xla.init_process_group()` makes the group that fits the device",
+    "torch_xla.distributed.spmd": "`torch.distributed.tensor` shards tensors without torch_xla",
+    "torch_xla.distributed.xla_backend": "`xla.init_process_group()` creates the group for the device",
     "torch_xla.distributed.zero_redundancy_optimizer": _SHARDED,
     "torch_xla.experimental.custom_kernel": _KERNEL,
     "torch_xla.experimental.custom_kernel.flash_attention": "`torch.nn.functional.scaled_dot_product_attention` computes "
@@ -103,8 +117,8 @@ _BY_HAND = {
     f"{XM}.get_stablehlo": _GRAPH,
     f"{XM}.get_stablehlo_bytecode": _GRAPH,
     f"{XM}.xla_replication_devices": "`xla.world_size()` counts the processes",
-    f"{XM}.xla_rendezvous": "`xla.all_gather_object` tells objects to all processes",
-    f"{XM}.collective_permute": "`xla.all_to_all_single` sends to each process what is its own",
+    f"{XM}.xla_rendezvous": "`xla.all_gather_object` sends objects to all processes",
+    f"{XM}.collective_permute": "`xla.all_to_all_single` sends each process its part",
     f"{XM}.collective_broadcast": "`xla.broadcast` takes one tensor",
     f"{XM}.reduce_scatter": "`xla.reduce_scatter_tensor` fills a tensor",
     f"{XM}.reduce_scatter_bucketized": "`xla.reduce_scatter_tensor` fills a tensor",
@@ -121,16 +135,15 @@ _BY_HAND = {
 @RULE.fallback
 def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
     for doubtful in undecided(script):
-        message = (
-            f"`{ast.unparse(doubtful)}` may be torch_xla's here, or something else of that name, and so nothing in this file"
-            " is rewritten: give the other one a name of its own"
-        )
+        message = f"`{ast.unparse(doubtful)}` may be torch_xla's or something else of that name, so the file is not rewritten: rename the other one"
         yield RULE.finding(script, doubtful, message)
     spoken_of = {finding.node for finding in unhandled.found}
     for node, dotted in _uses(script):
         if not any(around in spoken_of for around in _within(script, node)):
             advice = _advice(dotted)
-            message = f"`{dotted}` means the same nowhere else: {KEPT}" + (advice and f"; {advice}")
+            message = f"`{dotted}` has no equivalent on other backends: {KEPT}" + (
+                advice and f"; {advice}"
+            )
             yield RULE.finding(script, _whole(script, node), message)
     yield from _idle_imports(script)
 

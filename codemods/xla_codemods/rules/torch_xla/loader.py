@@ -1,7 +1,22 @@
-"""torch_xla's device loaders.
+"""Device loaders of torch_xla.
 
-`xla.MpDeviceLoader` takes the same arguments and marks a step after each batch. It raises what the dataset raises, where
-torch_xla's ends the epoch silently (fact 1.82), keeps the types of batches, and hands on the loader's attributes.
+## What it reports
+
+`pl.MpDeviceLoader` and `pl.ParallelLoader`, in runs with `--from torch_xla`.
+
+## Why it matters on XLA
+
+They run with torch_xla only. torch_xla's loader ends the epoch silently if the dataset raises an
+exception (fact 1.82).
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.MpDeviceLoader`. It has the same arguments, marks a step after each batch, raises the
+dataset's exceptions, and keeps the types of batches and the loader's attributes.
+
+## Example
 
 ```diff
 -import torch_xla
@@ -14,7 +29,7 @@ torch_xla's ends the epoch silently (fact 1.82), keeps the types of batches, and
          yield x, y
 ```
 
-A `ParallelLoader` over one device, of which one pass is taken, is the same with fewer words:
+A `ParallelLoader` over one device with one pass:
 
 ```diff
 -import torch_xla.core.xla_model as xm
@@ -34,7 +49,8 @@ A `ParallelLoader` over one device, of which one pass is taken, is the same with
 +        train(xla.MpDeviceLoader(loader, device))
 ```
 
-One of which several passes are taken stays: the second would be over before it begins, and the runtime's would not.
+A loader with several passes is reported without a fix. With torch_xla its second pass would be
+empty:
 
 ```python
 import torch_xla.distributed.parallel_loader as pl
@@ -65,13 +81,13 @@ if TYPE_CHECKING:
 RULE = Rule("XLA014", "torch-xla-loader", severity=WARNING, origin="torch_xla")
 
 _HOME = "torch_xla.distributed.parallel_loader"
-_SAME = "this runs with torch_xla only: use `xla.MpDeviceLoader`, which is the same there"
+_SAME = "the loader runs with torch_xla only: use `xla.MpDeviceLoader`, which is the same there"
 
 
 @RULE.call(f"{_HOME}.MpDeviceLoader")
 def device_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if is_refused(script, call, scope):
-        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
     else:
         yield RULE.finding(script, call, _SAME, renamed(script, call, "MpDeviceLoader"))
 
@@ -89,12 +105,10 @@ def parallel_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
     device = _one_device(call)
     passed = _one_pass(script, call) if device is not None else None
     if is_refused(script, call, scope):
-        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
         return
     if device is None or passed is None:
-        message = (
-            f"a ParallelLoader over several devices, or of which several passes are taken: {KEPT}"
-        )
+        message = f"the ParallelLoader has several devices, or several passes: {KEPT}"
         yield RULE.finding(script, call, message)
         return
     edits: list[Edit] = [renamed(script, call, "MpDeviceLoader")]

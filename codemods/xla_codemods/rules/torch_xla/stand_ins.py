@@ -1,8 +1,25 @@
-"""What torch_xla alone has goes by the same name in the runtime, which has a stand-in for it elsewhere.
+"""Names that only torch_xla has are available from the runtime as well.
 
-Meshes and shardings of SPMD, FSDP, traces, counters, loops within a graph, and what scripts take from torch_xla beside that. On XLA
-each of these names is torch_xla's own object, so losses, compiles and launches stay. Elsewhere a mesh is of the one device of
-the process, a trace is torch.profiler's, and counters are empty.
+## What it reports
+
+Meshes and shardings of SPMD, FSDP, traces, counters and loops in a graph, in runs with `--from
+torch_xla`.
+
+## Why it matters on XLA
+
+The names exist with torch_xla only. On XLA each name of the runtime is torch_xla's own object, so
+losses, compilations and launches do not change. Elsewhere, a mesh has the one device of the
+process, a trace is torch.profiler's, and counters are empty.
+
+## What to do
+
+Fix: safe.
+
+Import the names from the runtime. `torch_xla.runtime.use_spmd` is `xla.spmd.use_spmd`, and not
+`xla.use_spmd`, which splits each batch over all devices. Without torch_xla it uses one device,
+and says so if there are more.
+
+## Example
 
 ```diff
  import numpy as np
@@ -36,10 +53,8 @@ the process, a trace is torch.profiler's, and counters are empty.
 +    print(xla.counters.metrics_report())
 ```
 
-`torch_xla.runtime.use_spmd` is not `xla.use_spmd`: that one splits every batch over all devices, and here the script says what is
-split. Where torch_xla has been left behind it takes one device, and says so if there are more.
-
-Weights that are split over processes stay so: elsewhere by torch's `fully_shard`, which has the files of their parts, too.
+Weights that are divided over processes. Elsewhere `fully_shard` of PyTorch divides them, and
+saves the parts:
 
 ```diff
 -from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP, checkpoint_module
@@ -74,7 +89,7 @@ RULE = Rule("XLA021", "torch-xla-stand-in", severity=WARNING, origin="torch_xla"
 @RULE.call(*STAND_INS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if is_refused(script, call, scope):
-        yield RULE.finding(script, call, f"torch_xla 2.9 does not take these arguments: {KEPT}")
+        yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
     else:
         yield from _finding(script, call.func, scope)
 
@@ -88,5 +103,5 @@ def named(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 def _finding(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     dotted = script.dotted(node, scope) or ""
     name = f"xla.{STAND_INS[dotted]}"
-    message = f"this runs with torch_xla only: use `{name}`, which is torch_xla's own there"
+    message = f"the call runs with torch_xla only: use `{name}`, which is torch_xla's own on XLA"
     yield RULE.finding(script, node, message, Replace(node, f"{script.xla}{name[3:]}"))

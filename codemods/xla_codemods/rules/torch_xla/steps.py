@@ -1,7 +1,22 @@
-"""Step marks, optimizer steps and what waits for them.
+"""Step marks and optimizer steps of torch_xla.
 
-`xla.mark_step()` is `torch_xla.sync()` on XLA, and nothing elsewhere. `xla.optimizer_step` averages and steps, as
-`xm.optimizer_step` does.
+## What it reports
+
+`xm.mark_step`, `torch_xla.sync`, `xm.optimizer_step`, `xm.reduce_gradients` and
+`torch_xla.compile`, in runs with `--from torch_xla`.
+
+## Why it matters on XLA
+
+These calls run with torch_xla only.
+
+## What to do
+
+Fix: safe, or none.
+
+Use `xla.mark_step()`, which is `torch_xla.sync()` on XLA and does nothing elsewhere, and
+`xla.optimizer_step`, which averages and steps as `xm.optimizer_step` does.
+
+## Example
 
 ```diff
  import torch
@@ -24,7 +39,7 @@
 +    xla.synchronize(mark=False)
 ```
 
-With something between averaging and step, as clipping, the step itself averages nothing, and goes on doing so:
+If code such as clipping runs between averaging and step, the step still averages nothing:
 
 ```diff
  import torch
@@ -45,7 +60,7 @@ With something between averaging and step, as clipping, the step itself averages
 +            xla.optimizer_step(optimizer, average=False)
 ```
 
-A function that torch_xla is to make one graph of runs between two marks, and so it does in the runtime, with the same limits:
+A function that becomes one graph runs between two step marks, with the same limits:
 
 ```diff
 -import torch_xla
@@ -60,8 +75,8 @@ A function that torch_xla is to make one graph of runs between two marks, and so
 +step = xla.marked_step(full_graph=True)(evaluate)
 ```
 
-Averages over some replicas stay, and so do arguments of the step: with a closure torch_xla averages before it computes
-the gradients (fact 1.23).
+Averages over some replicas, and arguments of the step, are reported without a fix. With a
+closure, torch_xla averages before it computes the gradients (fact 1.23):
 
 ```python
 import torch_xla.core.xla_model as xm
@@ -159,9 +174,7 @@ def optimizer_step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
         or not is_constant(arguments.get("pin_layout"), True)
         or (marks and not _can_mark_behind(script, call, barrier))
     ):
-        message = (
-            f"`xla.optimizer_step` averages over all processes, and has no such arguments: {KEPT}"
-        )
+        message = f"`xla.optimizer_step` averages over all processes and does not have these arguments: {KEPT}"
         yield RULE.finding(script, call, message)
         return
     optimizer = arguments["optimizer"]
@@ -191,7 +204,7 @@ def gradients(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         text = (
             '[p.grad for group in {0}.param_groups for p in group["params"] if p.grad is not None]'
         )
-        message = "this is private to torch_xla: use the gradients of the optimizer's groups"
+        message = "the name is private to torch_xla: use the gradients of the optimizer's groups"
         yield RULE.finding(script, call, message, Replace(call, text, (found["optimizer"],)))
 
 
@@ -240,7 +253,7 @@ def own_step(script: Script) -> Iterator[Finding]:
         holes = (optimizer, *call.args, *(k.value for k in call.keywords))
         edit = Replace(call, f"{script.xla}.optimizer_step({{0}}{text}, average=False)", holes)
         message = (
-            "the optimizer steps with what gradients there are: use `xla.optimizer_step(..., average=False)`,"
+            "the optimizer steps with the current gradients: use `xla.optimizer_step(..., average=False)`,"
             " which says so"
         )
         yield RULE.finding(script, call, message, edit)
@@ -259,5 +272,5 @@ def _is_torch_xlas(script: Script, call: ast.Call) -> bool:
 
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
-    message = f"this runs with torch_xla only: use `xla.{name}`, which is the same there"
+    message = f"the call runs with torch_xla only: use `xla.{name}`, which is the same there"
     return RULE.finding(script, node, message, *edits)

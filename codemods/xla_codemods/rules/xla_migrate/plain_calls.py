@@ -1,7 +1,22 @@
-"""With `--style native`, what torch_xla does as well as the runtime is torch_xla's, and the rest comes from a copy.
+"""With `--style native`, calls of the runtime become calls of torch_xla.
 
-The script does not need `xla_migrate` installed: it imports `xla_runtime`, a folder that the command writes beside it, with
-those modules of the runtime that it uses. Such a script runs with torch_xla only.
+## What it reports
+
+Calls of the runtime that torch_xla has as well, in runs with `--style native`.
+
+## Why it matters on XLA
+
+The script does not need `xla_migrate` installed. It imports `xla_runtime`, a folder that the
+command writes next to it, with the modules of the runtime that the script uses. Such a script
+runs with torch_xla only.
+
+## What to do
+
+Fix: safe.
+
+Nothing: the option requests the rewrite.
+
+## Example
 
 ```diff
  import torch
@@ -32,10 +47,8 @@ those modules of the runtime that it uses. Such a script runs with torch_xla onl
      xla.save(model.state_dict(), "model.pt")
 ```
 
-What is not the same stays the runtime's. `torch_xla.device()` leaves the seed of every process at 101 and torch_xla's faults
-unmended (facts 1.31, 3.1), `xm.save` writes into the file that it replaces, and misses whole modules (fact 1.42). Between replicas
-it is torch_xla that counts otherwise on the CPU, where each process is rank 0 of 1 (fact 3.10). So in a project that speaks of them
-averages stay:
+Averages stay in a project with several replicas, because torch_xla counts each process on the CPU
+as rank 0 of 1 (fact 3.10):
 
 ```diff
  import torch
@@ -51,8 +64,9 @@ averages stay:
 +    torch_xla.sync()
 ```
 
-A mark of torch_xla's moves the random stream on where nothing was drawn, too (fact 1.32). Where a file stores or restores
-random states, marks and seeds stay the runtime's, so that what is resumed draws as before:
+A step mark of torch_xla changes the random stream, even if nothing was drawn (fact 1.32). In a
+file that stores or restores random states, marks and seeds stay, so that a resumed run draws the
+same numbers:
 
 ```diff
  import torch
@@ -64,6 +78,14 @@ random states, marks and seeds stay the runtime's, so that what is resumed draws
      xla.set_rng_state(state)
      xla.mark_step()
 ```
+
+## Limits
+
+Functions that differ from torch_xla stay:
+
+- `torch_xla.device()` leaves the seed of each process at 101 (fact 1.31) and does not fix
+  torch_xla's errors (fact 3.1).
+- `xm.save` writes into the file that it replaces, and does not handle whole modules (fact 1.42).
 """
 
 from __future__ import annotations
@@ -239,5 +261,7 @@ def _module(script: Script, dotted: str, usual: str) -> str:
 
 
 def _found(script: Script, node: ast.expr | ast.stmt, instead: str, *edits: Edit) -> Finding:
-    message = f"this is the runtime's: use `{instead}`, which does the same with torch_xla"
+    message = (
+        f"the call belongs to the runtime: use `{instead}`, which does the same with torch_xla"
+    )
     return RULE.finding(script, node, message, *edits)

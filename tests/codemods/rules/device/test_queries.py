@@ -536,8 +536,8 @@ def test_the_index_in_a_list_is_a_number(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("source", "advice"),
     [
-        ("if torch.cuda.get_device_capability(q.device) < (major, minor): raise ValueError('too old')", "leave it out on XLA"),
-        ("fused = torch.cuda.get_device_capability()[0] >= 9", "leave it out on XLA"),
+        ("if torch.cuda.get_device_capability(q.device) < (major, minor): raise ValueError('too old')", "skip the code that depends on it on XLA"),
+        ("fused = torch.cuda.get_device_capability()[0] >= 9", "skip the code that depends on it on XLA"),
         ("bf16 = torch.cuda.get_device_capability()[1] >= 8", "to test for bfloat16"),
     ],
 )  # fmt: skip

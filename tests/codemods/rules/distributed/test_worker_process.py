@@ -69,9 +69,9 @@ def messages(source: str) -> list[str]:
 
 
 BUSY = [
-    "the device belongs to one process, and hangs or fails in a worker that is started beside it"
+    "the device belongs to one process, and a worker that uses it at the same time hangs or fails"
 ]
-GIVEN = ["XLA tensors cannot be given to another process"]
+GIVEN = ["XLA tensors cannot be passed to another process"]
 
 
 def in_a_loop(line: str) -> str:

@@ -173,4 +173,4 @@ def test_what_a_function_returns_is_called_elsewhere() -> None:
 def test_one_that_is_switched_off_is_told_otherwise(context: str, is_off: bool) -> None:
     source = f"import torch\nfrom functools import partial\nwith {context}:\n    f()\n"
     (message,) = [f.message for f in check(source.encode()) if f.code == "XLA201"]
-    assert ("leaves XLA's on" in message) is is_off
+    assert ("XLA's stays on" in message) is is_off

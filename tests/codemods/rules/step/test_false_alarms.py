@@ -108,7 +108,7 @@ def test_slices_that_move_are_found(index: str) -> None:
         ("loss = torch.masked_select(model(x), y > 0).mean()", "divide the sum"),
         ("loss = F.cross_entropy(model(x)[y > 0], y[y > 0])", "reduction='none'"),
         ("loss = model(x)[y > 0].sum()", "use `torch.where(mask, x, 0)`"),
-        ("loss = model(x)[y > 0].max()", "compute `max` of the whole"),
+        ("loss = model(x)[y > 0].max()", "compute `max` of the full tensor"),
     ],
 )
 def test_what_is_advised_for_a_mask_computes_the_same(body: str, advice: str) -> None:

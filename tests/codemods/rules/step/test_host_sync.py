@@ -272,11 +272,9 @@ def run(agent, batches):
     assert "XLA505" not in [code for _, code in findings(source)]
 
 
-ASKED = "ask every n-th step, or decide on the device: `torch.where(condition, new, old)`"
-SIZES = (
-    "pad to one size and mask what is too much, or keep the number on the host beside the tensor"
-)
-NUMPYS = "compute it with torch on the device, in place of numpy"
+ASKED = "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
+SIZES = "pad to one size and mask the rest, or keep the number on the host next to the tensor"
+NUMPYS = "compute it with PyTorch on the device instead of numpy"
 
 
 @pytest.mark.parametrize(

@@ -366,7 +366,7 @@ def test_a_loop_that_reads_in_each_turn_is_not_said_to_be_one_graph(
     ((severity, message),) = [
         (f.severity, f.message) for f in check(TURNS.format(lines).encode()) if f.code == "XLA502"
     ]
-    assert (severity, "each read in this loop" in message) == (
+    assert (severity, "each read in the loop" in message) == (
         ("warning", True) if reads else ("error", False)
     )
 

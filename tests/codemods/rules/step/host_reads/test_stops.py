@@ -258,6 +258,6 @@ def test_what_stands_in_the_way_is_said(stop: str, calls: str, why: str) -> None
     source = LOOP.format(stop=stop, calls=f"    {calls}")
     assert "xla.stop" not in migrated(source)
     (message,) = [f.message for f in check(source.encode()) if f.code == "XLA503"]
-    assert "since it ends the training, and" in message
+    assert "it ends the training, and" in message
     assert why in message
-    assert "ask every n-th step" in message
+    assert "check it every n-th step" in message

@@ -143,5 +143,5 @@ def test_it_is_handed_the_tensor_that_it_reads_itself(line: str, after: str) -> 
         return
     assert "loss.detach()" not in done.data.decode()
     assert [text.rpartition(": ")[2] for text in said] == [
-        "hand it the tensor (`update(loss=loss)`), and it is read there"
+        "pass the tensor (`update(loss=loss)`), which the function reads"
     ]
