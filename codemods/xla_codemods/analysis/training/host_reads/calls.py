@@ -24,7 +24,7 @@ from .computing import (
     is_pure,
     may_compute,
     may_fail,
-    spoken,
+    suggested_name,
 )
 from .decisions.conditions import Condition, condition_of
 from .formatted import is_a_number
@@ -37,7 +37,7 @@ from .lasting import (
     is_stable,
     may_be_changed,
 )
-from .loggers.trackers import told
+from .loggers.trackers import logged_to
 from .sinks import file_of, is_tracked
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _Later:
         else:
             file = file_of(self.script, call)
             if not (file or is_tracked(self.script, call)):
-                owner = told(self.script, call)
+                owner = logged_to(self.script, call)
             collects = getattr(call.func, "attr", "") in {"append", "extend"}
             if not (file or collects):  # those are the same object for as long as the loop runs
                 self._callee(call.func)
@@ -374,7 +374,7 @@ class _Later:
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in LISTENED
 
     def _free_name(self, node: ast.expr) -> str:
-        base = spoken(node) or "value"
+        base = suggested_name(node) or "value"
         base = "value" if hasattr(builtins, base) else base
         within = sum(isinstance(n, ast.Name) and n.id == base for n in walk(node))
         name, k = base, 2

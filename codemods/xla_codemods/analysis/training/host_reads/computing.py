@@ -98,21 +98,21 @@ def is_a_test(script: Script, node: ast.expr) -> bool:
     return False
 
 
-def spoken(node: ast.expr) -> str:
+def suggested_name(node: ast.expr) -> str:
     """A name for what `node` computes."""
     match node:
         case ast.Attribute(attr=name):
             return name
         case ast.Call(func=func, args=[ast.Name(id=name)]):
-            return f"{spoken(func)}_{name}"
+            return f"{suggested_name(func)}_{name}"
         case ast.Call(func=func):
-            return re.sub(r"^get_", "", spoken(func))
+            return re.sub(r"^get_", "", suggested_name(func))
         case ast.Name(id=name):
             return name
         case ast.Subscript(slice=ast.Constant(value=str(key))) if key.isidentifier():
             return key
         case ast.Subscript(value=value):
-            return spoken(value)
+            return suggested_name(value)
     return ""
 
 

@@ -51,7 +51,7 @@ class Fetch(NamedTuple):
     """Something that fetches in each turn: what it is, in words, and what becomes of it."""
 
     node: ast.AST
-    said: str
+    description: str
     outcome: Outcome
     in_a_step: bool  # not only in an evaluation
 
@@ -69,19 +69,22 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
     steps = in_each_step(script)
     always = {**dict(in_each_turn(script, evaluating(script))), **steps}
     reads = [
-        (node, said)
+        (node, description)
         for node in always
-        for said in reads_of(script, node)
+        for description in reads_of(script, node)
         if not _is_no_tensor_there(script, node)
     ]
     theirs = dict(in_each_turn(script, of_frameworks(script)))
-    ours = {node: said for node, said in reads if node not in theirs}
+    ours = {node: description for node, description in reads if node not in theirs}
     planned = plan(script, ours, always) if ours and script.reads_later else {}
     planned = {node: _unless_kept(script, node, outcome) for node, outcome in planned.items()}
     for node, _ in reads:
         if node in theirs:
             planned[node] = _LIGHTNINGS if is_lightnings(script, node) else _THEIRS
-    found = [Fetch(node, said, planned.get(node, Outcome()), node in steps) for node, said in reads]
+    found = [
+        Fetch(node, description, planned.get(node, Outcome()), node in steps)
+        for node, description in reads
+    ]
     # What is read where the number comes from is no read here.
     return [f for f in found if f.outcome.edits or not is_handed_numbers_alone(script, f.node)]
 

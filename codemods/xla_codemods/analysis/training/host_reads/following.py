@@ -32,8 +32,8 @@ from .formatted import (
     is_only_formatted,
     is_text,
     leads_to,
+    obstacle_of,
     reads_tensors,
-    said,
 )
 from .functions import (
     called_function,
@@ -57,7 +57,7 @@ from .readers.cells import (
     stores_and_loads,
     uses_in_other_modules,
 )
-from .showing import ask_later, is_host_value, is_shown, show_tensors, tell_later, telling_call
+from .showing import defer_condition, is_host_value, is_shown, log_later, logging_call, show_tensors
 from .sinks import is_shown_on_a_console
 from .texts import is_printed, text_around
 
@@ -71,7 +71,7 @@ _LITERALS = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
 _ADDING = frozenset({"add", "append", "appendleft", "extend", "insert", "update"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _PARTS = frozenset({"items", "values"})
-_IN_PLACE = frozenset({*_ADDING, "clear", "remove", "sort"})
+_IN_PLACE = frozenset({*_ADDING, "clear"})
 
 
 class DeferredValue(NamedTuple):
@@ -113,7 +113,7 @@ class Followed:
             and is_a_number(script, read, tensors)
             and self._put_into_a_text(script, tensors[0], tensors)
         ):
-            raise Blocked(said(script, read, script.statement(read)))
+            raise Blocked(obstacle_of(script, read, script.statement(read)))
         self._run()
 
     def _push(self, *values: DeferredValue) -> None:
@@ -347,7 +347,7 @@ class Followed:
                 return self._loop(value, parent, parent.target)
         if self._is_kept(value, node, parent) or self._is_iterated(value, node, parent):
             return None
-        if not self._is_told(value, node) and not self._is_passed(value, node):
+        if not self._is_logged(value, node) and not self._is_passed(value, node):
             self._show(value, inner, node)
         return None
 
@@ -396,10 +396,10 @@ class Followed:
             raise Blocked(f"`{ast.unparse(target)}` takes it apart")
         self._bind(value.script, target, value.is_text, loop)
 
-    def _is_told(self, value: DeferredValue, node: ast.expr) -> bool:
+    def _is_logged(self, value: DeferredValue, node: ast.expr) -> bool:
         """Return True if the call around `node` logs it, and runs later."""
         script, origin = value.script, value.node
-        if script is not self.script or not (telling := telling_call(self.deferral, origin)):
+        if script is not self.script or not (logging := logging_call(self.deferral, origin)):
             return False
         if passed_to(script, node) is not None:
             branch = Followed(Deferral(script, self.deferral.always))
@@ -412,7 +412,7 @@ class Followed:
                     return True
             except Blocked:
                 pass
-        tell_later(self.deferral, telling, [origin])
+        log_later(self.deferral, logging, [origin])
         return True
 
     def _is_passed(self, value: DeferredValue, node: ast.expr) -> bool:
@@ -489,7 +489,7 @@ class Followed:
             is_part = isinstance(part, ast.Subscript) and part.value is origin
             self.deferral.later.setdefault(call, set()).add(part if is_part and part else origin)
             return
-        if script is self.script and ask_later(self.deferral, statement, [origin]):
+        if script is self.script and defer_condition(self.deferral, statement, [origin]):
             return
         if origin is node and self._passes_the_tensor(script, origin):
             return
@@ -500,7 +500,7 @@ class Followed:
             self._push(DeferredValue(script, computed))
             return
         if not self._put_into_a_text(script, inner, [origin]):
-            raise Blocked(said(script, inner, statement))
+            raise Blocked(obstacle_of(script, inner, statement))
 
     def _passes_the_tensor(self, script: Script, number: ast.expr) -> bool:
         """Return True if a method reads tensors itself and can be passed the tensor: `log.update(loss=loss.item())`."""

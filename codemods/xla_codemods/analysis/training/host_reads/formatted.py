@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-import string
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ...inference.unpacking import part
@@ -15,10 +14,6 @@ from .readers.modules import class_elsewhere, method_of
 if TYPE_CHECKING:
     from ...script import Script
 
-_PERCENT = re.compile(
-    r"%(?:\((?P<key>[^)]*)\))?[-+ #0]*(?P<width>\*|\d+)?(?:\.(?P<digits>\*|\d+))?[hlL]?(?P<kind>[a-zA-Z%])"
-)
-_AS_TEXT = frozenset("sra")
 _SHOWN = frozenset("float format int repr round str".split())
 
 
@@ -89,7 +84,7 @@ def is_formatted(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def said(script: Script, node: ast.AST, statement: ast.stmt) -> str:
+def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     """What uses `node`, as the finding says it."""
     if isinstance(statement, (ast.If, ast.While, ast.Assert)):
         return _decided(script, statement)
@@ -188,24 +183,6 @@ def is_container(node: ast.expr | None) -> bool:
     return False
 
 
-def holds_lists(node: ast.expr | None) -> bool:
-    """True if `node` holds lists that nothing else holds: `{"loss": [], "accuracy": []}`, `[[], []]`, `defaultdict(list)`."""
-    match node:
-        case ast.Dict(values=parts) | ast.List(elts=parts):
-            return all(map(_is_empty, parts))
-        case ast.DictComp(value=part) | ast.ListComp(elt=part):
-            return _is_empty(part)
-        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
-            return all(_is_empty(k.value) for k in keywords)
-        case ast.Call(args=[ast.Name(id="list")], keywords=[]):
-            return is_container(node)
-    return False
-
-
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.List) and not node.elts
-
-
 def made_by(script: Script, owner: ast.expr) -> str:
     """The dotted name of the class that `owner`, a name or `self.meter`, is made of."""
     match owner:
@@ -223,69 +200,55 @@ def made_by(script: Script, owner: ast.expr) -> str:
     return (made.pop() or "") if len(made) == 1 else ""
 
 
-# Which placeholder of a text shows an argument: the `{:.3f}` of `"{} {:.3f}".format(step, loss)`, the `%f` of `"%s %f" % (name, loss)`.
+class _Probe:
+    """An argument that records whether a text formats it as a number."""
+
+    def __init__(self) -> None:
+        self.as_number: list[bool] = []
+
+    def __format__(self, spec: str) -> str:
+        self.as_number.append(bool(spec))
+        return ""
+
+    def __str__(self) -> str:
+        self.as_number.append(False)
+        return ""
+
+    __repr__ = __str__
+
+    def __index__(self) -> int:
+        self.as_number.append(True)
+        return 0
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
 
 
 def shows_numbers(node: ast.AST, shown: list[ast.expr]) -> bool:
-    """True if `node` formats each of `shown` as a number, with a format that a tensor's own text is not."""
-    match node:
-        case ast.BinOp(
-            left=ast.Constant(value=str(text)), op=ast.Mod(), right=ast.Tuple(elts=given)
-        ):
-            return _percent(text, given, shown)
-        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=ast.Dict() as given):
-            return _percent(text, _by_key(given), shown)
-        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=one):
-            return _percent(text, [one], shown)
-        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
-            named: dict[object, ast.expr] = {k.arg: k.value for k in node.keywords}
-            return _braces(text, {**dict(enumerate(node.args)), **named}, shown)
-        case ast.Call(args=[ast.Constant(value=str(text)), *given]):  # logging's
-            return _percent(text, given, shown)
-    return False
+    """Return True if `node` formats each of `shown` as a number, with a format that a tensor's own text is not."""
+    probes: defaultdict[ast.expr | None, _Probe] = defaultdict(_Probe)
 
+    def all_of(nodes: list[ast.expr]) -> tuple[_Probe, ...]:
+        return tuple(probes[node] for node in nodes)
 
-def _by_key(given: ast.Dict) -> dict[object, ast.expr]:
-    return {k.value: v for k, v in zip(given.keys, given.values) if isinstance(k, ast.Constant)}
-
-
-def _percent(
-    text: str, given: list[ast.expr] | dict[object, ast.expr], shown: list[ast.expr]
-) -> bool:
-    found = [m for m in _PERCENT.finditer(text) if m["kind"] != "%"]
-    if any("*" in (m["width"], m["digits"]) for m in found):
-        return False
-    if isinstance(given, dict):
-        pairs = [(given.get(m["key"]), m["kind"]) for m in found]
-    elif len(found) != len(given):
-        return False
-    else:
-        pairs = [(value, m["kind"]) for value, m in zip(given, found)]
-    return _all_numbers([(value, kind not in _AS_TEXT) for value, kind in pairs], shown)
-
-
-def _braces(text: str, given: dict[object, ast.expr], shown: list[ast.expr]) -> bool:
-    pairs: list[tuple[ast.expr | None, bool]] = []
-    count = 0
     try:
-        parsed = list(string.Formatter().parse(text))
-    except ValueError:
+        match node:
+            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
+                match right:
+                    case ast.Tuple(elts=given):
+                        text % all_of(given)
+                    case ast.Dict(keys=keys, values=given):
+                        names = [getattr(key, "value", None) for key in keys]
+                        text % dict(zip(names, all_of(given), strict=True))
+                    case _:
+                        text % all_of([right])
+            case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
+                named = {str(k.arg): probes[k.value] for k in node.keywords}
+                text.format(*all_of(node.args), **named)
+            case ast.Call(args=[ast.Constant(value=str(text)), *given]):  # logging's
+                text % all_of(given)
+    except (AttributeError, LookupError, TypeError, ValueError):
         return False
-    for _, name, spec, conversion in parsed:
-        if name is None:
-            continue
-        if spec and "{" in spec:
-            return False
-        key: object = int(name) if name.isdigit() else name
-        if not name:
-            key, count = count, count + 1
-        pairs.append((given.get(key), bool(spec) and not conversion))
-    return _all_numbers(pairs, shown)
-
-
-def _all_numbers(pairs: list[tuple[ast.expr | None, bool]], shown: list[ast.expr]) -> bool:
-    """True if each of `shown` goes somewhere, and nowhere as text."""
-    return all(
-        found and all(found)
-        for found in ([number for value, number in pairs if value is tensor] for tensor in shown)
-    )
+    return all(probes[one].as_number and all(probes[one].as_number) for one in shown)

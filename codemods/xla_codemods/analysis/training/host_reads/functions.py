@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...inference.unpacking import part
 from ...inference.values import ARRAY, INSTANCE, MODULE, NUMBER
 from ...nodes import walk
 
@@ -251,49 +249,6 @@ def keywords_of(script: Script, call: ast.Call, node: ast.AST) -> tuple[Function
     if not any(given.value is node for given in call.keywords):
         return None
     return found[0], found[0].args.kwarg.arg
-
-
-def is_own_method(script: Script, call: ast.Call) -> bool:
-    """True if `logger.append(...)` calls a method of a class that stands here, and not a list's."""
-    return script.local_method(call.func, script.index.scope(call)) is not None
-
-
-def may_be_another(script: Script, func: ast.expr, method: FunctionNode) -> bool:
-    """True if `func` may be what a class of the same family has in the place of `method`, or what is set there: `Meter.update = ...`."""
-    owner = script.parent(method)
-    if not isinstance(owner, ast.ClassDef):
-        return False
-    for node, scope in script.index.attributes(method.name):
-        if isinstance(node.ctx, ast.Store):
-            if script.value(node.value, scope).definition is owner:
-                return True
-    if isinstance(func, ast.Attribute) and _is_made_of(script, func.value, owner):
-        return False
-    of_itself = isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "self"
-    kin = {owner} if of_itself else {*script.inference.lineage(owner)}
-    for other, _ in script.index.of(ast.ClassDef):
-        if other is not owner and not kin.isdisjoint(script.inference.lineage(other)):
-            found = script.inference.method(other, method.name)
-            if found is not None and found[0] is not method:
-                return True
-    deriving = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")
-    return (
-        script.project is not None
-        and script.is_imported_elsewhere(owner.name)
-        and script.project.has_text(deriving)
-    )
-
-
-def _is_made_of(script: Script, node: ast.expr, owner: ast.ClassDef) -> bool:
-    """True if `node` is an object of that class itself: `Meter()`, and a name that is bound to no other."""
-    if isinstance(node, ast.Call):
-        return script.value(node.func).definition is owner
-    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-    bound = found[1] if found is not None else []
-    made = [part(b) if b.how == "assign" else None for b in bound]
-    return bool(made) and all(
-        isinstance(value, ast.Call) and _is_made_of(script, value, owner) for value in made
-    )
 
 
 def called_function(script: Script, call: ast.Call) -> FunctionNode | None:

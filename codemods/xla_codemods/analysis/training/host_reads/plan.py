@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, InsertAfter, InsertBefore, Replace, ReplaceStatement
+from ....flow.closure import reach
 from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
@@ -14,7 +15,6 @@ from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .blocked import Blocked
 from .calls import (
-    Shown,
     computed_later,
     is_unknown_item,
     made_later,
@@ -30,7 +30,6 @@ from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_num
 from .readers.cells import loads
 
 if TYPE_CHECKING:
-    from ...scopes import FunctionNode
     from ...script import Script
 
 _REPEATING = (
@@ -39,7 +38,6 @@ _REPEATING = (
 )
 _ARRIVED = f"{RUNTIME}.arrived"
 _DECIDES = "it decides whether the weights change"
-_MOST_CALLERS = 3  # by which a function is followed to the loop that steps
 
 
 class Outcome(NamedTuple):
@@ -56,14 +54,14 @@ def plan(
     """What becomes of each of `reads`. Those that go into the same sums or calls have the same edits."""
     reads = list(reads)
     numbers = {read: number for read in reads if (number := number_of(script, read)) is not None}
-    trails: dict[ast.AST, Deferral] = {}
+    deferrals: dict[ast.AST, Deferral] = {}
     outcome: dict[ast.AST, Outcome] = {}
     for read, number in numbers.items():
-        trail = Deferral(script, always)
+        deferral = Deferral(script, always)
         try:
-            Followed(trail).number(number)
-            _is_marked(script, number)
-            trails[read] = trail
+            Followed(deferral).number(number)
+            _refuse_unmarked(script, number)
+            deferrals[read] = deferral
         except Blocked as blocked:
             outcome[read] = Outcome(obstacle=str(blocked))
     for read in reads:
@@ -73,19 +71,19 @@ def plan(
             outcome[read] = Outcome(decided)
             continue
         try:
-            trail = Deferral(script, always)
-            Followed(trail).tensors(read, list(_tensors(script, read)))
-            _is_marked(script, read)
-            trails[read] = trail
+            deferral = Deferral(script, always)
+            Followed(deferral).tensors(read, list(_tensors(script, read)))
+            _refuse_unmarked(script, read)
+            deferrals[read] = deferral
         except Blocked as blocked:
-            if not _follow_array(script, read, always, numbers, trails):
+            if not _follow_array(script, read, always, numbers, deferrals):
                 outcome[read] = Outcome(obstacle=str(blocked))
-    _together_with_conditions(script, trails.values())
-    for group in _groups(trails, numbers):
+    _together_with_conditions(script, deferrals.values())
+    for group in _groups(deferrals, numbers):
         try:
-            edits = tuple(_edits(script, group, trails, numbers))
+            edits = tuple(_edits(script, group, deferrals, numbers))
             later = frozenset(
-                n for read in group for n in (*trails[read].later, *trails[read].texts)
+                n for read in group for n in (*deferrals[read].later, *deferrals[read].texts)
             )
             outcome.update((read, Outcome(edits, later=later)) for read in group)
         except Blocked as blocked:
@@ -140,19 +138,19 @@ def _follow_array(
     read: ast.AST,
     always: Collection[ast.AST],
     numbers: dict[ast.AST, ast.Call],
-    trails: dict[ast.AST, Deferral],
+    deferrals: dict[ast.AST, Deferral],
 ) -> bool:
     """True if `read` gives an array of one number that can be followed as one: `total += loss.cpu().numpy()`."""
     array = number_of_numpy(script, read)
     if array is None:
         return False
-    trail = Deferral(script, always)
+    deferral = Deferral(script, always)
     try:
-        Followed(trail).number(array)
-        _is_marked(script, array)
+        Followed(deferral).number(array)
+        _refuse_unmarked(script, array)
     except Blocked:
         return False
-    numbers[read], trails[read] = array, trail
+    numbers[read], deferrals[read] = array, deferral
     return True
 
 
@@ -169,89 +167,69 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
             work += ast.iter_child_nodes(node)
 
 
-def _is_marked(script: Script, node: ast.AST, around: tuple[FunctionNode, ...] = ()) -> None:
-    """Values that wait are fetched at step marks: where nothing steps nothing may be marked."""
+def _refuse_unmarked(script: Script, node: ast.AST) -> None:
+    """Deferred values are fetched at step marks: raise `Blocked` if `node` may run many times without one."""
+    calls = reach([node], lambda inner: _calls_around(script, inner))
+    marked = [call for call in calls if _marks_steps(script, call)]
+    if not marked or any(c not in marked and _repeats(script, c) for c in calls):
+        if script.training.loop_of(node) is None and script.function(node) is not None:
+            raise Blocked("it is read in a function, whose callers mark no steps")
+        raise Blocked("the loop marks no steps")
+
+
+def _marks_steps(script: Script, node: ast.AST) -> bool:
+    """Return True if a loop around `node` marks steps, or its function takes a step."""
     function = script.function(node)
     if function is not None and (
         script.training.function_effects(function) & {STEP, BACKWARD}
         or script.is_called_in_steps(function)
     ):
-        return
+        return True
     loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)
     while loop is not None:
         if loop.fed or loop.effects & {STEP, BACKWARD} or loop in evaluations:
-            return
+            return True
         loop = script.training.loop_of(loop.node)
-    if function is not None and script.training.loop_of(node) is None:
-        if _is_called_where_marked(script, function, around):
-            return
-        raise Blocked("it is read in a function, whose callers mark no steps")
-    raise Blocked("the loop marks no steps")
+    return False
 
 
-def _is_called_where_marked(
-    script: Script, function: FunctionNode, around: tuple[FunctionNode, ...]
-) -> bool:
-    """True if calls of `function` stand in a loop that steps, or in a function that is called so, and all others outside
-    of loops, where no more than one value waits.
-
-    A call in `function` itself does not count: it runs where the others have called it, or is another's of that name.
-    """
-    if function in around or len(around) > _MOST_CALLERS:
-        return False
-    marked = False
-    for call in _calls_from_outside(script, function):
-        try:
-            _is_marked(script, call, (*around, function))
-            marked = True
-        except Blocked:
-            if not _runs_once(script, call, around):
-                return False
-    return marked
+def _repeats(script: Script, node: ast.AST) -> bool:
+    return any(isinstance(ancestor, _REPEATING) for ancestor in script.ancestors(node))
 
 
-def _calls_from_outside(script: Script, function: FunctionNode) -> list[ast.expr]:
+def _calls_around(script: Script, node: ast.AST) -> list[ast.expr]:
+    """Return the calls of the function that `node` stands in, if neither it nor a loop marks steps."""
+    function = script.function(node)
+    if function is None or _marks_steps(script, node) or _repeats(script, node):
+        return []
     calls: list[ast.expr] = [call for call, _ in script.index.calls_of(function.name)]
     if is_property(function):
         calls = [node for node, _ in script.index.attributes(function.name)]
     return [call for call in calls if function not in script.ancestors(call)]
 
 
-def _runs_once(script: Script, node: ast.AST, around: tuple[FunctionNode, ...]) -> bool:
-    """True if no loop of this file is seen around `node`, nor around calls of the function that it stands in."""
-    if any(isinstance(ancestor, _REPEATING) for ancestor in script.ancestors(node)):
-        return False
-    function = script.function(node)
-    if function is None:
-        return True
-    if function in around or len(around) > _MOST_CALLERS:
-        return False
-    return all(
-        _runs_once(script, call, (*around, function))
-        for call in _calls_from_outside(script, function)
-    )
-
-
-def _together_with_conditions(script: Script, trails: Collection[Deferral]) -> None:
+def _together_with_conditions(script: Script, deferrals: Collection[Deferral]) -> None:
     """What is shown where a condition holds that is asked later is shown with it."""
-    conditions = {shown for trail in trails for shown in trail.later if isinstance(shown, ast.If)}
-    for trail in trails:
-        for shown in list(trail.later):
+    conditions = {
+        shown for deferral in deferrals for shown in deferral.later if isinstance(shown, ast.If)
+    }
+    for deferral in deferrals:
+        for shown in list(deferral.later):
             condition = script.parent(script.statement(shown))
             if isinstance(condition, ast.If) and condition in conditions:
-                trail.later.setdefault(condition, set()).update(trail.later.pop(shown))
+                deferral.later.setdefault(condition, set()).update(deferral.later.pop(shown))
 
 
 def _groups(
-    trails: dict[ast.AST, Deferral], numbers: dict[ast.AST, ast.Call]
+    deferrals: dict[ast.AST, Deferral], numbers: dict[ast.AST, ast.Call]
 ) -> list[list[ast.AST]]:
     """The reads that end up in the same names or calls, together."""
     groups: list[tuple[set[object], list[ast.AST]]] = []
-    for read, trail in trails.items():
+    for read, deferral in deferrals.items():
         things: set[object] = {
-            *trail.shared,
-            *trail.later,
-            *trail.texts,
+            *deferral.shared,
+            *deferral.later,
+            *deferral.texts,
             numbers.get(read, read),
         }
         members = [read]
@@ -269,41 +247,26 @@ def _groups(
 def _edits(
     script: Script,
     group: list[ast.AST],
-    trails: dict[ast.AST, Deferral],
+    deferrals: dict[ast.AST, Deferral],
     numbers: dict[ast.AST, ast.Call],
 ) -> Iterable[Edit]:
-    shown: dict[Shown, set[ast.AST]] = {}
-    arrived: dict[ast.expr, None] = {}
-    computed: dict[ast.Call, None] = {}
-    extremes: dict[ast.If, Extreme] = {}
-    filled: dict[ast.Assign, str] = {}
-    passed: dict[ast.expr, ast.expr] = {}
-    texts: dict[ast.expr, set[ast.AST]] = {}
+    all_ = Deferral(script, ())
     for read in group:
-        for text, nodes in trails[read].texts.items():
-            texts.setdefault(text, set()).update(nodes)
-        for call, nodes in trails[read].later.items():
-            shown.setdefault(call, set()).update(nodes)
-        arrived.update(dict.fromkeys(sorted(trails[read].arrived, key=_place)))
-        computed.update(dict.fromkeys(sorted(trails[read].computed, key=_place)))
-        extremes.update(trails[read].extremes)
-        filled.update(trails[read].filled)
-        passed.update(trails[read].passed)
-    if not set().union(*(trails[read].together for read in group)) <= shown.keys():
+        all_.add(deferrals[read])
+    shown, texts, extremes, passed = all_.later, all_.texts, all_.extremes, all_.passed
+    if not all_.together <= shown.keys():
         raise Blocked("something else is added to the same list at once")
-    reads = {numbers[read] for read in group if read in numbers}
-    reads.update(*(trails[read].read for read in group))
+    reads = {numbers[read] for read in group if read in numbers} | all_.read
     in_calls = reads & {node for nodes in (*shown.values(), *texts.values()) for node in nodes}
-    on_device = set().union(*(trails[read].on_device for read in group))
     asked = {node for statement in extremes for node in walk(statement.test)}
-    for number in sorted(reads - in_calls - on_device - asked - passed.keys(), key=_place):
+    for number in sorted(reads - in_calls - all_.on_device - asked - passed.keys(), key=_place):
         yield _item(script, number)
     for given, tensor in passed.items():
         if isinstance(given, ast.Name):  # a name for what was read
             yield Replace(given, f"{script.segment(tensor)}.detach()")
         else:
             yield Replace(given, "{0}.detach()", (tensor,))
-    for number in sorted(reads & on_device, key=_place):
+    for number in sorted(reads & all_.on_device, key=_place):
         alone = "" if is_of_one(script, tensor_of(number)) else ".reshape(())"
         yield Replace(number, f"{{0}}.detach(){alone}", (tensor_of(number),))
     for call, nodes in shown.items():
@@ -313,7 +276,7 @@ def _edits(
         _shows_no_other_reads(script, text, reads)
         yield from computed_later(script, text, nodes & reads, nodes - reads)
     in_texts = {node for text in texts for node in walk(text)}
-    for call in (call for call in computed if call not in in_texts):
+    for call in sorted(all_.computed - in_texts, key=_place):
         function = script.segment(call.func)
         holes = ", ".join(f"{{{k}}}" for k in range(len(call.args)))
         yield Replace(call, f"{script.xla}.computed({function}, {holes})", tuple(call.args))
@@ -322,14 +285,14 @@ def _edits(
         spelled = f"{target} = {script.xla}.computed({kept.function}, {target}, {{0}})"
         yield from _kept_beside(script, kept)
         yield ReplaceStatement(statement, spelled, (kept.value,))
-    for element, index in filled.items():
+    for element, index in all_.filled.items():
         (place,) = element.targets
         assert isinstance(place, ast.Subscript)
         spelled = f"{script.xla}.fill({script.segment(place.value)}, {index}, {{0}})"
         yield ReplaceStatement(element, spelled, (element.value,))
-    for loop in set().union(*(trails[read].waited for read in group)):
+    for loop in all_.waited:
         yield InsertAfter(loop, f"{script.xla}.flush()")
-    for load in arrived:
+    for load in sorted(all_.arrived, key=_place):
         if _is_there_already(script, load):
             continue
         refuse_shown_as_written(script, load)

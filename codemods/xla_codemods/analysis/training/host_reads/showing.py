@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeGuard
 from ..tensors.device_tensors import may_be_read
 from .blocked import Blocked
 from .collecting import collecting, is_detached
-from .decisions.conditions import asked, asked_later
+from .decisions.conditions import condition_nodes, deferrable_condition
 from .decisions.ending import waited_behind
 from .deferral import Deferral
 from .formatted import is_a_number, leads_to
 from .loggers.printers import is_shown_elsewhere
-from .loggers.trackers import is_a_librarys, told, told_in_each_step
+from .loggers.trackers import logged_in_each_step, logged_to, takes_tensors
 from .read_numbers import is_of_one
 from .sinks import (
     is_shown_on_a_console,
@@ -36,21 +36,23 @@ def is_shown(script: Script, call: ast.Call) -> bool:
     )
 
 
-def telling_call(deferral: Deferral, node: ast.AST) -> ast.Call | None:
+def logging_call(deferral: Deferral, node: ast.AST) -> ast.Call | None:
     """The call around `node`, in every step, that tells a logger or tracker something."""
     statement = deferral.script.statement(node)
     call = statement.value if isinstance(statement, ast.Expr) else None
     if node not in deferral.always or not isinstance(call, ast.Call):
         return None
-    return call if leads_to(deferral.script, node, call) and told(deferral.script, call) else None
+    return (
+        call if leads_to(deferral.script, node, call) and logged_to(deferral.script, call) else None
+    )
 
 
-def tell_later(deferral: Deferral, call: ast.Call, shown: Iterable[ast.AST]) -> None:
-    """`call`, and all else that the same object is told in every step, is made later, in order."""
-    owner = told(deferral.script, call)
+def log_later(deferral: Deferral, call: ast.Call, shown: Iterable[ast.AST]) -> None:
+    """Defer `call`, and every other call that logs to the same object in a step, in order."""
+    owner = logged_to(deferral.script, call)
     assert owner is not None
-    deferral.shared.add(("told", owner))
-    for other in told_in_each_step(deferral.script, owner, deferral.always):
+    deferral.shared.add(("logged_to", owner))
+    for other in logged_in_each_step(deferral.script, owner, deferral.always):
         deferral.later.setdefault(other, set())
     deferral.later.setdefault(call, set()).update(shown)
 
@@ -77,23 +79,23 @@ def show_tensors(deferral: Deferral, read: ast.AST, tensors: list[ast.expr]) -> 
             deferral.waited.add(kept.loop)
             deferral.shared.add(kept.loop)  # of which one waits for all
         return True
-    if ask_later(deferral, read, tensors):
+    if defer_condition(deferral, read, tensors):
         return True
     if not isinstance(call, ast.Call) or not leads_to(script, read, call):
         return False
     if is_host_value(read, script):
         if is_shown_on_a_console(script, call) or is_tracked(script, call):
             deferral.later.setdefault(call, set()).add(read)
-        elif telling_call(deferral, read) is not None:
-            tell_later(deferral, call, [read])
+        elif logging_call(deferral, read) is not None:
+            log_later(deferral, call, [read])
         else:
             return False
         deferral.read.add(read)
         return True
     if not tensors:
         return False
-    if read is call and _is_told_numbers(deferral, call, tensors):
-        tell_later(deferral, call, tensors)
+    if read is call and _logs_numbers(deferral, call, tensors):
+        log_later(deferral, call, tensors)
         return True
     if is_tracked(script, call):
         known = read is call
@@ -109,17 +111,17 @@ def show_tensors(deferral: Deferral, read: ast.AST, tensors: list[ast.expr]) -> 
     return True
 
 
-def _is_told_numbers(deferral: Deferral, call: ast.Call, tensors: list[ast.expr]) -> bool:
-    """`accelerator.log({"loss": loss})`, of tensors with one number: others would fill the device's memory until they are told."""
+def _logs_numbers(deferral: Deferral, call: ast.Call, tensors: list[ast.expr]) -> bool:
+    """`accelerator.log({"loss": loss})`, of tensors with one number: larger ones would fill the device's memory until they are logged."""
     script = deferral.script
-    if is_tracked(script, call) or telling_call(deferral, call) is None:
+    if is_tracked(script, call) or logging_call(deferral, call) is None:
         return False
-    return is_a_librarys(script, call) and all(is_of_one(script, tensor) for tensor in tensors)
+    return takes_tensors(script, call) and all(is_of_one(script, tensor) for tensor in tensors)
 
 
-def ask_later(deferral: Deferral, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
+def defer_condition(deferral: Deferral, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
     """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
-    condition = asked_later(deferral.script, statement)
+    condition = deferrable_condition(deferral.script, statement)
     if condition is None:
         return False
     assert isinstance(statement, (ast.If, ast.Assert))
@@ -129,7 +131,7 @@ def ask_later(deferral: Deferral, statement: ast.AST, reads: Collection[ast.expr
     kept = deferral.later.setdefault(statement, set())
     kept.update(reads)
     named = {read.id for read in reads if isinstance(read, ast.Name)}
-    for node in asked(condition):
+    for node in condition_nodes(condition):
         match node:
             case ast.Name(id=name) if name in named:
                 kept.add(node)

@@ -183,6 +183,7 @@ def test_functions_and_methods_of_the_file(
         ("@torch.no_grad()\ndef show(v):\n    print(v)", "show(loss)"),
         ("def show(*v):\n    print(*v)", "show(loss)"),
         ("def show(v):\n    print(v)", "meter = Meter(); show(meter); show(loss)"),
+        ("class Log:\n    def tell(self, v):\n        print(v)", "meter = Meter(); log = Log(); log.tell(meter); log.tell(loss)"),
         ("", "self.losses = self.model; self.losses.append(loss)"),
         ("", "self.model.loss = loss"),
     ],

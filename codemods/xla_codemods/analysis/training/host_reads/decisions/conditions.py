@@ -30,7 +30,7 @@ class Condition(NamedTuple):
     end: ast.expr | None = None
 
 
-def asked_later(script: Script, statement: ast.AST) -> Condition | None:
+def deferrable_condition(script: Script, statement: ast.AST) -> Condition | None:
     """What `statement` is, if it may be asked behind the step; `Blocked` where it would end the training there."""
     found = condition_of(script, statement)
     if found is None or not all(is_shown_on_a_console(script, call) for call in found.shows):
@@ -76,7 +76,7 @@ def _raised(found: Condition) -> str:
     return error.id if isinstance(error, ast.Name) else ""
 
 
-def asked(condition: Condition) -> list[ast.AST]:
+def condition_nodes(condition: Condition) -> list[ast.AST]:
     """All of what it is made of."""
     parts = [condition.test, *condition.shows, *([condition.end] if condition.end else [])]
     return [node for part in parts for node in walk(part)]

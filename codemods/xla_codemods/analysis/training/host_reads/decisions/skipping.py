@@ -37,16 +37,16 @@ _STEP = "xla_migrate.runtime.optimizer_step"
 
 
 class Skip(NamedTuple):
-    """`statement` decides whether `taken` is done, in which the optimizer steps, or `left`."""
+    """`statement` decides whether `taken` is done, in which the optimizer steps, or `untaken`."""
 
     statement: ast.If
     taken: list[ast.stmt]
-    left: list[ast.stmt]
+    untaken: list[ast.stmt]
     holds: bool  # `taken` is done where the condition holds
     is_behind: bool  # `taken` is what stands behind `statement`, which leaves the turn
 
 
-class Left(NamedTuple):
+class Untaken(NamedTuple):
     """What is done where no step is taken: what is shown, and what is counted."""
 
     shown: list[ast.stmt]
@@ -90,22 +90,22 @@ def skipped_on_the_device(script: Script, skip: Skip) -> tuple[Edit, ...]:
     """The edits by which the device decides; raises `Blocked` where what is done with the step cannot be left to it."""
     taken = _sorted(script, skip)
     _refuse_kept_gradients(script, skip, taken)
-    left = _left(script, skip)
+    untaken = _untaken(script, skip)
     test = skip.statement.test
     text = on_the_device(script, test, skip.holds)
     if text is None:
         raise Blocked(f"the device cannot be asked whether `{unparsed(test)}` holds")
     first = skip.taken[0] is script.statement(taken.steps[0].call)
-    asks_parts = bool(left.shown) and isinstance(test, ast.BoolOp)
+    asks_parts = bool(untaken.shown) and isinstance(test, ast.BoolOp)
     before = []
-    if len(taken.steps) > 1 or taken.others or left.counted or asks_parts or not first:
+    if len(taken.steps) > 1 or taken.others or untaken.counted or asks_parts or not first:
         name = _name(script, text)
         before.append(f"{name} = {text}")
         text = name
-    edits = list(_without_condition(script, skip, left, text, before))
+    edits = list(_without_condition(script, skip, untaken, text, before))
     edits += [AddArgument(step.call, f"where={text}") for step in taken.steps]
     for statement in taken.others:
-        edits += _asked_alone(script, statement, text, skip)
+        edits += _done_where(script, statement, text, skip)
     return tuple(edits)
 
 
@@ -183,16 +183,18 @@ def _is_used_here(script: Script, skip: Skip, statement: ast.stmt) -> bool:
 
 def _refuse_kept_gradients(script: Script, skip: Skip, taken: Taken) -> None:
     """Raises `Blocked` unless gradients of a step that is not taken are zeroed before the next ones are added to them."""
-    left = [s.value for s in skip.left if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
-    left = [call for call in left if _is_zeroing(call)]
-    if not (taken.backwards or taken.zeroes or left):
+    untaken = [
+        s.value for s in skip.untaken if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)
+    ]
+    untaken = [call for call in untaken if _is_zeroing(call)]
+    if not (taken.backwards or taken.zeroes or untaken):
         return
     if taken.backwards and script.source.mentions("detect_anomaly"):
         raise Blocked("its backward pass, of what is not finite, would be an anomaly")
     calls = list(_zeroing_around(script, skip))
     if taken.backwards and set(_backwards_of_turn(script, skip)) <= set(taken.backwards):
         calls += taken.zeroes
-    in_both = {unparsed(_owner(call)) for call in left}
+    in_both = {unparsed(_owner(call)) for call in untaken}
     calls += [call for call in taken.zeroes if unparsed(_owner(call)) in in_both]
     zeroed = {unparsed(_owner(call)) for call in calls}
     models = {unparsed(o) for o in map(_owner, calls) if not is_optimizer(script, o)}
@@ -240,10 +242,10 @@ def _steps_of_turn(script: Script, skip: Skip) -> list[Step]:
     return [step for step in script.training.steps if turn in script.ancestors(step.call)]
 
 
-def _left(script: Script, skip: Skip) -> Left:
+def _untaken(script: Script, skip: Skip) -> Untaken:
     """What is done where no step is taken; raises `Blocked` where it is more than that."""
-    found = Left([], [])
-    for statement in skip.left:
+    found = Untaken([], [])
+    for statement in skip.untaken:
         match statement:
             case ast.Pass():
                 continue
@@ -281,9 +283,9 @@ def _name(script: Script, text: str) -> str:
 
 
 def _without_condition(
-    script: Script, skip: Skip, left: Left, text: str, before: list[str]
+    script: Script, skip: Skip, untaken: Untaken, text: str, before: list[str]
 ) -> Iterator[Edit]:
-    """The edits after which `taken` is done always, and of `left` what is shown and counted, where `text` does not hold;
+    """The edits after which `taken` is done always, and of `untaken` what is shown and counted, where `text` does not hold;
     and what is put `before` that.
     """
     statement, asked = skip.statement, skip.statement.test
@@ -295,28 +297,28 @@ def _without_condition(
         case _:
             test = f"not {script.segment(asked)}" if skip.holds else script.segment(asked)
     lines = [
-        *_comments(script, skip, left),
+        *_comments(script, skip, untaken),
         *before,
-        *(_counted(script, s, f"(~{text})") for s in left.counted),
+        *(_counted(script, s, f"(~{text})") for s in untaken.counted),
     ]
-    if left.shown and not skip.is_behind:
-        lines += [f"if {test}:", *(f"    {script.segment(s)}" for s in left.shown)]
+    if untaken.shown and not skip.is_behind:
+        lines += [f"if {test}:", *(f"    {script.segment(s)}" for s in untaken.shown)]
     if lines:
         yield InsertBefore(statement, "\n".join(lines))
     if not skip.is_behind:
         yield Unwrap(statement, "body" if skip.holds else "orelse")
-    elif not left.shown:
+    elif not untaken.shown:
         yield ReplaceStatement(statement)
     else:
         if isinstance(asked, ast.BoolOp):
             yield Replace(asked, test)
-        yield from (ReplaceStatement(s) for s in statement.body if s not in left.shown)
+        yield from (ReplaceStatement(s) for s in statement.body if s not in untaken.shown)
 
 
-def _comments(script: Script, skip: Skip, left: Left) -> Iterator[str]:
-    """Those that would go with `left`, and that of the condition."""
+def _comments(script: Script, skip: Skip, untaken: Untaken) -> Iterator[str]:
+    """Those that would go with `untaken`, and that of the condition."""
     statement, taken = skip.statement, skip.taken
-    if skip.is_behind and left.shown:
+    if skip.is_behind and untaken.shown:
         return
     kept = range(0)
     if not skip.is_behind:
@@ -338,7 +340,7 @@ def _counted(script: Script, statement: ast.stmt, condition: str) -> str:
     return f"{script.segment(statement.target)} += {value}"
 
 
-def _asked_alone(script: Script, statement: ast.stmt, condition: str, skip: Skip) -> Iterator[Edit]:
+def _done_where(script: Script, statement: ast.stmt, condition: str, skip: Skip) -> Iterator[Edit]:
     """`statement`, which is no part of the step, under the condition alone."""
     match statement:
         case ast.Expr(value=ast.Call(func=func, args=[ast.Lambda() as made, *_])) if (
@@ -349,7 +351,7 @@ def _asked_alone(script: Script, statement: ast.stmt, condition: str, skip: Skip
         case ast.Expr(value=ast.Call() as call) if is_shown_on_a_console(script, call):
             yield ReplaceStatement(statement, f"if {condition}:\n    {script.segment(statement)}")
             return
-        case ast.If(test=test, orelse=[]) if _is_asked_now_and_then(test):
+        case ast.If(test=test, orelse=[]) if _is_occasional(test):
             yield Replace(test, f"{{0}} and {condition}", (test,))
             return
         case ast.Assign(value=value) if _is_used_here(script, skip, statement):
@@ -368,10 +370,10 @@ def _made_where(script: Script, made: ast.Lambda, condition: str) -> Edit:
     return Replace(made, f"lambda {bound}: {{0}} if {condition} else None", (made.body,))
 
 
-def _is_asked_now_and_then(test: ast.expr) -> bool:
+def _is_occasional(test: ast.expr) -> bool:
     """`step % 100 == 0`, `(i + 1) % n == 0`, `i % n == 0 and rank == 0`."""
     if isinstance(test, ast.BoolOp):
-        return isinstance(test.op, ast.And) and any(map(_is_asked_now_and_then, test.values))
+        return isinstance(test.op, ast.And) and any(map(_is_occasional, test.values))
     return isinstance(test, ast.Compare) and any(
         isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in walk(test)
     )

@@ -1,4 +1,4 @@
-"""Objects that are told values, and keep or show them: trackers of libraries, and loggers of the project's own.
+"""Trackers of libraries and loggers of the project, which store or show the values that they are given.
 
 What tells one something is made later, and names it (`to=logger`): what waits is done before anything else is asked of it.
 """
@@ -13,7 +13,6 @@ from ....inference.makers import elements, library_of, makers
 from ....nodes import walk
 from ....syntax import unparsed
 from ..blocked import Blocked
-from ..functions import may_be_another
 from ..readers.modules import class_elsewhere
 from ..sinks import may_read_files
 from .recording import TRACKERS, only_records
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ....script import Script
 
 # Of these an object does much else.
-_TELLING = {
+_LOG_METHODS = {
     "accelerate": frozenset({"log", "log_images"}),
     "lightning": frozenset({"log", "log_dict"}),
     "lightning_fabric": frozenset({"log", "log_dict"}),
@@ -30,7 +29,7 @@ _TELLING = {
 _ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"})
 
 
-def told(script: Script, call: ast.Call) -> str | None:
+def logged_to(script: Script, call: ast.Call) -> str | None:
     """What `call`, a statement, tells something, as it is written: `logger`, `self.writer`; None where it does more."""
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr in _ENDING:
@@ -42,8 +41,8 @@ def told(script: Script, call: ast.Call) -> str | None:
         return None
     made = makers(script, owner)
     library = library_of(made)
-    if library in _TELLING:
-        return unparsed(owner) if func.attr in _TELLING[library] else None
+    if library in _LOG_METHODS:
+        return unparsed(owner) if func.attr in _LOG_METHODS[library] else None
     if library in TRACKERS:
         return unparsed(owner)
     loop = script.training.loop_of(call)
@@ -54,20 +53,20 @@ def told(script: Script, call: ast.Call) -> str | None:
     return None
 
 
-def is_a_librarys(script: Script, call: ast.Call) -> bool:
+def takes_tensors(script: Script, call: ast.Call) -> bool:
     """True if `call` tells a library's tracker, to which a copy of a tensor on the host is what the tensor is.
 
     loguru writes down where it lies.
     """
     owner = _named(call.func.value) if isinstance(call.func, ast.Attribute) else None
     library = library_of(makers(script, owner)) if owner is not None else ""
-    return library in _TELLING or (library in TRACKERS and library != "loguru")
+    return library in _LOG_METHODS or (library in TRACKERS and library != "loguru")
 
 
-def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -> list[ast.Call]:
-    """All that `owner` is told in every step.
+def logged_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -> list[ast.Call]:
+    """Return the calls that log to `owner` in every step.
 
-    Raises `Blocked` where it is asked for something there: it would have to wait for what it has been told.
+    Raises `Blocked` where it is asked for something there: it would have to wait for what it has been logged_to.
     """
     found: list[ast.Call] = []
     for node in always:
@@ -77,11 +76,11 @@ def told_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -
             continue
         statement = script.statement(node)
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and told(script, call) == owner:
+        if isinstance(call, ast.Call) and logged_to(script, call) == owner:
             found.append(call)
-        elif library_of(makers(script, node)) in _TELLING:
+        elif library_of(makers(script, node)) in _LOG_METHODS:
             continue
-        elif not _is_there_asked(script.parent(node)):
+        elif not _is_tested(script.parent(node)):
             raise Blocked(f"`{owner}` is asked for more in every step")
     return found
 
@@ -96,7 +95,7 @@ def _named(node: ast.expr) -> ast.expr | None:
     return node if isinstance(inner, ast.Name) else None
 
 
-def _is_there_asked(parent: ast.AST | None) -> bool:
+def _is_tested(parent: ast.AST | None) -> bool:
     """`if writer is not None:`, `if writer:`."""
     match parent:
         case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.UnaryOp(op=ast.Not()) | ast.If():
@@ -105,7 +104,7 @@ def _is_there_asked(parent: ast.AST | None) -> bool:
 
 
 def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str]) -> bool:
-    """True if `owner` is of a class of the project, whose `method` keeps and shows what it is told, and does nothing else."""
+    """Return True if `owner` is of a class of the project whose `method` only stores and shows its arguments."""
     try:
         classes = _classes_of(script, owner, made, method)
         return bool(classes) and all(
@@ -136,8 +135,11 @@ def _class_of(
         found = class_elsewhere(script, next(iter(made))) if len(made) == 1 else None
     if found is None or isinstance(owner, ast.Call):
         return found
-    if {name.rpartition(".")[2] for name in made} == {found[1].name}:
-        return found
     home, definition = found
-    has = home.inference.method(definition, method)
-    return None if has is None or may_be_another(home, owner, has[0]) else found
+    if {name.rpartition(".")[2] for name in made} == {definition.name}:
+        return found
+    derived = any(
+        other is not definition and definition in home.inference.lineage(other)
+        for other, _ in home.index.of(ast.ClassDef)
+    )
+    return None if derived or home.is_imported_elsewhere(definition.name) else found

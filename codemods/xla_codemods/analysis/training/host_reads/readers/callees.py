@@ -41,7 +41,7 @@ def passed_to(script: Script, node: ast.expr) -> Taker | tuple[str, ...] | None:
     found = keywords_of(script, call, node) if isinstance(parent, ast.keyword) else None
     found = found or parameter(script, call, node)
     if found is not None:
-        if owner is None and not takes_values(script, *found):
+        if not takes_values(script, *found):
             return None
         return Taker(script, *found, owner)
     if owner is None:
