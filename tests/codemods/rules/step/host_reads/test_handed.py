@@ -29,6 +29,8 @@ def test_a_step_that_returns_its_loss() -> None:
     assert "return xla.item(loss)" in migrated(source)
     decided = source.replace("k % 10 == 0", "value > 3").replace('print(f"{value:.4f}")', "break")
     assert "return loss.item()" in migrated(decided)
+    same_name = source + "\n    def log(step):\n        return {'step': step}\n"
+    assert "return xla.item(loss)" in migrated(same_name)
     handed_on = source + "\n    run(step)\n"
     assert "return loss.item()" in migrated(handed_on)
 
@@ -183,7 +185,10 @@ def test_functions_and_methods_of_the_file(
         ("@torch.no_grad()\ndef show(v):\n    print(v)", "show(loss)"),
         ("def show(*v):\n    print(*v)", "show(loss)"),
         ("def show(v):\n    print(v)", "meter = Meter(); show(meter); show(loss)"),
-        ("class Log:\n    def tell(self, v):\n        print(v)", "meter = Meter(); log = Log(); log.tell(meter); log.tell(loss)"),
+        (
+            "class Log:\n    def tell(self, v):\n        print(v)",
+            "meter = Meter(); log = Log(); log.tell(meter); log.tell(loss)",
+        ),
         ("", "self.losses = self.model; self.losses.append(loss)"),
         ("", "self.model.loss = loss"),
     ],

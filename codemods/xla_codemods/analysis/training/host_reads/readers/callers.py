@@ -82,7 +82,7 @@ def _uses(script: Script, function: FunctionNode, unknown: Blocked) -> list[ast.
     owner, name = script.parent(function), function.name
     match owner:
         case ast.Module():
-            return [n for n, _ in script.index.names(name)]
+            return [*loads(script, script.module, name)]
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             scope = script.inference.scopes[owner]
             if len(scope.bindings.get(name, ())) == 1:
