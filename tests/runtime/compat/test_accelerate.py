@@ -189,13 +189,16 @@ def test_trackers_get_what_waits_in_order_and_before_they_are_closed(tmp_path: P
     assert rows == [*expected, "closed"]
 
 
+@pytest.mark.parametrize("devices", [1, 2])
 def test_processes_that_torch_xla_does_not_know_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, devices: int
 ) -> None:
-    state = {"backend": "xla", "num_processes": 1}
+    state = {"backend": "xla", "num_processes": devices}
+    monkeypatch.setattr(accelerate, "_devices", lambda: devices)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
     accelerate._refuse_copies(state)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="2 processes were started, but torch_xla knows one"):
         accelerate._refuse_copies(state)
-    accelerate._refuse_copies({"backend": "xla", "num_processes": 2})
-    accelerate._refuse_copies({"backend": "gloo", "num_processes": 1})
+    accelerate._refuse_copies({"backend": "xla", "num_processes": 2 * devices})
+    accelerate._refuse_copies({"backend": "gloo", "num_processes": devices})

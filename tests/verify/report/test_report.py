@@ -420,3 +420,18 @@ def test_numbers_and_speed_that_both_fail_are_two_verdicts() -> None:
     ]
     made = replace(report(), further=failed, settings={})
     assert text.lines(made)[-2:] == ["differs: numbers", "slow on XLA: host reads (see above)"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "suggested"),
+    [
+        ("dist.init_process_group('nccl')", "xla.init_process_group()", True),
+        ("accelerator = Accelerator()", "accelerator = Accelerator()", False),
+        ("Accelerator(fsdp_plugin=p)", "xla.use_spmd()\nAccelerator(fsdp_plugin=p)", True),
+    ],
+)
+def test_several_processes_are_suggested_where_they_can_run(
+    before: str, after: str, suggested: bool
+) -> None:
+    made = replace(report(), settings={"processes": "1"}, files={"train.py": (before, after)})
+    assert ("--nproc 2" in made.not_covered) == suggested

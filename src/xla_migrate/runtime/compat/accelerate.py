@@ -164,16 +164,24 @@ def _with_local_rank(init: Any) -> Any:
 
 
 def _refuse_copies(state: Any) -> None:
-    """Raise if a launcher started several processes of which accelerate on XLA knows one.
+    """Raise if a launcher started several processes and torch_xla takes each of them for the only one.
 
-    Each process would train a copy of the model by itself, and they would overwrite each other's checkpoints.
+    Each process would train a copy of the model by itself, and they would overwrite each other's checkpoints. On a
+    CPU with several devices (`CPU_NUM_DEVICES`) torch_xla would wait in the first reduction, and abort.
     """
     started = int(os.environ.get("WORLD_SIZE") or 1)
-    if state.get("backend") == "xla" and started > 1 and state.get("num_processes") == 1:
-        raise RuntimeError(
-            f"{started} processes were started, but torch_xla knows one, so each would train a copy by itself: start the "
-            "script with `python` for one device, or with `accelerate launch --tpu` or `xla.launch` for several"
-        )
+    if state.get("backend") != "xla" or started == 1 or state.get("num_processes") != _devices():
+        return
+    raise RuntimeError(
+        f"{started} processes were started, but torch_xla knows one, so each would train a copy by itself: start the "
+        "script with `python` for one device, or with `accelerate launch --tpu` or `xla.launch` for several"
+    )
+
+
+def _devices() -> int:
+    """Return how many devices this process drives."""
+    runtime: Any = importlib.import_module("torch_xla.runtime")
+    return int(runtime.addressable_device_count())
 
 
 def _set_local_rank(state: Any) -> None:
